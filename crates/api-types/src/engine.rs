@@ -1,0 +1,149 @@
+//! Engines, publishers and networks of a task, and what their `Params` hold.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The contents of a `Params` object; its keys keep their case.
+pub type Params = Map<String, Value>;
+
+/// A word that is none of the known ones.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{text}' is not {kind}; known: {known}")]
+pub struct UnknownWord {
+    pub text: String,
+    pub kind: &'static str,
+    pub known: String,
+}
+
+/// A closed set of words: the enum, its spelling on the wire, and how it is read.
+///
+/// Reading ignores case; writing uses the spelling given here.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident, $kind:literal, { $($(#[$vdoc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum $name {
+            $($(#[$vdoc])* #[serde(rename = $word)] $variant),+
+        }
+
+        impl $name {
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word),+ }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = UnknownWord;
+
+            fn from_str(text: &str) -> Result<Self, UnknownWord> {
+                Self::ALL
+                    .iter()
+                    .copied()
+                    .find(|word| word.as_str().eq_ignore_ascii_case(text))
+                    .ok_or_else(|| UnknownWord {
+                        text: text.to_owned(),
+                        kind: $kind,
+                        known: Self::ALL
+                            .iter()
+                            .map(|word| match word.as_str() { "" => "(empty)", word => word })
+                            .collect::<Vec<_>>()
+                            .join(", "),
+                    })
+            }
+        }
+    };
+}
+pub(crate) use words;
+
+words!(
+    /// What runs a task.
+    EngineType, "an engine", {
+        Docker = "docker",
+        Wasm = "wasm",
+        /// Does nothing, at once; only on agents started for tests and benchmarks.
+        Noop = "noop",
+    }
+);
+
+words!(
+    /// Where the results of an execution go.
+    PublisherType, "a publisher", {
+        /// The task publishes nothing.
+        None = "",
+        Noop = "noop",
+        Local = "local",
+        S3 = "s3",
+        Ipfs = "ipfs",
+    }
+);
+
+words!(
+    /// What of the network a task may reach.
+    NetworkType, "a network type", {
+        None = "None",
+        Full = "Full",
+        /// HTTP to the listed domains only.
+        Http = "HTTP",
+    }
+);
+
+/// `Engine` of a task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EngineSpec {
+    #[serde(rename = "Type")]
+    pub engine_type: EngineType,
+    #[serde(rename = "Params", default)]
+    pub params: Params,
+}
+
+/// `Publisher` of a task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PublisherSpec {
+    #[serde(rename = "Type")]
+    pub publisher_type: PublisherType,
+    #[serde(rename = "Params", default)]
+    pub params: Params,
+}
+
+/// `Params` of the docker engine.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct DockerParams {
+    pub image: String,
+    /// Replaces the image's entry point when not empty.
+    pub entrypoint: Vec<String>,
+    pub parameters: Vec<String>,
+    /// `KEY=VALUE` each; wins over the task's `Env`.
+    pub environment_variables: Vec<String>,
+    /// Absolute; empty for the image's own.
+    pub working_directory: String,
+}
+
+impl Default for PublisherSpec {
+    fn default() -> Self {
+        Self { publisher_type: PublisherType::None, params: Params::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_word_lists_the_known_ones() {
+        let error = "podman".parse::<EngineType>().unwrap_err();
+        assert_eq!(error.to_string(), "'podman' is not an engine; known: docker, wasm, noop");
+        assert_eq!("Docker".parse(), Ok(EngineType::Docker));
+    }
+}

@@ -1,0 +1,160 @@
+//! The one envelope of every answer that is not 2xx.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What went wrong, as a closed set; `docs/api.md`, "Errors", says what a caller does about each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Code {
+    /// 400: the body is not JSON, or nested too deeply.
+    MalformedBody,
+    /// 400: the job cannot be accepted as it stands; `Details` lists path and reason.
+    InvalidJob,
+    /// 400: a query parameter; `Details` may list what is permitted.
+    InvalidQuery,
+    /// 400: the `next_token` was not made by this operation in this order.
+    InvalidNextToken,
+    /// 400: results of a job that is neither batch nor ops.
+    NoResultsForType,
+    /// 400: another request that is wrong in itself (a header, a node action).
+    InvalidRequest,
+    /// 401.
+    Unauthenticated,
+    /// 403.
+    Forbidden,
+    /// 404.
+    JobNotFound,
+    /// 404.
+    ExecutionNotFound,
+    /// 404.
+    NodeNotFound,
+    /// 404: no operation has this path.
+    PathNotFound,
+    /// 405: `Allow` lists the methods of the path.
+    MethodNotAllowed,
+    /// 409: `Details` has up to five candidates.
+    AmbiguousId,
+    /// 409: the job has completed or failed already.
+    JobFinished,
+    /// 409: the ID is taken by another job.
+    JobExists,
+    /// 409: the idempotency key came with another body before.
+    IdempotencyConflict,
+    /// 409: the node is not in a state for this action.
+    NodeConflict,
+    /// 409: a newer session of the same node took over; join again.
+    StaleSession,
+    /// 410: the operation moved; `Message` names where.
+    Gone,
+    /// 413.
+    BodyTooLarge,
+    /// 415.
+    UnsupportedMediaType,
+    /// 429: `Retry-After` says when.
+    TooManyRequests,
+    /// 500: a fault of the service; the log has it under the request id.
+    Internal,
+    /// 503: the store or its disk; `Retry-After` says when.
+    StoreUnavailable,
+    /// 503: the service is starting or stopping.
+    ShuttingDown,
+}
+
+/// The envelope.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ApiError {
+    #[serde(rename = "Status")]
+    pub status: u16,
+    #[serde(rename = "Code")]
+    pub code: Code,
+    #[serde(rename = "Message")]
+    pub message: String,
+    #[serde(rename = "Hint", default, skip_serializing_if = "String::is_empty")]
+    pub hint: String,
+    #[serde(rename = "Details", default, skip_serializing_if = "Vec::is_empty")]
+    pub details: Vec<Value>,
+    #[serde(rename = "RequestID", default)]
+    pub request_id: String,
+}
+
+/// One reason why a submission is refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FieldError {
+    /// Where, as in `Tasks[0].Engine.Type`; empty for the body as a whole.
+    #[serde(rename = "Path")]
+    pub path: String,
+    #[serde(rename = "Reason")]
+    pub reason: String,
+}
+
+impl Code {
+    pub const fn status(self) -> u16 {
+        match self {
+            Self::MalformedBody
+            | Self::InvalidJob
+            | Self::InvalidQuery
+            | Self::InvalidNextToken
+            | Self::NoResultsForType
+            | Self::InvalidRequest => 400,
+            Self::Unauthenticated => 401,
+            Self::Forbidden => 403,
+            Self::JobNotFound
+            | Self::ExecutionNotFound
+            | Self::NodeNotFound
+            | Self::PathNotFound => 404,
+            Self::MethodNotAllowed => 405,
+            Self::AmbiguousId
+            | Self::JobFinished
+            | Self::JobExists
+            | Self::IdempotencyConflict
+            | Self::NodeConflict
+            | Self::StaleSession => 409,
+            Self::Gone => 410,
+            Self::BodyTooLarge => 413,
+            Self::UnsupportedMediaType => 415,
+            Self::TooManyRequests => 429,
+            Self::Internal => 500,
+            Self::StoreUnavailable | Self::ShuttingDown => 503,
+        }
+    }
+}
+
+impl ApiError {
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            status: code.status(),
+            code,
+            message: message.into(),
+            hint: String::new(),
+            details: Vec::new(),
+            request_id: String::new(),
+        }
+    }
+
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = hint.into();
+        self
+    }
+
+    pub fn with_details<T: Serialize>(mut self, details: impl IntoIterator<Item = T>) -> Self {
+        self.details = details
+            .into_iter()
+            .map(|detail| serde_json::to_value(detail).unwrap_or(Value::Null))
+            .collect();
+        self
+    }
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({:?}, {})", self.message, self.code, self.status)?;
+        if !self.hint.is_empty() {
+            write!(f, "; {}", self.hint)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ApiError {}

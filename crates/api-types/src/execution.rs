@@ -1,0 +1,246 @@
+//! One run of a job on one node: what is decided (desired) and what is observed (compute).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::engine::{Params, PublisherType};
+use crate::id::{EvaluationId, ExecutionId, JobId, NodeId};
+use crate::quantity::Capacity;
+use crate::time::Timestamp;
+
+/// How many bytes of each stream `RunOutput` keeps.
+pub const RUN_OUTPUT_BYTES: usize = 2048;
+
+/// What the node observed. 4, 6, 7, 8 and 9 are terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "u8", try_from = "u8")]
+pub enum ComputeState {
+    Undefined = 0,
+    New = 1,
+    AskForBid = 2,
+    AskForBidAccepted = 3,
+    AskForBidRejected = 4,
+    /// Starting or running.
+    BidAccepted = 5,
+    BidRejected = 6,
+    Completed = 7,
+    Failed = 8,
+    Cancelled = 9,
+}
+
+/// What the orchestrator decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "u8", try_from = "u8")]
+pub enum DesiredState {
+    Pending = 0,
+    Running = 1,
+    Stopped = 2,
+}
+
+/// An execution record.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Execution {
+    #[serde(rename = "ID")]
+    pub id: ExecutionId,
+    #[serde(rename = "Namespace")]
+    pub namespace: String,
+    /// The evaluation that placed it.
+    #[serde(rename = "EvalID", with = "crate::serde_empty")]
+    pub eval_id: Option<EvaluationId>,
+    /// `<job name>[<index>]`.
+    #[serde(rename = "Name")]
+    pub name: String,
+    #[serde(rename = "NodeID")]
+    pub node_id: NodeId,
+    #[serde(rename = "JobID")]
+    pub job_id: JobId,
+    #[serde(rename = "AllocatedResources")]
+    pub allocated_resources: AllocatedResources,
+    #[serde(rename = "DesiredState")]
+    pub desired_state: DesiredStateRecord,
+    #[serde(rename = "ComputeState")]
+    pub compute_state: ComputeStateRecord,
+    #[serde(rename = "PublishedResult")]
+    pub published_result: PublishedResult,
+    #[serde(rename = "RunOutput")]
+    pub run_output: RunOutput,
+    /// The execution that this one retries.
+    #[serde(rename = "PreviousExecution", with = "crate::serde_empty")]
+    pub previous_execution: Option<ExecutionId>,
+    /// The execution that retries this one.
+    #[serde(rename = "NextExecution", with = "crate::serde_empty")]
+    pub next_execution: Option<ExecutionId>,
+    /// The evaluation that a delayed retry waits for.
+    #[serde(rename = "FollowupEvalID", with = "crate::serde_empty")]
+    pub followup_eval_id: Option<EvaluationId>,
+    #[serde(rename = "Revision")]
+    pub revision: u64,
+    #[serde(rename = "CreateTime")]
+    pub create_time: Timestamp,
+    #[serde(rename = "ModifyTime")]
+    pub modify_time: Timestamp,
+}
+
+/// Task name to what it holds on its node.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct AllocatedResources {
+    pub tasks: BTreeMap<String, Capacity>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct DesiredStateRecord {
+    pub state_type: DesiredState,
+    pub message: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct ComputeStateRecord {
+    pub state_type: ComputeState,
+    pub message: String,
+}
+
+/// What was published and where; the type is empty when nothing was.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PublishedResult {
+    #[serde(rename = "Type")]
+    pub publisher_type: PublisherType,
+    #[serde(rename = "Params", default)]
+    pub params: Params,
+}
+
+/// The end of a run, with the first [`RUN_OUTPUT_BYTES`] of each stream.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunOutput {
+    pub stdout: String,
+    #[serde(rename = "stdouttruncated")]
+    pub stdout_truncated: bool,
+    pub stderr: String,
+    #[serde(rename = "stderrtruncated")]
+    pub stderr_truncated: bool,
+    #[serde(rename = "exitCode")]
+    pub exit_code: i32,
+    /// Why the run failed, when that was not the task's own exit code.
+    #[serde(rename = "runnerError")]
+    pub runner_error: String,
+}
+
+/// Answer to Job Executions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct ListExecutions {
+    pub executions: Vec<Execution>,
+    pub next_token: String,
+}
+
+/// Answer to Job Results.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct ListResults {
+    pub results: Vec<PublishedResult>,
+    pub next_token: String,
+}
+
+// === impl ComputeState ===
+
+impl ComputeState {
+    pub const ALL: [Self; 10] = [
+        Self::Undefined,
+        Self::New,
+        Self::AskForBid,
+        Self::AskForBidAccepted,
+        Self::AskForBidRejected,
+        Self::BidAccepted,
+        Self::BidRejected,
+        Self::Completed,
+        Self::Failed,
+        Self::Cancelled,
+    ];
+
+    pub const fn is_terminal(self) -> bool {
+        match self {
+            Self::Undefined
+            | Self::New
+            | Self::AskForBid
+            | Self::AskForBidAccepted
+            | Self::BidAccepted => false,
+            Self::AskForBidRejected
+            | Self::BidRejected
+            | Self::Completed
+            | Self::Failed
+            | Self::Cancelled => true,
+        }
+    }
+}
+
+impl From<ComputeState> for u8 {
+    fn from(state: ComputeState) -> Self {
+        state as Self
+    }
+}
+
+/// A number that names no state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{0} is not a state")]
+pub struct UnknownState(u8);
+
+impl TryFrom<u8> for ComputeState {
+    type Error = UnknownState;
+
+    fn try_from(number: u8) -> Result<Self, UnknownState> {
+        Self::ALL.get(usize::from(number)).copied().ok_or(UnknownState(number))
+    }
+}
+
+// === impl DesiredState ===
+
+impl From<DesiredState> for u8 {
+    fn from(state: DesiredState) -> Self {
+        state as Self
+    }
+}
+
+impl TryFrom<u8> for DesiredState {
+    type Error = UnknownState;
+
+    fn try_from(number: u8) -> Result<Self, UnknownState> {
+        [Self::Pending, Self::Running, Self::Stopped]
+            .get(usize::from(number))
+            .copied()
+            .ok_or(UnknownState(number))
+    }
+}
+
+// === impl PublishedResult ===
+
+impl Default for PublishedResult {
+    fn default() -> Self {
+        Self { publisher_type: PublisherType::None, params: Params::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_compute_state_reads_back_from_its_number() {
+        for (number, state) in (0u8..).zip(ComputeState::ALL) {
+            assert_eq!(u8::from(state), number);
+            assert_eq!(ComputeState::try_from(number), Ok(state));
+        }
+        assert_eq!(ComputeState::try_from(10), Err(UnknownState(10)));
+    }
+
+    #[test]
+    fn run_output_is_spelled_as_the_api_has_it() {
+        assert_eq!(
+            serde_json::to_string(&RunOutput::default()).unwrap(),
+            r#"{"stdout":"","stdouttruncated":false,"stderr":"","stderrtruncated":false,"exitCode":0,"runnerError":""}"#
+        );
+    }
+}

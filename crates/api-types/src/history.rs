@@ -1,0 +1,70 @@
+//! The history of a job: one event per recorded change.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::engine::{UnknownWord, words};
+use crate::execution::ComputeState;
+use crate::id::{ExecutionId, JobId, NodeId};
+use crate::job::JobStateType;
+
+words!(
+    /// What an event is about.
+    EventType, "an event type", {
+        JobLevel = "JobLevel",
+        ExecutionLevel = "ExecutionLevel",
+    }
+);
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HistoryEvent {
+    #[serde(rename = "Type")]
+    pub event_type: EventType,
+    #[serde(rename = "JobID")]
+    pub job_id: JobId,
+    /// Empty on job-level events.
+    #[serde(rename = "NodeID", with = "crate::serde_empty")]
+    pub node_id: Option<NodeId>,
+    /// Empty on job-level events.
+    #[serde(rename = "ExecutionID", with = "crate::serde_empty")]
+    pub execution_id: Option<ExecutionId>,
+    /// Null on execution-level events.
+    #[serde(rename = "JobState")]
+    pub job_state: Option<JobStateChange>,
+    /// Null on job-level events.
+    #[serde(rename = "ExecutionState")]
+    pub execution_state: Option<ExecutionStateChange>,
+    /// The revision of the job or execution after the change.
+    #[serde(rename = "NewRevision")]
+    pub new_revision: u64,
+    /// Why, in words for the user.
+    #[serde(rename = "Comment")]
+    pub comment: String,
+    /// RFC 3339, UTC, nanoseconds.
+    #[serde(rename = "Time")]
+    pub time: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct JobStateChange {
+    pub previous: JobStateType,
+    pub new: JobStateType,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct ExecutionStateChange {
+    pub previous: ComputeState,
+    pub new: ComputeState,
+}
+
+/// Answer to Job History.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct ListHistory {
+    pub history: Vec<HistoryEvent>,
+    pub next_token: String,
+}

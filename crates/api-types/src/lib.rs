@@ -1,0 +1,26 @@
+//! What crosses the wire: records, states, ids, label selectors, quantities, the error envelope.
+//!
+//! Everything here is plain data with serde: no I/O, no clock, no HTTP library.
+//! The source of every name and shape is `docs/api.md`.
+
+pub mod engine;
+pub mod error;
+pub mod execution;
+pub mod history;
+pub mod id;
+pub mod job;
+pub mod node;
+pub mod protocol;
+pub mod quantity;
+pub mod routes;
+pub mod selector;
+pub mod source;
+pub mod submission;
+pub mod time;
+pub mod version;
+
+mod serde_empty;
+
+pub use error::{ApiError, Code};
+pub use id::{EvaluationId, ExecutionId, JobId, NodeId};
+pub use time::Timestamp;

@@ -1,0 +1,48 @@
+//! Paths of the API, in the form that routers take.
+
+pub const JOBS: &str = "/api/v1/orchestrator/jobs";
+pub const JOB: &str = "/api/v1/orchestrator/jobs/{job_id}";
+pub const JOB_HISTORY: &str = "/api/v1/orchestrator/jobs/{job_id}/history";
+pub const JOB_EXECUTIONS: &str = "/api/v1/orchestrator/jobs/{job_id}/executions";
+pub const JOB_RESULTS: &str = "/api/v1/orchestrator/jobs/{job_id}/results";
+pub const NODES: &str = "/api/v1/orchestrator/nodes";
+pub const NODE: &str = "/api/v1/orchestrator/nodes/{node_id}";
+pub const NODE_SESSION: &str = "/api/v1/orchestrator/nodes/{node_id}/session";
+pub const NODE_HEARTBEAT: &str = "/api/v1/orchestrator/nodes/{node_id}/heartbeat";
+pub const NODE_ASSIGNMENTS: &str = "/api/v1/orchestrator/nodes/{node_id}/assignments";
+pub const NODE_EXECUTIONS: &str = "/api/v1/orchestrator/nodes/{node_id}/executions";
+pub const EVENTS: &str = "/api/v1/orchestrator/events";
+
+pub const ALIVE: &str = "/api/v1/agent/alive";
+pub const VERSION: &str = "/api/v1/agent/version";
+pub const AGENT_NODE: &str = "/api/v1/agent/node";
+pub const AGENT_EXECUTIONS: &str = "/api/v1/agent/executions";
+pub const AGENT_EXECUTION: &str = "/api/v1/agent/executions/{execution_id}";
+pub const AGENT_EXECUTION_LOGS: &str = "/api/v1/agent/executions/{execution_id}/logs";
+
+/// The group that the orchestrator group replaced; everything under it answers 410.
+pub const REQUESTER: &str = "/api/v1/requester/";
+
+pub const LIVEZ: &str = "/livez";
+pub const READYZ: &str = "/readyz";
+
+/// A route with its one parameter filled in.
+pub fn fill(route: &str, value: impl std::fmt::Display) -> String {
+    match (route.find('{'), route.find('}')) {
+        (Some(open), Some(close)) => {
+            format!("{}{value}{}", &route[..open], &route[close + 1..])
+        }
+        _ => route.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_route_is_filled() {
+        assert_eq!(fill(JOB_HISTORY, "j-1"), "/api/v1/orchestrator/jobs/j-1/history");
+        assert_eq!(fill(JOBS, "x"), JOBS);
+    }
+}
