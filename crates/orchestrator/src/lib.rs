@@ -4,3 +4,4 @@ pub mod clock;
 pub mod driver;
 pub mod engine;
 pub mod store;
+pub mod view;
