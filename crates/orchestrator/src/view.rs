@@ -58,4 +58,10 @@ impl View {
             };
         }
     }
+
+    /// The engine starts anew and tells everything again.
+    pub(crate) fn clear(&self) {
+        self.nodes.write().unwrap_or_else(PoisonError::into_inner).clear();
+        self.explanations.write().unwrap_or_else(PoisonError::into_inner).clear();
+    }
 }
