@@ -87,6 +87,10 @@ pub struct Assignment {
     /// `Pending` asks whether the node takes it, `Running` tells it to run, `Stopped` to stop.
     #[serde(rename = "DesiredState")]
     pub desired_state: DesiredState,
+    /// What the orchestrator last heard of it. A node that has no record of an execution that it
+    /// once accepted reports it as failed, and never runs it a second time.
+    #[serde(rename = "ComputeState")]
+    pub compute_state: ComputeState,
     /// Why it is to stop; empty otherwise.
     #[serde(rename = "Message", default, skip_serializing_if = "String::is_empty")]
     pub message: String,

@@ -1,1 +1,6 @@
-//! stub
+//! The daemon that schedules jobs and keeps them, and, as a library, its parts.
+
+pub mod clock;
+pub mod driver;
+pub mod engine;
+pub mod store;

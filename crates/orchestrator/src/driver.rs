@@ -1,0 +1,134 @@
+//! The one task that owns the state: inputs in, one commit for many of them, answers out.
+//!
+//! [`Handle`] is how everything else reaches it. Nothing is answered before what the answer claims
+//! is on disk.
+
+
+use api_types::NodeId;
+use api_types::job::CreateJob;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::engine::Engine;
+use crate::engine::change::AssignmentChange;
+use crate::engine::input::{Answer, Input, Refusal, Submit};
+
+/// Inputs that may wait for the driver; beyond it a caller is told to come again (429). At a
+/// thousand inputs per commit this is well below a second of waiting.
+const WAITING_INPUTS: usize = 8192;
+
+/// Changes that may wait for a slow agent; beyond it its stream is closed, and it opens another
+/// that begins with the whole desired state.
+const WAITING_ASSIGNMENTS: usize = 16384;
+
+/// Reaches the driver.
+#[derive(Clone)]
+pub struct Handle {
+    inputs: mpsc::Sender<Message>,
+}
+
+/// A job to be submitted, with what its answer needs besides the engine's.
+pub struct Submission {
+    pub submit: Submit,
+    /// The ID came with the request, so it may be taken.
+    pub id_given: bool,
+    pub warnings: Vec<String>,
+    pub key: Option<IdempotencyKey>,
+}
+
+/// The `Idempotency-Key` of a request, and the SHA-256 of its body.
+pub struct IdempotencyKey {
+    pub key: String,
+    pub body_hash: [u8; 32],
+}
+
+/// Why a call was not carried out. Nothing was stored.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    #[error("the idempotency key came with another body before")]
+    IdempotencyConflict,
+    #[error("too many requests wait already")]
+    QueueFull,
+    #[error("the store cannot be written to")]
+    StoreUnavailable,
+    #[error("the orchestrator is stopping")]
+    Stopping,
+}
+
+/// What an assignments stream carries; the first item is a snapshot, the others are changes.
+pub enum StreamItem {
+    Snapshot(Vec<AssignmentChange>),
+    Change(AssignmentChange),
+}
+
+/// What waits for the driver.
+pub(crate) enum Message {
+    Input { input: Input, reply: oneshot::Sender<Result<Answer, CallError>> },
+    Submit { submission: Box<Submission>, reply: oneshot::Sender<Result<CreateJob, CallError>> },
+    OpenAssignments {
+        node: NodeId,
+        session: u64,
+        stream: mpsc::Sender<StreamItem>,
+        reply: oneshot::Sender<Result<(), CallError>>,
+    },
+    Question(Box<dyn FnOnce(&Engine) + Send>),
+}
+
+// === impl Handle ===
+
+impl Handle {
+    pub(crate) fn new() -> (Self, mpsc::Receiver<Message>) {
+        let (inputs, messages) = mpsc::channel(WAITING_INPUTS);
+        (Self { inputs }, messages)
+    }
+
+    /// Has an input handled; answers when its changes are on disk.
+    pub async fn call(&self, input: Input) -> Result<Answer, CallError> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Message::Input { input, reply })?;
+        match answer.await.map_err(|_| CallError::Stopping)?? {
+            Answer::Refused(refusal) => Err(refusal.into()),
+            answer => Ok(answer),
+        }
+    }
+
+    pub async fn submit(&self, submission: Submission) -> Result<CreateJob, CallError> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Message::Submit { submission: Box::new(submission), reply })?;
+        answer.await.map_err(|_| CallError::Stopping)?
+    }
+
+    /// Opens the assignments stream of a node; one that was open before ends.
+    pub async fn open_assignments(
+        &self,
+        node: NodeId,
+        session: u64,
+    ) -> Result<mpsc::Receiver<StreamItem>, CallError> {
+        let (stream, items) = mpsc::channel(WAITING_ASSIGNMENTS);
+        let (reply, answer) = oneshot::channel();
+        self.send(Message::OpenAssignments { node, session, stream, reply })?;
+        answer.await.map_err(|_| CallError::Stopping)??;
+        Ok(items)
+    }
+
+    /// Asks the engine something that changes nothing.
+    pub async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Engine) -> T + Send + 'static,
+    ) -> Result<T, CallError> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Message::Question(Box::new(move |engine| {
+            // Whoever asked may be gone; then nobody misses the answer.
+            drop(reply.send(question(engine)));
+        })))?;
+        answer.await.map_err(|_| CallError::Stopping)
+    }
+
+    fn send(&self, message: Message) -> Result<(), CallError> {
+        self.inputs.try_send(message).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => CallError::QueueFull,
+            mpsc::error::TrySendError::Closed(_) => CallError::Stopping,
+        })
+    }
+}

@@ -1,0 +1,236 @@
+//! What handling an input brings about: records to store, and messages that may go out after.
+//!
+//! Rows are what the store keeps. A batch of inputs shares one [`Changes`], and a record that
+//! changes several times within it is written once, as it stands at the end; every history event
+//! is kept.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use api_types::execution::{ComputeState, DesiredState, PublishedResult, RunOutput};
+use api_types::job::{JobStateType, JobType};
+use api_types::node::{Connection, Eligibility, Membership};
+use api_types::protocol::SessionRequest;
+use api_types::quantity::Resources;
+use api_types::{EvaluationId, ExecutionId, JobId, NodeId, Timestamp};
+
+/// Texts for users: mostly constants, now and then made up.
+pub type Text = Cow<'static, str>;
+
+/// All that is to be stored for the inputs handled since the last commit.
+#[derive(Debug, Default, Clone)]
+pub struct Changes {
+    pub new_jobs: Vec<NewJobRow>,
+    pub jobs: HashMap<JobId, JobRow>,
+    pub executions: HashMap<ExecutionId, ExecutionRow>,
+    /// Written once per execution, at its end.
+    pub outputs: Vec<OutputRow>,
+    /// `NextExecution` of executions that may have left the memory long ago: (execution, next).
+    pub successors: Vec<(ExecutionId, ExecutionId)>,
+    /// Slots that wait for placement or for the end of a delay; `None` removes one.
+    pub pending_slots: HashMap<(JobId, u32), Option<PendingSlotRow>>,
+    pub nodes: BTreeMap<NodeId, Option<NodeRow>>,
+    /// In order of `seq`, without a gap.
+    pub events: Vec<EventRow>,
+}
+
+/// The part of a job that never changes.
+#[derive(Debug, Clone)]
+pub struct NewJobRow {
+    pub id: JobId,
+    pub namespace: String,
+    pub name: String,
+    pub job_type: JobType,
+    pub priority: u32,
+    pub labels: BTreeMap<String, String>,
+    pub create_time: Timestamp,
+    /// The `JobSpec` as JSON.
+    pub spec_json: Arc<str>,
+}
+
+/// The part of a job that changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobRow {
+    pub id: JobId,
+    pub state: JobStateType,
+    pub message: Text,
+    pub version: u64,
+    pub revision: u64,
+    pub modify_time: Timestamp,
+    /// Whether an execution has started at some time.
+    pub started: bool,
+    /// How many slots the job has: Count, or the nodes it covers.
+    pub slots: u32,
+    /// Slots at and above this index were never tried.
+    pub fresh: u32,
+    /// Slots that are completed.
+    pub completed: u32,
+    /// The evaluation that places the fresh slots.
+    pub evaluation: EvaluationId,
+    /// Whether anything of the job is still to be done: its state is not terminal, or one of its
+    /// executions is not. Exactly these jobs are loaded at a start.
+    pub live: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExecutionRow {
+    pub id: ExecutionId,
+    pub job: JobId,
+    pub index: u32,
+    pub node: NodeId,
+    /// The node's session at the time of the offer.
+    pub session: u64,
+    pub evaluation: EvaluationId,
+    pub resources: Resources,
+    pub desired: DesiredState,
+    pub desired_message: Text,
+    pub compute: ComputeState,
+    pub compute_message: Text,
+    pub tries: Tries,
+    pub previous: Option<ExecutionId>,
+    pub followup: Option<EvaluationId>,
+    pub revision: u64,
+    pub create_time: Timestamp,
+    pub modify_time: Timestamp,
+    /// When the process started; zero before.
+    pub start_time: Timestamp,
+}
+
+/// How often a slot was tried.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Tries {
+    /// Runs that count against `RetryPolicy.Attempts`, this one included.
+    pub attempt: u32,
+    /// Failures that were not the task's own.
+    pub foreign: u32,
+    /// Failed runs in a row that were short: they make the delay grow.
+    pub streak: u32,
+    /// Nodes on which the slot failed by no fault of its own: others are preferred.
+    pub avoid: Vec<NodeId>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct OutputRow {
+    pub id: ExecutionId,
+    pub run_output: Option<RunOutput>,
+    pub published_result: Option<PublishedResult>,
+}
+
+/// An evaluation that is not done: a slot to be placed, at once or when its delay is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingSlotRow {
+    pub job: JobId,
+    pub index: u32,
+    pub evaluation: EvaluationId,
+    /// The only node it may run on, for ops and daemon jobs.
+    pub pinned: Option<NodeId>,
+    pub tries: Tries,
+    /// Not before this moment; none when it is ready.
+    pub due: Option<Timestamp>,
+    /// The execution that it retries.
+    pub previous: Option<ExecutionId>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeRow {
+    pub id: NodeId,
+    pub session: u64,
+    pub membership: Membership,
+    pub connection: Connection,
+    pub eligibility: Eligibility,
+    /// Why it is as it is, in the operator's words.
+    pub message: String,
+    /// When a drain gives up waiting for batch work.
+    pub drain_deadline: Option<Timestamp>,
+    pub last_heartbeat: Timestamp,
+    pub record: Arc<SessionRequest>,
+}
+
+/// One event of the history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventRow {
+    /// Global, from 1, without a gap.
+    pub seq: u64,
+    pub time: Timestamp,
+    pub job: JobId,
+    pub revision: u64,
+    pub comment: Text,
+    pub subject: EventSubject,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EventSubject {
+    Job { previous: JobStateType, new: JobStateType },
+    Execution { id: ExecutionId, node: NodeId, previous: ComputeState, new: ComputeState },
+}
+
+/// What goes out once the changes are on disk.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Tell the node of a change of what is desired of it.
+    Assign { node: NodeId, change: AssignmentChange },
+    /// End the node's assignments stream: its session is over.
+    CloseStream { node: NodeId },
+}
+
+/// What is desired of one execution.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AssignmentChange {
+    pub execution: ExecutionId,
+    pub desired: DesiredState,
+    /// What the node last reported.
+    pub compute: ComputeState,
+    pub message: Text,
+    /// What the node needs to run it; the job's specification is read from the store.
+    pub work: Option<WorkOrder>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorkOrder {
+    pub job: JobId,
+    pub index: u32,
+    pub count: u32,
+    pub resources: Resources,
+}
+
+/// What was live when the store was last written; the engine goes on from it.
+#[derive(Debug, Default)]
+pub struct Live {
+    /// Rows with `live`, and the specification of each.
+    pub jobs: Vec<LiveJobRow>,
+    /// Executions of these jobs whose compute state is not terminal.
+    pub executions: Vec<ExecutionRow>,
+    pub pending_slots: Vec<PendingSlotRow>,
+    pub nodes: Vec<NodeRow>,
+    /// The sequence of the last event; 0 when there is none.
+    pub last_seq: u64,
+    /// No event has a later time.
+    pub last_time: Timestamp,
+    /// For jobs with one slot per node, which node each slot belongs to, ended ones included.
+    pub covered: Vec<(JobId, u32, NodeId)>,
+}
+
+#[derive(Debug)]
+pub struct LiveJobRow {
+    pub row: JobRow,
+    pub spec_json: Arc<str>,
+    pub create_time: Timestamp,
+}
+
+// === impl Changes ===
+
+impl Changes {
+    pub fn is_empty(&self) -> bool {
+        let Self { new_jobs, jobs, executions, outputs, successors, pending_slots, nodes, events } =
+            self;
+        new_jobs.is_empty()
+            && jobs.is_empty()
+            && executions.is_empty()
+            && outputs.is_empty()
+            && successors.is_empty()
+            && pending_slots.is_empty()
+            && nodes.is_empty()
+            && events.is_empty()
+    }
+}
