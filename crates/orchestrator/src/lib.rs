@@ -3,4 +3,6 @@
 pub mod clock;
 pub mod driver;
 pub mod engine;
+pub mod feed;
 pub mod store;
+pub mod view;

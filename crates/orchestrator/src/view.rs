@@ -1,0 +1,74 @@
+//! What reads see of the engine's memory: node records, why queued jobs wait, and the news of
+//! commits.
+//!
+//! The driver writes here after each commit, only what changed. Readers copy out of short locks,
+//! so that they never wait for a commit.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use api_types::NodeId;
+use api_types::node::Node;
+
+use crate::engine::demand::Demand;
+use crate::feed::Feed;
+
+#[derive(Default)]
+pub struct View {
+    nodes: RwLock<BTreeMap<NodeId, Arc<Node>>>,
+    explanations: RwLock<HashMap<Arc<Demand>, Arc<str>>>,
+    feed: Feed,
+}
+
+// === impl View ===
+
+impl View {
+    pub fn feed(&self) -> &Feed {
+        &self.feed
+    }
+
+    /// Every compute node, in order of its ID.
+    pub fn nodes(&self) -> Vec<Arc<Node>> {
+        self.nodes.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    pub fn node(&self, id: NodeId) -> Option<Arc<Node>> {
+        self.nodes.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+    }
+
+    /// Why jobs with this demand wait; none when none of them does.
+    pub fn explanation(&self, demand: &Demand) -> Option<Arc<str>> {
+        self.explanations.read().unwrap_or_else(PoisonError::into_inner).get(demand).cloned()
+    }
+
+    /// Takes over nodes as they are now; `None` for one that was forgotten.
+    pub(crate) fn update_nodes(&self, changed: impl IntoIterator<Item = (NodeId, Option<Node>)>) {
+        let mut nodes = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
+        for (id, node) in changed {
+            match node {
+                Some(node) => nodes.insert(id, Arc::new(node)),
+                None => nodes.remove(&id),
+            };
+        }
+    }
+
+    /// Takes over explanations as they are now; `None` for a demand that no longer waits.
+    pub(crate) fn update_explanations(
+        &self,
+        changed: impl IntoIterator<Item = (Arc<Demand>, Option<Arc<str>>)>,
+    ) {
+        let mut explanations = self.explanations.write().unwrap_or_else(PoisonError::into_inner);
+        for (demand, text) in changed {
+            match text {
+                Some(text) => explanations.insert(demand, text),
+                None => explanations.remove(&demand),
+            };
+        }
+    }
+
+    /// The engine starts anew and tells everything again.
+    pub(crate) fn clear(&self) {
+        self.nodes.write().unwrap_or_else(PoisonError::into_inner).clear();
+        self.explanations.write().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
