@@ -3,5 +3,8 @@
 pub mod clock;
 pub mod driver;
 pub mod engine;
+mod http;
+mod json;
 pub mod store;
+mod submission;
 pub mod view;
