@@ -4,5 +4,8 @@ pub mod clock;
 pub mod driver;
 pub mod engine;
 pub mod feed;
+mod http;
+mod json;
 pub mod store;
+mod submission;
 pub mod view;
