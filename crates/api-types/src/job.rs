@@ -271,8 +271,9 @@ impl Constraint {
         };
         let integer = || {
             let text = one()?;
-            text.parse::<i64>()
-                .map_err(|_| format!("operator '{}' takes an integer, '{text}' came", self.operator))
+            text.parse::<i64>().map_err(|_| {
+                format!("operator '{}' takes an integer, '{text}' came", self.operator)
+            })
         };
         let test = match self.operator.to_ascii_lowercase().as_str() {
             "in" => Test::In(some()?),
@@ -287,7 +288,10 @@ impl Constraint {
             "exists" => Test::Exists,
             "!" => Test::Absent,
             other => {
-                return Err(format!("'{other}' is not an operator; known: {}", OPERATORS.join(", ")));
+                return Err(format!(
+                    "'{other}' is not an operator; known: {}",
+                    OPERATORS.join(", ")
+                ));
             }
         };
         Ok(Requirement { key: self.key.clone(), test })
@@ -308,7 +312,10 @@ mod tests {
 
     #[test]
     fn a_constraint_becomes_a_test_on_labels() {
-        assert_eq!(constraint("in", &["a", "b"]).requirement().unwrap().to_string(), "zone in (a,b)");
+        assert_eq!(
+            constraint("in", &["a", "b"]).requirement().unwrap().to_string(),
+            "zone in (a,b)"
+        );
         assert_eq!(constraint("!", &[]).requirement().unwrap().to_string(), "!zone");
         assert_eq!(constraint("gt", &["3"]).requirement().unwrap().to_string(), "zone>3");
     }

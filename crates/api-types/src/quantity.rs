@@ -59,9 +59,8 @@ pub fn parse_bytes(text: &str) -> Result<u64, InvalidQuantity> {
         expected: "an amount of bytes: a number with an optional unit, like '512MB' or '1Gi'",
     };
     let trimmed = text.trim();
-    let split = trimmed
-        .find(|character: char| character.is_ascii_alphabetic())
-        .unwrap_or(trimmed.len());
+    let split =
+        trimmed.find(|character: char| character.is_ascii_alphabetic()).unwrap_or(trimmed.len());
     let (number, unit) = trimmed.split_at(split);
     let factor: u64 = match unit.to_ascii_lowercase().as_str() {
         "" | "b" => 1,
@@ -171,12 +170,8 @@ pub struct Bytes(pub u64);
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let units = [
-            (1_000_000_000_000, "TB"),
-            (1_000_000_000, "GB"),
-            (1_000_000, "MB"),
-            (1_000, "kB"),
-        ];
+        let units =
+            [(1_000_000_000_000, "TB"), (1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
         for (size, unit) in units {
             if self.0 >= size {
                 let tenths = u128::from(self.0) * 10 / u128::from(size);
@@ -209,7 +204,8 @@ impl From<Capacity> for Resources {
         // `as` saturates: a negative or absurd number becomes zero or the bound.
         #[expect(clippy::cast_possible_truncation, reason = "clamped to a million cores first")]
         #[expect(clippy::cast_sign_loss, reason = "clamped to zero first")]
-        let cpu_millis = (capacity.cpu * 1000.0).round().clamp(0.0, (MAX_CORES * 1000) as f64) as u64;
+        let cpu_millis =
+            (capacity.cpu * 1000.0).round().clamp(0.0, (MAX_CORES * 1000) as f64) as u64;
         Self {
             cpu_millis,
             memory_bytes: capacity.memory,

@@ -283,7 +283,10 @@ mod tests {
     #[test]
     fn a_broken_selector_says_where() {
         for (text, message) in [
-            ("env=prod,", "a requirement is missing after the comma, at character 10 of 'env=prod,'"),
+            (
+                "env=prod,",
+                "a requirement is missing after the comma, at character 10 of 'env=prod,'",
+            ),
             ("=x", "expected a key, at character 1 of '=x'"),
             ("a in x", "expected '(', at character 6 of 'a in x'"),
             ("a in (x", "expected ',' or ')', at character 8 of 'a in (x'"),

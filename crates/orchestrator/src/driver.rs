@@ -1,16 +1,32 @@
-//! The one task that owns the state: inputs in, one commit for many of them, answers out.
+//! The one thread that owns the state: inputs in, one commit for many of them, answers out.
 //!
-//! [`Handle`] is how everything else reaches it. Nothing is answered before what the answer claims
-//! is on disk.
+//! [`Handle`] is how everything else reaches it. Whatever waits is handed to the engine, bounded by
+//! [`BATCH`], and all changes go to the store in one transaction; only then are answers and
+//! messages released. Nothing leaves the process before what it claims is on disk.
+//!
+//! A disk that is full is waited for: callers are refused with 503, the engine goes back to the
+//! last commit, and work goes on when the store can be written to again. Any other failure of a
+//! commit ends the process; a restart continues from the store.
 
+use std::sync::Arc;
+use std::thread;
 
 use api_types::NodeId;
 use api_types::job::CreateJob;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::engine::Engine;
+mod batch;
+mod streams;
+mod work;
+
 use crate::engine::change::AssignmentChange;
 use crate::engine::input::{Answer, Input, Refusal, Submit};
+use crate::engine::{Engine, RestoreError, Settings};
+use crate::store::{Store, StoreError};
+use crate::view::View;
+
+/// Inputs that share one commit at most; more would only make the first of them wait.
+const BATCH: usize = 1024;
 
 /// Inputs that may wait for the driver; beyond it a caller is told to come again (429). At a
 /// thousand inputs per commit this is well below a second of waiting.
@@ -64,8 +80,14 @@ pub enum StreamItem {
 
 /// What waits for the driver.
 pub(crate) enum Message {
-    Input { input: Input, reply: oneshot::Sender<Result<Answer, CallError>> },
-    Submit { submission: Box<Submission>, reply: oneshot::Sender<Result<CreateJob, CallError>> },
+    Input {
+        input: Input,
+        reply: oneshot::Sender<Result<Answer, CallError>>,
+    },
+    Submit {
+        submission: Box<Submission>,
+        reply: oneshot::Sender<Result<CreateJob, CallError>>,
+    },
     OpenAssignments {
         node: NodeId,
         session: u64,
@@ -73,6 +95,59 @@ pub(crate) enum Message {
         reply: oneshot::Sender<Result<(), CallError>>,
     },
     Question(Box<dyn FnOnce(&Engine) + Send>),
+}
+
+/// The driver's thread.
+pub struct Driver {
+    ended: oneshot::Receiver<Result<(), DriverError>>,
+}
+
+/// Why the driver cannot start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum DriverError {
+    #[error("read the state database")]
+    Load(#[source] StoreError),
+    #[error("continue from the state database")]
+    Restore(#[from] RestoreError),
+    #[error("commit to the state database")]
+    Commit(#[source] StoreError),
+    #[error("start the driver's thread")]
+    Thread(#[source] std::io::Error),
+    #[error("the driver's thread ended without a word")]
+    Vanished,
+}
+
+/// Continues from what the store holds. The driver ends when the last [`Handle`] is dropped.
+pub fn start(
+    mut store: Box<dyn Store>,
+    view: Arc<View>,
+    settings: Settings,
+) -> Result<(Handle, Driver), DriverError> {
+    let (handle, messages) = Handle::new();
+    let engine = work::restore(store.as_mut(), settings)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .map_err(DriverError::Thread)?;
+    let (end, ended) = oneshot::channel();
+    thread::Builder::new()
+        .name("driver".to_owned())
+        .spawn(move || {
+            let work = work::Work::new(store, view, settings, engine);
+            // Nobody may wait for the end any more.
+            drop(end.send(runtime.block_on(work.run(messages))));
+        })
+        .map_err(DriverError::Thread)?;
+    Ok((handle, Driver { ended }))
+}
+
+// === impl Driver ===
+
+impl Driver {
+    /// Waits for the end: after the last handle is gone, or when a commit failed for good.
+    pub async fn ended(&mut self) -> Result<(), DriverError> {
+        (&mut self.ended).await.unwrap_or(Err(DriverError::Vanished))
+    }
 }
 
 // === impl Handle ===

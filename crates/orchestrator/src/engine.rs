@@ -1,20 +1,211 @@
 //! The pure heart: state, now and an input become changes and effects.
+//!
+//! No clock, no randomness, no I/O: the time comes with each input, ids come from a seeded
+//! [`mint::Mint`]. The state holds what is alive: nodes, jobs of which something is still to be
+//! done, their executions, the queue. What is over lives in the store only.
+//!
+//! Costs, with n nodes and p pools (see [`pool`]): a submission, a report or a placement is
+//! O(p log n); a heartbeat O(1); a node that joins, leaves or changes O(p) and what it runs; the
+//! first job that finds its class full O(n). Memory: per queued job one [`job::LiveJob`] and a queue
+//! entry (specifications stay in the store), per execution one row.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+use api_types::node::Node;
+use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 
 pub mod change;
 pub mod demand;
+mod execution;
+mod explain;
 pub mod input;
+pub mod invariants;
+mod job;
+pub mod mint;
+mod node;
+mod place;
+mod pool;
+mod restore;
+mod retry;
+mod session;
+mod timer;
+
+#[cfg(test)]
+mod tests;
+
+use change::{Changes, Effect, ExecutionRow};
+use input::{Answer, Input};
+use job::LiveJob;
+use mint::Mint;
+use node::LiveNode;
+use pool::{ClassId, Queue};
+pub use restore::RestoreError;
+use timer::{Timer, Timers};
+
+/// Placements that one input may bring about; the rest follows with the next ticks, so that one
+/// large job does not keep everybody else waiting for longer than some milliseconds.
+const PLACEMENTS_PER_TURN: u32 = 1024;
+
+/// The engine is handed the time at least this often while the orchestrator is awake
+/// ([`Engine::next_wake`]); a gap of several times as much means that it was not.
+pub const LONGEST_SLEEP: Duration = Duration::from_millis(500);
+
+/// A gap after which nobody's lease is held against them: a paused process, a suspended machine, a
+/// commit that hung.
+const PAUSE: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// A node that has not renewed for this long is lost.
+    pub lease: Duration,
+    /// New nodes take part without an operator's word.
+    pub approve_new_nodes: bool,
+}
 
 /// The state of everything that is live.
-pub struct Engine {}
+pub struct Engine {
+    settings: Settings,
+    mint: Mint,
+    nodes: BTreeMap<NodeId, LiveNode>,
+    jobs: HashMap<JobId, LiveJob>,
+    executions: HashMap<ExecutionId, ExecutionRow>,
+    queue: Queue,
+    /// Live daemon jobs: a node that joins may have to run them.
+    daemons: BTreeSet<JobId>,
+    timers: Timers,
+    backlog: Backlog,
+    last_seq: u64,
+    /// The latest moment that was handed in; time never goes back for the history.
+    clock: Timestamp,
+    /// Nodes whose record changed since [`Engine::take_touched_nodes`].
+    touched: BTreeSet<NodeId>,
+    /// Counts changes of what nodes there are.
+    fleet_changes: u64,
+}
+
+/// What handling brings about, over one or several inputs.
+#[derive(Debug, Default)]
+pub struct Output {
+    pub changes: Changes,
+    pub effects: Vec<Effect>,
+}
+
+/// Placement that is left over from turns whose budget was used up.
+#[derive(Default)]
+struct Backlog {
+    nodes: BTreeSet<NodeId>,
+    classes: BTreeSet<ClassId>,
+}
+
+/// The handling of one input.
+struct Turn<'a> {
+    now: Timestamp,
+    out: &'a mut Output,
+    /// Placements that may still be made.
+    budget: u32,
+}
+
+// === impl Engine ===
 
 impl Engine {
-    /// What a dry run says: per node, whether the demand would be placed on it now, and why not.
-    pub fn preview(
-        &self,
-        _demand: &demand::Demand,
-        _job_type: api_types::job::JobType,
-        _count: u32,
-    ) -> Vec<api_types::job::DryRunNode> {
-        Vec::new()
+    pub fn new(settings: Settings, mint: Mint) -> Self {
+        Self {
+            settings,
+            mint,
+            nodes: BTreeMap::new(),
+            jobs: HashMap::new(),
+            executions: HashMap::new(),
+            queue: Queue::default(),
+            daemons: BTreeSet::new(),
+            timers: Timers::default(),
+            backlog: Backlog::default(),
+            last_seq: 0,
+            clock: Timestamp::ZERO,
+            touched: BTreeSet::new(),
+            fleet_changes: 0,
+        }
+    }
+
+    /// Handles one input: decides, and says what is to be stored and sent.
+    pub fn handle(&mut self, now: Timestamp, input: Input, out: &mut Output) -> Answer {
+        let now = now.max(self.clock);
+        if self.clock != Timestamp::ZERO && now.since(self.clock) > PAUSE {
+            self.renew_all_leases(now);
+        }
+        self.clock = now;
+        let turn = &mut Turn { now, out, budget: PLACEMENTS_PER_TURN };
+        let answer = match input {
+            Input::Submit(submit) => self.submit(turn, *submit),
+            Input::Stop { job, reason } => self.stop(turn, job, &reason),
+            Input::Join { node, request } => self.join(turn, node, *request),
+            Input::Heartbeat { node, heartbeat } => self.heartbeat(turn, node, &heartbeat),
+            Input::OpenAssignments { node, session } => self.open_assignments(node, session),
+            Input::Reports { node, session, reports } => self.reports(turn, node, session, reports),
+            Input::NodeAction { node, action, message } => {
+                self.node_action(turn, node, action, message)
+            }
+            Input::ForgetNode { node } => self.forget_node(turn, node),
+            Input::Tick => {
+                self.fire_timers(turn);
+                self.work_off_backlog(turn);
+                Answer::Done
+            }
+        };
+        for (pool, nodes) in self.queue.take_surplus_pools() {
+            for (_, node) in nodes {
+                if let Some(node) = self.nodes.get_mut(&node) {
+                    node.pools.retain(|id| *id != pool);
+                }
+            }
+        }
+        answer
+    }
+
+    fn fire_timers(&mut self, turn: &mut Turn<'_>) {
+        while let Some(timer) = self.timers.pop(turn.now) {
+            match timer {
+                Timer::Lease(node) => self.lease_timer_fired(turn, node),
+                Timer::Retry(job, index) => self.retry_due(turn, job, index),
+                Timer::QueueTimeout(job) => self.queue_timed_out(turn, job),
+                Timer::TotalTimeout(job) => self.total_timed_out(turn, job),
+                Timer::DrainDeadline(node) => self.drain_timer_fired(turn, node),
+            }
+        }
+    }
+
+    /// When the next [`Input::Tick`] is due.
+    pub fn next_wake(&self, now: Timestamp) -> Timestamp {
+        let latest = now + LONGEST_SLEEP;
+        if !self.backlog.nodes.is_empty() || !self.backlog.classes.is_empty() {
+            return now;
+        }
+        self.timers.next().map_or(latest, |due| due.min(latest))
+    }
+
+    /// Nodes as they are now that changed since the last call; `None` for one that was forgotten.
+    pub fn take_touched_nodes(&mut self) -> Vec<(NodeId, Option<Node>)> {
+        std::mem::take(&mut self.touched)
+            .into_iter()
+            .map(|id| (id, self.nodes.get(&id).map(LiveNode::wire)))
+            .collect()
+    }
+
+    /// Counts up whenever a node joins, leaves, or changes in what it is.
+    pub fn fleet_changes(&self) -> u64 {
+        self.fleet_changes
+    }
+
+    pub fn live_jobs(&self) -> usize {
+        self.jobs.len()
+    }
+
+    pub fn live_executions(&self) -> usize {
+        self.executions.len()
+    }
+
+    fn next_seq(&mut self) -> u64 {
+        self.last_seq += 1;
+        self.last_seq
     }
 }

@@ -15,6 +15,7 @@ use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 
 use crate::engine::change::{Changes, EventRow, ExecutionRow, Live};
 
+pub mod memory;
 pub mod sqlite;
 
 /// How long an idempotency key is remembered.
@@ -62,7 +63,8 @@ pub trait Store: Send {
 pub trait Reads: Send + Sync {
     /// Up to `limit` jobs whose ID has the prefix.
     fn find_jobs(&self, prefix: IdPrefix, limit: u32) -> Result<Vec<JobId>, StoreError>;
-    fn find_executions(&self, prefix: IdPrefix, limit: u32) -> Result<Vec<ExecutionId>, StoreError>;
+    fn find_executions(&self, prefix: IdPrefix, limit: u32)
+    -> Result<Vec<ExecutionId>, StoreError>;
     fn job(&self, id: JobId) -> Result<Option<StoredJob>, StoreError>;
     fn jobs(&self, query: &JobQuery) -> Result<Page<StoredJob>, StoreError>;
     fn execution(&self, id: ExecutionId) -> Result<Option<StoredExecution>, StoreError>;

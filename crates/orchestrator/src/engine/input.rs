@@ -13,15 +13,37 @@ use super::change::AssignmentChange;
 #[derive(Debug, Clone)]
 pub enum Input {
     Submit(Box<Submit>),
-    Stop { job: JobId, reason: String },
-    Join { node: NodeId, request: Box<SessionRequest> },
-    Heartbeat { node: NodeId, heartbeat: Heartbeat },
+    Stop {
+        job: JobId,
+        reason: String,
+    },
+    Join {
+        node: NodeId,
+        request: Box<SessionRequest>,
+    },
+    Heartbeat {
+        node: NodeId,
+        heartbeat: Heartbeat,
+    },
     /// The node opened its assignments stream and wants the whole desired state.
-    OpenAssignments { node: NodeId, session: u64 },
-    Reports { node: NodeId, session: u64, reports: Vec<Report> },
-    NodeAction { node: NodeId, action: NodeAction, message: String },
+    OpenAssignments {
+        node: NodeId,
+        session: u64,
+    },
+    Reports {
+        node: NodeId,
+        session: u64,
+        reports: Vec<Report>,
+    },
+    NodeAction {
+        node: NodeId,
+        action: NodeAction,
+        message: String,
+    },
     /// Forget a disconnected node.
-    ForgetNode { node: NodeId },
+    ForgetNode {
+        node: NodeId,
+    },
     /// Time has passed: leases, retries and timeouts are looked at.
     Tick,
 }
@@ -38,9 +60,17 @@ pub struct Submit {
 /// What the caller of an input is told once its changes are on disk.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
-    Submitted { job: JobId, evaluation: EvaluationId },
-    Stopped { evaluation: EvaluationId },
-    Joined { session: u64, membership: Membership },
+    Submitted {
+        job: JobId,
+        evaluation: EvaluationId,
+    },
+    Stopped {
+        evaluation: EvaluationId,
+    },
+    Joined {
+        session: u64,
+        membership: Membership,
+    },
     /// The lease runs anew.
     Renewed,
     /// Every live execution of the node.
