@@ -36,7 +36,7 @@ use crate::driver::Handle;
 use crate::submission::Requester;
 use crate::view::View;
 use error::Failure;
-use protocol::SpecCache;
+pub(crate) use protocol::SpecCache;
 pub(crate) use reads::Reader;
 
 /// What the handlers share.

@@ -22,7 +22,7 @@ use super::error::Failure;
 use super::query::Query;
 use super::{Api, Handled, Parameter, lookup};
 use crate::engine::input::{Answer, Input};
-pub(super) use specs::SpecCache;
+pub(crate) use specs::SpecCache;
 
 /// Labels of one node: placement looks at them, and lists carry them.
 const MAX_NODE_LABELS: usize = 256;

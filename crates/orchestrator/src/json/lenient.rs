@@ -338,10 +338,9 @@ impl<'a> Object<'a> {
             let is_map = matches!(self.keys, Keys::AsTheyAre);
             let key = field.copied().unwrap_or(written.as_str());
             if (field.is_some() || is_map) && !self.seen.insert(key) {
-                drop(self.context.step_into(Step::Key(key), || {
-                    self.context.note("is given more than once");
-                    Ok::<(), ()>(())
-                }));
+                self.context.path.borrow_mut().push(Step::Key(key));
+                self.context.note("is given more than once");
+                self.context.path.borrow_mut().pop();
                 continue;
             }
             if field.is_some() && *tree == Tree::Null {

@@ -16,7 +16,7 @@ use api_types::job::JobSpec;
 const GENERATION_BYTES: usize = 32 * 1024 * 1024;
 
 #[derive(Default)]
-pub(in crate::http) struct SpecCache {
+pub(crate) struct SpecCache {
     generations: Mutex<Generations>,
 }
 
