@@ -46,16 +46,30 @@ pub(crate) enum Phase {
     /// Its image and inputs are being fetched and its container made.
     Preparing,
     /// As `Preparing`, but no longer wanted.
-    Withdrawing { message: String },
+    Withdrawing {
+        message: String,
+    },
     Starting,
     /// As `Starting`, but no longer wanted.
-    Overtaken { message: String },
-    Running { started_at: Timestamp },
+    Overtaken {
+        message: String,
+    },
+    Running {
+        started_at: Timestamp,
+    },
     /// Told to end; its process may still run.
-    Stopping { reason: StopReason },
+    Stopping {
+        reason: StopReason,
+    },
     /// Its process has ended; output and results are being taken in and published.
-    Collecting { verdict: Verdict },
-    Done { state: ComputeState, message: String, finished_at: Timestamp },
+    Collecting {
+        verdict: Verdict,
+    },
+    Done {
+        state: ComputeState,
+        message: String,
+        finished_at: Timestamp,
+    },
 }
 
 /// Why a running task is made to end.
@@ -69,9 +83,14 @@ pub(crate) enum StopReason {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Event {
     /// The orchestrator tells what it wants.
-    Desired { state: DesiredState, message: String },
+    Desired {
+        state: DesiredState,
+        message: String,
+    },
     Prepared,
-    Started { at: Timestamp },
+    Started {
+        at: Timestamp,
+    },
     TimedOut,
     Exited(Exit),
     Collected(Collected),
@@ -114,7 +133,9 @@ pub(crate) enum Effect {
     CancelPrepare,
     Start,
     /// Wait for the end of the process; tell when the deadline passes before it.
-    Watch { deadline: Option<Timestamp> },
+    Watch {
+        deadline: Option<Timestamp>,
+    },
     Stop,
     Collect,
     /// Remove the container and the inputs; nothing waits for it.

@@ -43,8 +43,14 @@ const HEARTBEAT_MOST: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SessionState {
     /// `renewed_at` is of the session before; zero when there was none.
-    Joining { renewed_at: Timestamp },
-    Joined { session: u64, membership: Membership, renewed_at: Timestamp },
+    Joining {
+        renewed_at: Timestamp,
+    },
+    Joined {
+        session: u64,
+        membership: Membership,
+        renewed_at: Timestamp,
+    },
 }
 
 /// The session as all its users see it.

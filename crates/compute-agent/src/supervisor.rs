@@ -20,7 +20,9 @@ use std::time::Duration;
 
 use api_types::execution::{ComputeState, DesiredState};
 use api_types::id::IdPrefix;
-use api_types::protocol::{Acknowledgement, Assignment, FailureCause, LocalExecution, Report, Work};
+use api_types::protocol::{
+    Acknowledgement, Assignment, FailureCause, LocalExecution, Report, Work,
+};
 use api_types::quantity::Resources;
 use api_types::{ExecutionId, Timestamp};
 use tokio::sync::mpsc;
@@ -197,8 +199,7 @@ impl Supervisor {
         if self.table.contains_key(&id) {
             return self.event(id, Event::Desired { state, message }, now, turn);
         }
-        let was_offered_only =
-            matches!(compute_state, ComputeState::New | ComputeState::AskForBid);
+        let was_offered_only = matches!(compute_state, ComputeState::New | ComputeState::AskForBid);
         match (state, work) {
             (DesiredState::Stopped, _) => {
                 self.disown(id, ComputeState::Cancelled, message, turn);
@@ -392,7 +393,10 @@ impl Supervisor {
     }
 
     fn find(&self, prefix: &IdPrefix) -> Found {
-        let found: Vec<_> = self.table.values().map(|slot| &slot.execution)
+        let found: Vec<_> = self
+            .table
+            .values()
+            .map(|slot| &slot.execution)
             .filter(|execution| prefix.contains(execution.id.uuid()))
             .collect();
         match found.as_slice() {

@@ -15,9 +15,9 @@ use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 
 use crate::engine::change::{Changes, EventRow, ExecutionRow, Live};
 
-pub mod memory;
 #[cfg(test)]
 mod contract;
+pub mod memory;
 pub mod sqlite;
 
 /// How long an idempotency key is remembered.

@@ -25,8 +25,8 @@ use api_types::{ExecutionId, NodeId, Timestamp};
 use bollard::API_DEFAULT_VERSION;
 use bollard::models::{ContainerState, ContainerStateStatusEnum};
 use bollard::query_parameters::{
-    ContainerArchiveInfoOptions, CreateContainerOptions, DownloadFromContainerOptions, InspectContainerOptions,
-    ListContainersOptions, RemoveContainerOptions, StopContainerOptions,
+    ContainerArchiveInfoOptions, CreateContainerOptions, DownloadFromContainerOptions,
+    InspectContainerOptions, ListContainersOptions, RemoveContainerOptions, StopContainerOptions,
     UploadToContainerOptions, WaitContainerOptions,
 };
 use bytes::Bytes;
@@ -119,7 +119,8 @@ impl Docker {
 
     async fn make(&self, run: &Run, cancel: &CancellationToken) -> Result<(), ExecutorError> {
         let client = self.client()?;
-        let params = params(&run.work).map_err(|reason| ExecutorError::Failed(Failure::task(reason)))?;
+        let params =
+            params(&run.work).map_err(|reason| ExecutorError::Failed(Failure::task(reason)))?;
         cancel
             .run_until_cancelled(self.pulls.ensure(&client, &params.image))
             .await
@@ -184,10 +185,7 @@ impl Docker {
         let state = self.state(id).await?;
         let still_runs = state.running == Some(true) || state.restarting == Some(true);
         Ok((!still_runs).then(|| Exit {
-            code: state
-                .exit_code
-                .and_then(|code| i32::try_from(code).ok())
-                .unwrap_or(NO_EXIT_CODE),
+            code: state.exit_code.and_then(|code| i32::try_from(code).ok()).unwrap_or(NO_EXIT_CODE),
             out_of_memory: state.oom_killed == Some(true),
         }))
     }

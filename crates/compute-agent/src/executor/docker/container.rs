@@ -5,9 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use api_types::engine::{DockerParams, NetworkType};
 use api_types::protocol::Work;
 use api_types::quantity::Resources;
-use bollard::models::{
-    ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount, MountType,
-};
+use bollard::models::{ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount, MountType};
 use bytes::Bytes;
 
 use super::{LABEL_EXECUTION, LABEL_JOB, LABEL_NODE};
@@ -41,7 +39,9 @@ pub(super) fn body(run: &Run, params: &DockerParams) -> ContainerCreateBody {
         entrypoint: some(&params.entrypoint),
         cmd: some(&params.parameters),
         working_dir: Some(params.working_directory.clone()).filter(|path| !path.is_empty()),
-        env: Some(env(run, params).into_iter().map(|(key, value)| format!("{key}={value}")).collect()),
+        env: Some(
+            env(run, params).into_iter().map(|(key, value)| format!("{key}={value}")).collect(),
+        ),
         labels: Some(HashMap::from([
             (LABEL_EXECUTION.to_owned(), run.id.to_string()),
             (LABEL_JOB.to_owned(), work.job_id.to_string()),
@@ -99,9 +99,8 @@ fn host_config(run: &Run) -> HostConfig {
 
 /// The Engine refuses more than the machine has, which a node whose capacity was set may grant.
 fn nano_cpus(cpu_millis: u64) -> Option<i64> {
-    let machine = std::thread::available_parallelism().map_or(u64::MAX, |cores| {
-        (cores.get() as u64).saturating_mul(1000)
-    });
+    let machine = std::thread::available_parallelism()
+        .map_or(u64::MAX, |cores| (cores.get() as u64).saturating_mul(1000));
     (cpu_millis > 0)
         .then(|| signed(cpu_millis.clamp(LEAST_CPU_MILLIS, machine).saturating_mul(1_000_000)))
 }
