@@ -15,12 +15,12 @@ use super::{Backend, Directory, directory};
 use crate::engine::change::{Changes, EventSubject};
 use crate::store::contract::{Random, Sample};
 use crate::store::sqlite::select::{COUNTED, Selection};
-use crate::store::{JobOrder, JobPosition, JobQuery, Reads, Store};
+use crate::store::{JobOrder, JobPosition, JobQuery, Store};
 
 /// How many jobs the larger store holds.
 fn many() -> u64 {
     let jobs = std::env::var("ORCHESTRATOR_STORE_JOBS").ok();
-    jobs.map_or(20_000, |jobs| jobs.parse().unwrap())
+    jobs.map_or(10_000, |jobs| jobs.parse().unwrap())
 }
 
 /// The `n`th job: three labels, and 1.5 KB of specification.
