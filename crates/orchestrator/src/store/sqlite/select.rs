@@ -8,11 +8,12 @@
 //! - The smallest source is below that: its candidates are fetched, tested and sorted, so a filter
 //!   that matches rarely costs what it matches, in any order and wherever the page begins.
 //! - None is: the page is walked in its order until it is full, from the position after which it
-//!   begins. By creation this follows the first source that has that order, labels before all
-//!   others: `key=value`, `key in (…)` (up to [`MERGED`](filters::MERGED) values, merged), `key`, a name, states,
-//!   a type, a namespace, all jobs. By ID it follows all jobs: IDs are random, so what matches is
-//!   spread evenly, and a page of `n` costs `n` × jobs ÷ matches steps, at most `n` × jobs ÷
-//!   [`COUNTED`] when one filter alone decides.
+//!   begins. Each filter has an index in order of creation (for `key in (…)` up to
+//!   [`MERGED`](filters::MERGED) are merged), and the one is followed that is the sparsest ahead
+//!   of the position, which the time tells that its counted entries span. By ID, what has the key
+//!   of a label is followed, at 0.1 µs for each other value, else all jobs: IDs are random, so
+//!   what matches is spread evenly, and a page of `n` costs `n` × jobs ÷ matches steps, at most
+//!   `n` × jobs ÷ [`COUNTED`] when one filter alone decides.
 //!
 //! What this leaves: filters that each match many and together match few, and `!key`, `!=` and
 //! `notin` of what nearly every job has, walk past everything that does not match: 1 µs per job
@@ -68,8 +69,8 @@ enum Filter {
 struct Source {
     /// Walks of an index, to be merged; none has an entry of another.
     arms: Vec<Arm>,
-    /// Each walk is in order of creation.
-    ordered: bool,
+    /// The order that each walk has.
+    order: Option<JobOrder>,
     /// All entries that are walked past answer the filter: some of them are counted cheaply.
     countable: bool,
     /// What need not be tested on the candidates.
@@ -91,6 +92,13 @@ enum Index {
 /// Values for the numbered parameters of a statement, whose parts can be repeated.
 #[derive(Default)]
 struct Parameters(Vec<Value>);
+
+/// Entries of a source, as far as they were counted.
+struct Count {
+    entries: usize,
+    /// How far in time they lie, in the direction of the page: the farther, the sparser they are.
+    reach: Option<i64>,
+}
 
 // === impl Selection ===
 
@@ -134,27 +142,36 @@ impl<'a> Selection<'a> {
     }
 
     fn choose(&mut self, connection: &Connection) -> Result<Source, StoreError> {
-        let by_creation = matches!(self.query.order, JobOrder::CreateTime);
-        let walk = match self.sources.iter().position(|source| source.ordered) {
+        let is_walk = |source: &Source| source.order == Some(self.query.order);
+        if let Some(at) = self.sources.iter().position(|source| {
             // Without anything left to test, nothing is better than this.
-            Some(at) if by_creation && self.sources[at].answers.len() >= self.filters.len() => {
-                return Ok(self.sources.swap_remove(at));
-            }
-            at => at.filter(|_| by_creation),
+            is_walk(source) && source.countable && source.answers.len() >= self.filters.len()
+        }) {
+            return Ok(self.sources.swap_remove(at));
+        }
+        let mut counts = Vec::with_capacity(self.sources.len());
+        for source in &self.sources {
+            counts.push(self.count(connection, source)?);
+        }
+        let smallest = (0..counts.len()).min_by_key(|at| counts[*at].entries);
+        if let Some(at) = smallest.filter(|at| counts[*at].entries < self.counted)
+            && !self.is_dense(connection, counts[at].entries)?
+        {
+            return Ok(self.sources.swap_remove(at));
+        }
+        // How sparse a walk is, the count of another source of the same filter may tell.
+        let sparseness = |walk: &Source| {
+            let same = self.sources.iter().zip(&counts).filter(|(s, _)| s.answers == walk.answers);
+            same.filter_map(|(_, count)| count.reach).max()
         };
-        let mut smallest = None;
-        let mut least = self.counted;
-        for (at, source) in self.sources.iter().enumerate() {
-            let count = self.count(connection, source)?;
-            if count < least {
-                (smallest, least) = (Some(at), count);
-            }
-        }
-        match (smallest, walk) {
-            (Some(at), _) if !self.is_dense(connection, least)? => Ok(self.sources.swap_remove(at)),
-            (_, Some(at)) => Ok(self.sources.swap_remove(at)),
-            (_, None) => Ok(Source::all_jobs(if by_creation { "job_time" } else { "job_id" })),
-        }
+        let sparsest = (0..self.sources.len())
+            .rev()
+            .filter(|at| is_walk(&self.sources[*at]))
+            .max_by_key(|at| sparseness(&self.sources[*at]));
+        Ok(match sparsest {
+            Some(at) => self.sources.swap_remove(at),
+            None => Source::all_jobs(self.query.order),
+        })
     }
 
     /// Whether walking all jobs by ID fills the page sooner than sorting so many matches.
@@ -175,26 +192,34 @@ impl<'a> Selection<'a> {
         Ok(steps < (matches as u128).pow(2))
     }
 
-    /// Entries of the source, as far as they are counted.
-    fn count(&self, connection: &Connection, source: &Source) -> Result<usize, StoreError> {
+    fn count(&self, connection: &Connection, source: &Source) -> Result<Count, StoreError> {
+        let enough = self.counted;
         if !source.countable {
-            return Ok(self.counted);
+            return Ok(Count { entries: enough, reach: None });
         }
         // Where the range is no part of the index, what lies outside of it would be walked past.
-        let range = if source.ordered { self.range.as_str() } else { "" };
-        let mut count = 0;
+        let by_creation = source.order == Some(JobOrder::CreateTime);
+        let range = if by_creation { self.range.as_str() } else { "" };
+        let (farthest, direction) =
+            if self.query.reverse { ("-min", "DESC") } else { ("max", "ASC") };
+        let order =
+            if by_creation { format!("ORDER BY d.create_time {direction}") } else { String::new() };
+        let mut count = Count { entries: 0, reach: None };
         for Arm { index, condition } in &source.arms {
-            let (entries, enough) = (index.entries(), self.counted);
+            let entries = index.entries();
             let sql = format!(
-                "SELECT count(*) FROM
-                    (SELECT 1 FROM {entries} WHERE {condition} {range} LIMIT {enough})"
+                "SELECT count(*), {farthest}(create_time) FROM
+                    (SELECT d.create_time AS create_time FROM {entries}
+                     WHERE {condition} {range} {order} LIMIT {enough})"
             );
             let mut statement = connection.prepare_cached(&sql)?;
             let known = statement.parameter_count().min(self.parameters.0.len());
             let parameters = params_from_iter(&self.parameters.0[..known]);
-            let entries: i64 = statement.query_row(parameters, |row| row.get(0))?;
-            count += usize::try_from(entries).unwrap_or(enough);
-            if count >= enough {
+            let (entries, reach): (i64, Option<i64>) =
+                statement.query_row(parameters, |row| Ok((row.get(0)?, row.get(1)?)))?;
+            count.entries += usize::try_from(entries).unwrap_or(enough);
+            if by_creation && count.entries >= enough {
+                count.reach = reach;
                 break;
             }
         }
@@ -235,9 +260,13 @@ impl<'a> Selection<'a> {
 // === impl Source, Arm, Index ===
 
 impl Source {
-    fn all_jobs(index: &'static str) -> Self {
+    fn all_jobs(order: JobOrder) -> Self {
+        let index = match order {
+            JobOrder::CreateTime => "job_time",
+            JobOrder::Id => "job_id",
+        };
         let arms = vec![Arm::job(index, "true".to_owned())];
-        Self { arms, ordered: true, countable: true, answers: Vec::new() }
+        Self { arms, order: Some(order), countable: true, answers: Vec::new() }
     }
 }
 

@@ -12,8 +12,8 @@ use crate::store::{JobOrder, JobQuery};
 /// Values or states whose walks are merged; with more, they are tested on each candidate.
 pub(super) const MERGED: usize = 8;
 
-/// The index that a table without rowids is itself.
-const LABEL_KEY: &str = "sqlite_autoindex_label_1";
+/// The index that a table without rowids is itself: here, by key and ID.
+const LABEL_ID: &str = "sqlite_autoindex_label_1";
 
 /// The integers that a selector permits under one key.
 #[derive(Default)]
@@ -32,9 +32,11 @@ impl Selection<'_> {
             let answers = vec![Filter::Label(at)];
             let (found, condition) = match test {
                 Test::Exists => {
+                    let condition = format!("d.key = {key}");
+                    self.add_by_id(&condition, &answers);
                     self.sources.push(Source {
-                        arms: vec![Arm::label(LABEL_KEY, format!("d.key = {key}"))],
-                        ordered: true,
+                        arms: vec![Arm::label("label_time", condition)],
+                        order: Some(JobOrder::CreateTime),
                         countable: true,
                         answers,
                     });
@@ -62,26 +64,48 @@ impl Selection<'_> {
                 Filter::Label(at),
                 format!(
                     "(SELECT 1 FROM label AS t WHERE t.key = {key}
-                        AND t.create_time = j.create_time AND t.id = j.id {condition}) {found}"
+                        AND t.id = j.id {condition}) {found}"
                 ),
             ));
         }
     }
 
     fn add_values(&mut self, key: &str, values: &[String], answers: Vec<Filter>) {
-        let in_index = |condition| Arm::label("label_value", format!("d.key = {key} {condition}"));
+        let condition = format!("d.key = {key} AND d.value IN ({})", values.join(", "));
+        self.add_by_id(&condition, &answers);
         if (1..=MERGED).contains(&values.len()) {
-            let arms = values.iter().map(|value| in_index(format!("AND d.value = {value}")));
-            let arms = arms.collect();
-            self.sources.push(Source { arms, ordered: true, countable: true, answers });
-            return;
+            let arms = values
+                .iter()
+                .map(|value| format!("d.key = {key} AND d.value = {value}"))
+                .map(|condition| Arm::label("label_value", condition))
+                .collect();
+            let order = Some(JobOrder::CreateTime);
+            self.sources.push(Source { arms, order, countable: true, answers });
+        } else {
+            self.add_by_time(&condition, &answers);
+            let arms = vec![Arm::label("label_value", condition)];
+            self.sources.push(Source { arms, order: None, countable: true, answers });
         }
-        let condition = format!("AND d.value IN ({})", values.join(", "));
-        let arms = vec![Arm::label(LABEL_KEY, format!("d.key = {key} {condition}"))];
-        let walk = Source { arms, ordered: true, countable: false, answers: answers.clone() };
-        self.sources.push(walk);
-        let arms = vec![in_index(condition)];
-        self.sources.push(Source { arms, ordered: false, countable: true, answers });
+    }
+
+    /// Walks what has the key by ID, and looks at each entry.
+    fn add_by_id(&mut self, condition: &str, answers: &[Filter]) {
+        self.sources.push(Source {
+            arms: vec![Arm::label(LABEL_ID, condition.to_owned())],
+            order: Some(JobOrder::Id),
+            countable: false,
+            answers: answers.to_vec(),
+        });
+    }
+
+    /// Walks what has the key by creation, and looks at each entry.
+    fn add_by_time(&mut self, condition: &str, answers: &[Filter]) {
+        self.sources.push(Source {
+            arms: vec![Arm::label("label_time", condition.to_owned())],
+            order: Some(JobOrder::CreateTime),
+            countable: false,
+            answers: answers.to_vec(),
+        });
     }
 
     /// All that is asked of the integer under one key is one range.
@@ -111,18 +135,10 @@ impl Selection<'_> {
                     condition.push_str(&format!(" AND d.integer {sign} {bound}"));
                 }
             }
-            self.sources.push(Source {
-                arms: vec![Arm::label("label_integer", condition.clone())],
-                ordered: false,
-                countable: true,
-                answers: answers.clone(),
-            });
-            self.sources.push(Source {
-                arms: vec![Arm::label(LABEL_KEY, condition)],
-                ordered: true,
-                countable: false,
-                answers,
-            });
+            self.add_by_id(&condition, &answers);
+            self.add_by_time(&condition, &answers);
+            let arms = vec![Arm::label("label_integer", condition)];
+            self.sources.push(Source { arms, order: None, countable: true, answers });
         }
     }
 
@@ -138,8 +154,7 @@ impl Selection<'_> {
             condition = format!("({condition} OR (j.name IS NULL AND j.id = {id}))");
         }
         self.filters.push((Filter::Name, condition));
-        let answers = vec![Filter::Name];
-        self.sources.push(Source { arms, ordered: true, countable: true, answers });
+        self.add_by_creation(arms, Filter::Name);
     }
 
     pub(super) fn add_states(&mut self) {
@@ -152,8 +167,7 @@ impl Selection<'_> {
         self.filters.push((Filter::States, format!("j.state IN ({})", states.join(", "))));
         // There are fewer states than can be merged.
         let arms = states.iter().map(|state| Arm::job("job_state", format!("d.state = {state}")));
-        let (arms, answers) = (arms.collect(), vec![Filter::States]);
-        self.sources.push(Source { arms, ordered: true, countable: true, answers });
+        self.add_by_creation(arms.collect(), Filter::States);
     }
 
     pub(super) fn add_type(&mut self) {
@@ -161,8 +175,7 @@ impl Selection<'_> {
         let code = self.parameters.bind(job_type_code(job_type));
         self.filters.push((Filter::Type, format!("j.type = {code}")));
         let arms = vec![Arm::job("job_type", format!("d.type = {code}"))];
-        let answers = vec![Filter::Type];
-        self.sources.push(Source { arms, ordered: true, countable: true, answers });
+        self.add_by_creation(arms, Filter::Type);
     }
 
     pub(super) fn add_namespace(&mut self) {
@@ -170,8 +183,12 @@ impl Selection<'_> {
         let namespace = self.parameters.bind(namespace.clone());
         self.filters.push((Filter::Namespace, format!("j.namespace = {namespace}")));
         let arms = vec![Arm::job("job_namespace", format!("d.namespace = {namespace}"))];
-        let answers = vec![Filter::Namespace];
-        self.sources.push(Source { arms, ordered: true, countable: true, answers });
+        self.add_by_creation(arms, Filter::Namespace);
+    }
+
+    fn add_by_creation(&mut self, arms: Vec<Arm>, answers: Filter) {
+        let (order, answers) = (Some(JobOrder::CreateTime), vec![answers]);
+        self.sources.push(Source { arms, order, countable: true, answers });
     }
 
     /// Of two limits on the same side only the tighter one is written: it is where the walk of an
@@ -206,7 +223,7 @@ impl Selection<'_> {
             }
         }
         if created_after.is_some() || created_before.is_some() {
-            self.sources.push(Source::all_jobs("job_time"));
+            self.sources.push(Source::all_jobs(JobOrder::CreateTime));
         }
     }
 }
