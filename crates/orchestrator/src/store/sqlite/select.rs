@@ -192,6 +192,7 @@ impl<'a> Selection<'a> {
         Ok(steps < (matches as u128).pow(2))
     }
 
+    /// Counts the source's entries on the page's side of the position, nearest first.
     fn count(&self, connection: &Connection, source: &Source) -> Result<Count, StoreError> {
         let enough = self.counted;
         if !source.countable {
