@@ -35,6 +35,7 @@ use crate::outbox::Outbox;
 use crate::steps::{Step, Steps};
 
 pub(crate) use mailbox::{Found, Mailbox, Message, Usage};
+use mailbox::WeakMailbox;
 use turn::Turn;
 
 /// Messages that go into one commit; the others wait for the next.
@@ -60,7 +61,7 @@ pub(crate) struct Supervisor {
     retain: Duration,
     outbox: Arc<Outbox>,
     steps: Arc<Steps>,
-    mailbox: Mailbox,
+    mailbox: WeakMailbox,
 }
 
 struct Slot {
@@ -111,7 +112,7 @@ impl Supervisor {
             retain,
             outbox,
             steps,
-            mailbox,
+            mailbox: mailbox.downgrade(),
         }
     }
 
@@ -347,8 +348,8 @@ impl Supervisor {
 
     fn carry_out(&mut self, id: ExecutionId, effect: Effect) {
         let Some(slot) = self.table.get_mut(&id) else { return };
-        let work = slot.execution.work.clone();
-        let step = Step { id, work, mailbox: self.mailbox.clone() };
+        let Some(mailbox) = self.mailbox.upgrade() else { return };
+        let step = Step { id, work: slot.execution.work.clone(), mailbox };
         match effect {
             // Reports went to the outbox.
             Effect::Report(_) => {}
