@@ -86,18 +86,3 @@ async fn an_input_that_cannot_be_unpacked_is_named() {
     assert_eq!(report.cause, FailureCause::Task);
     assert!(report.message.starts_with("input 0 (inline, for '/inputs'): "), "{}", report.message);
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_container_that_someone_else_removes_is_a_failure_of_the_node() {
-    let Some(node) = DockerNode::start().await else { return };
-    let id = node.orchestrator().run(node.work(&["sleep", "60000"])).await;
-    node.orchestrator().reported(id, ComputeState::BidAccepted).await;
-    let options = bollard::query_parameters::RemoveContainerOptions {
-        force: true,
-        ..Default::default()
-    };
-    node.docker.remove_container(&format!("execution-{id}"), Some(options)).await.unwrap();
-    let report = node.orchestrator().reported(id, ComputeState::Failed).await;
-    // It may be seen killed before it is seen gone; either way it is not the task's doing.
-    assert_eq!(report.cause, FailureCause::Node, "{report:?}");
-}

@@ -3,8 +3,11 @@
 use std::collections::HashMap;
 
 use api_types::execution::{ComputeState, DesiredState};
+use api_types::protocol::FailureCause;
 use bollard::models::ContainerCreateBody;
-use bollard::query_parameters::{CreateContainerOptions, InspectContainerOptions};
+use bollard::query_parameters::{
+    CreateContainerOptions, InspectContainerOptions, RemoveContainerOptions,
+};
 
 use crate::node::{DockerNode, Node, eventually, work};
 
@@ -113,6 +116,20 @@ async fn leftovers_of_this_node_are_removed_and_those_of_others_are_not() {
     node.nothing_is_left().await;
     eventually("the directory without an execution to go", async || !dir.exists()).await;
     node.docker.remove_container(&theirs, None).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_someone_else_removed_is_a_failure_of_the_node() {
+    let Some(mut node) = DockerNode::start().await else { return };
+    let id = node.orchestrator().run(node.work(&["sleep", "60000"])).await;
+    node.orchestrator().reported(id, ComputeState::BidAccepted).await;
+    node.node.kill_agent().await;
+    let options = RemoveContainerOptions { force: true, ..Default::default() };
+    node.docker.remove_container(&format!("execution-{id}"), Some(options)).await.unwrap();
+    node.node.start_agent().await;
+    let report = node.orchestrator().reported(id, ComputeState::Failed).await;
+    assert_eq!(report.cause, FailureCause::Node);
+    assert!(report.message.contains("removed by someone else"), "{}", report.message);
 }
 
 #[tokio::test(flavor = "multi_thread")]
