@@ -30,10 +30,7 @@ impl Admission<'_> {
         self.engine(work, available)?;
         let need = Resources::from(work.resources);
         if !need.fits_in(&self.capacity) {
-            return Err(format!(
-                "the task needs {need}; this node has {} in all",
-                self.capacity
-            ));
+            return Err(format!("the task needs {need}; this node has {} in all", self.capacity));
         }
         self.inputs(&work.task.input_sources)?;
         results(work)?;
@@ -84,9 +81,7 @@ fn results(work: &Work) -> Result<(), String> {
         let name = result.name.as_str();
         // It becomes the name of a directory on this node.
         if name.is_empty() || name.starts_with('.') || name.contains(['/', '\0']) {
-            return Err(format!(
-                "result path '{name}': its Name must be a plain directory name"
-            ));
+            return Err(format!("result path '{name}': its Name must be a plain directory name"));
         }
         if !names.insert(name) {
             return Err(format!("result path '{name}': there is another of this Name"));

@@ -110,7 +110,8 @@ impl Agent {
             let _data_dir = data_dir;
             supervisor.run(messages);
         });
-        let record = Arc::new(NodeRecord::new(&settings, listen_addr, capacity, Arc::clone(&steps)));
+        let record =
+            Arc::new(NodeRecord::new(&settings, listen_addr, capacity, Arc::clone(&steps)));
         let watch = SessionWatch::new();
         let session = Arc::new(Session {
             client,
@@ -153,7 +154,9 @@ fn tell_what_concerns_no_source(settings: &Settings) {
         warn!("allow_local_paths concerns localdirectory inputs, which this build does not have");
     }
     if settings.allow_private_addresses {
-        warn!("allow_private_addresses concerns urldownload inputs, which this build does not have");
+        warn!(
+            "allow_private_addresses concerns urldownload inputs, which this build does not have"
+        );
     }
 }
 
@@ -192,10 +195,7 @@ impl RunningAgent {
 }
 
 /// Runs an agent until `shutdown` is done.
-pub async fn run(
-    settings: Settings,
-    shutdown: impl Future<Output = ()>,
-) -> Result<(), StartError> {
+pub async fn run(settings: Settings, shutdown: impl Future<Output = ()>) -> Result<(), StartError> {
     let mut agent = Agent::start(settings).await?;
     tokio::select! {
         () = shutdown => {}

@@ -156,10 +156,10 @@ mod tests {
         for (name, entries) in [
             ("dots", &[(EntryType::Regular, "../outside/x", "bad")][..]),
             ("deep dots", &[(EntryType::Regular, "a/../../outside/x", "bad")]),
-            ("through a link", &[
-                (EntryType::Symlink, "l", outside_text),
-                (EntryType::Regular, "l/x", "bad"),
-            ]),
+            (
+                "through a link",
+                &[(EntryType::Symlink, "l", outside_text), (EntryType::Regular, "l/x", "bad")],
+            ),
             ("hard link", &[(EntryType::Link, "h", "../secret")]),
         ] {
             fs::write(dir.path().join("secret"), "secret").unwrap();
@@ -184,7 +184,8 @@ mod tests {
     #[test]
     fn what_grows_beyond_the_limit_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let tar = tar_of(&[(EntryType::Regular, "a", "0123456789"), (EntryType::Regular, "b", "0")]);
+        let tar =
+            tar_of(&[(EntryType::Regular, "a", "0123456789"), (EntryType::Regular, "b", "0")]);
         let error = unpack(&tar[..], dir.path(), 10).unwrap_err();
         assert!(matches!(error, ArchiveError::TooLarge { limit_bytes: 10 }), "{error}");
     }

@@ -28,7 +28,7 @@ pub(crate) fn of_this_machine(
                 stat.f_bavail.saturating_mul(stat.f_frsize)
             }
         },
-        // This build hands no devices to tasks, so a node has none unless its operator says so.
+        // Not looked for: a node has GPUs when its operator says so.
         gpus: settings.gpu.unwrap_or(0),
     })
 }
@@ -36,8 +36,9 @@ pub(crate) fn of_this_machine(
 fn memory_of_this_machine() -> io::Result<u64> {
     const PATH: &str = "/proc/meminfo";
     let text = std::fs::read_to_string(PATH)?;
-    total_memory(&text)
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("{PATH} has no MemTotal")))
+    total_memory(&text).ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidData, format!("{PATH} has no MemTotal"))
+    })
 }
 
 /// `MemTotal` of `/proc/meminfo`, in bytes.

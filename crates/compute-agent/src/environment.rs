@@ -4,11 +4,7 @@ use api_types::protocol::Work;
 use api_types::{ExecutionId, NodeId};
 
 /// `SERVICE_…`; `docs/api.md`, "Environment of a task".
-pub(crate) fn of_service(
-    id: ExecutionId,
-    node_id: NodeId,
-    work: &Work,
-) -> [(String, String); 7] {
+pub(crate) fn of_service(id: ExecutionId, node_id: NodeId, work: &Work) -> [(String, String); 7] {
     [
         ("JOB_ID", work.job_id.to_string()),
         ("JOB_NAME", work.job_name.clone()),

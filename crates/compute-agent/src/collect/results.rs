@@ -28,7 +28,8 @@ pub(super) async fn take_in(
     result: &ResultPath,
     dir: &ExecutionDir,
 ) -> Result<Option<String>, CollectError> {
-    let note = |text: &str| Ok(Some(format!("result path '{}' ({}) {text}", result.name, result.path)));
+    let note =
+        |text: &str| Ok(Some(format!("result path '{}' ({}) {text}", result.name, result.path)));
     let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
     let (results, name) = (dir.results(), result.name.clone());
     let unpacking = tokio::task::spawn_blocking(move || unpack(receiver, &results, &name));

@@ -72,19 +72,18 @@ fn a_run_that_goes_well_reports_three_times_and_leaves_nothing() {
     assert_eq!(execution.handle(desired(DesiredState::Running, ""), NOW), [Effect::Prepare]);
     assert_eq!(execution.handle(Event::Prepared, NOW), [Effect::Start]);
     let started = plain(2, ComputeState::BidAccepted, "");
-    assert_eq!(execution.handle(Event::Started { at: NOW }, NOW), [
-        Effect::Report(Box::new(started)),
-        Effect::Watch { deadline: None }
-    ]);
+    assert_eq!(
+        execution.handle(Event::Started { at: NOW }, NOW),
+        [Effect::Report(Box::new(started)), Effect::Watch { deadline: None }]
+    );
     assert_eq!(execution.handle(exited(0), NOW), [Effect::Collect]);
     let output = RunOutput { stdout: "hi\n".to_owned(), ..RunOutput::default() };
     let collected = Collected { output: output.clone(), ..Collected::default() };
-    let completed =
-        Report { run_output: Some(output), ..plain(3, ComputeState::Completed, "") };
-    assert_eq!(execution.handle(Event::Collected(collected), NOW), [
-        Effect::Report(Box::new(completed)),
-        Effect::Discard
-    ]);
+    let completed = Report { run_output: Some(output), ..plain(3, ComputeState::Completed, "") };
+    assert_eq!(
+        execution.handle(Event::Collected(collected), NOW),
+        [Effect::Report(Box::new(completed)), Effect::Discard]
+    );
     assert!(execution.phase.is_done());
 }
 
@@ -92,10 +91,10 @@ fn a_run_that_goes_well_reports_three_times_and_leaves_nothing() {
 fn an_offer_that_cannot_be_met_is_declined_with_the_reason() {
     let (execution, effects) =
         Execution::offered(id(), work(0), Err("no engine 'wasm'".to_owned()), NOW);
-    assert_eq!(split(effects), (
-        plain(1, ComputeState::AskForBidRejected, "no engine 'wasm'"),
-        Vec::new()
-    ));
+    assert_eq!(
+        split(effects),
+        (plain(1, ComputeState::AskForBidRejected, "no engine 'wasm'"), Vec::new())
+    );
     assert_eq!(execution.phase.word(), "Declined");
 }
 
@@ -104,9 +103,8 @@ fn a_task_that_fails_keeps_its_output_and_exit_code() {
     let mut execution = running();
     execution.handle(exited(3), NOW);
     let notes = vec!["result path 'out' (/out) does not exist".to_owned()];
-    let (report, rest) = split(
-        execution.handle(Event::Collected(Collected { notes, ..Collected::default() }), NOW),
-    );
+    let (report, rest) =
+        split(execution.handle(Event::Collected(Collected { notes, ..Collected::default() }), NOW));
     assert_eq!(report.compute_state, ComputeState::Failed);
     assert_eq!(report.cause, FailureCause::Task);
     assert_eq!(report.message, "exit code 3; result path 'out' (/out) does not exist");
@@ -174,7 +172,10 @@ fn a_stop_while_starting_stops_what_started() {
     assert_eq!(rest, [Effect::Stop, Effect::Watch { deadline: None }]);
     assert_eq!(execution.handle(exited(143), NOW), [Effect::Collect]);
     let (report, _) = split(execution.handle(Event::Collected(Collected::default()), NOW));
-    assert_eq!((report.compute_state, report.message.as_str()), (ComputeState::Cancelled, "enough"));
+    assert_eq!(
+        (report.compute_state, report.message.as_str()),
+        (ComputeState::Cancelled, "enough")
+    );
 }
 
 #[test]

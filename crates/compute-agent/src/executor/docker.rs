@@ -25,8 +25,8 @@ use api_types::{ExecutionId, NodeId, Timestamp};
 use bollard::API_DEFAULT_VERSION;
 use bollard::models::{ContainerState, ContainerStateStatusEnum};
 use bollard::query_parameters::{
-    ContainerArchiveInfoOptions, CreateContainerOptions, DownloadFromContainerOptions, InspectContainerOptions,
-    ListContainersOptions, RemoveContainerOptions, StopContainerOptions,
+    ContainerArchiveInfoOptions, CreateContainerOptions, DownloadFromContainerOptions,
+    InspectContainerOptions, ListContainersOptions, RemoveContainerOptions, StopContainerOptions,
     UploadToContainerOptions, WaitContainerOptions,
 };
 use bytes::Bytes;
@@ -59,6 +59,10 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// So many containers are made, started or removed at once, the others wait: beyond four to
 /// eight the Engine only gets slower.
 const MAX_CHANGES_AT_ONCE: usize = 8;
+
+/// So many times in a row the Engine may answer with an error when it is asked how a task ended,
+/// over half a minute or more; then the task is given up.
+const MAX_WAIT_REFUSALS: u32 = 12;
 
 /// Waits between tries to reach an Engine that went away while tasks ran.
 const RETRY_FIRST: Duration = Duration::from_millis(200);
@@ -119,7 +123,8 @@ impl Docker {
 
     async fn make(&self, run: &Run, cancel: &CancellationToken) -> Result<(), ExecutorError> {
         let client = self.client()?;
-        let params = params(&run.work).map_err(|reason| ExecutorError::Failed(Failure::task(reason)))?;
+        let params =
+            params(&run.work).map_err(|reason| ExecutorError::Failed(Failure::task(reason)))?;
         cancel
             .run_until_cancelled(self.pulls.ensure(&client, &params.image))
             .await
@@ -156,10 +161,16 @@ impl Docker {
 
     async fn wait_for_end(&self, id: ExecutionId) -> Result<Exit, ExecutorError> {
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
+        let mut refusals = 0;
         loop {
             match self.end(id).await {
                 Err(ExecutorError::Unreachable { reason, .. }) => {
                     debug!(execution = %id, reason, "docker is away while a task runs");
+                }
+                // An Engine that is stopping or starting answers all kinds of things.
+                Err(ExecutorError::Failed(failure)) if refusals < MAX_WAIT_REFUSALS => {
+                    refusals += 1;
+                    debug!(execution = %id, failure.message, "docker cannot tell of a task's end");
                 }
                 // After it was away the Engine may name an end before it knows of it.
                 Ok(None) => {}
@@ -184,10 +195,7 @@ impl Docker {
         let state = self.state(id).await?;
         let still_runs = state.running == Some(true) || state.restarting == Some(true);
         Ok((!still_runs).then(|| Exit {
-            code: state
-                .exit_code
-                .and_then(|code| i32::try_from(code).ok())
-                .unwrap_or(NO_EXIT_CODE),
+            code: state.exit_code.and_then(|code| i32::try_from(code).ok()).unwrap_or(NO_EXIT_CODE),
             out_of_memory: state.oom_killed == Some(true),
         }))
     }

@@ -60,7 +60,9 @@ pub(super) async fn logs(
         files.push(dir.stderr());
     }
     let chunks = match local.phase.as_str() {
-        "Running" | "Stopping" | "Collecting" => live(shared.engines.clone(), engine, local.id, only),
+        "Running" | "Stopping" | "Collecting" => {
+            live(shared.engines.clone(), engine, local.id, only)
+        }
         _ => kept(files).await.map_err(|error| {
             tracing::error!(%error, execution = %local.id, "kept output cannot be read");
             Failure::new(Code::Internal, "the output of this execution cannot be read")

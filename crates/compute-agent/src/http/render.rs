@@ -84,8 +84,12 @@ pub(super) async fn envelope(request: Request, next: Next) -> Response {
             Some(Failure(error)) => error,
             // What the framework refused by itself, such as a path that is not UTF-8.
             None => {
-                let code = if status.is_server_error() { Code::Internal } else { Code::InvalidRequest };
-                ApiError { status: status.as_u16(), ..ApiError::new(code, "the request is not valid") }
+                let code =
+                    if status.is_server_error() { Code::Internal } else { Code::InvalidRequest };
+                ApiError {
+                    status: status.as_u16(),
+                    ..ApiError::new(code, "the request is not valid")
+                }
             }
         };
         error.request_id.clone_from(&request_id);

@@ -61,9 +61,8 @@ pub(super) fn open(path: &Path) -> Result<(Connection, NodeId), String> {
     }
     connection.pragma_update(None, "journal_mode", "WAL").map_err(text)?;
     connection.pragma_update(None, "synchronous", "FULL").map_err(text)?;
-    let damage: String = connection
-        .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
-        .map_err(text)?;
+    let damage: String =
+        connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(text)?;
     if damage != "ok" {
         return Err(format!("it is damaged: {damage}"));
     }
@@ -82,7 +81,8 @@ pub(super) fn open(path: &Path) -> Result<(Connection, NodeId), String> {
 fn create(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
     transaction.execute_batch(TABLES)?;
-    transaction.execute("INSERT INTO node (id) VALUES (?1)", [mint::node_id().uuid().as_bytes()])?;
+    transaction
+        .execute("INSERT INTO node (id) VALUES (?1)", [mint::node_id().uuid().as_bytes()])?;
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
     transaction.commit()

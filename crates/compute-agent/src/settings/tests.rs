@@ -38,12 +38,7 @@ fn the_environment_wins_over_the_file_and_the_file_over_the_defaults() {
     assert_eq!(read.labels["rack"], "4");
     assert_eq!(
         read.capacity,
-        CapacitySettings {
-            cpu: Some(1500),
-            memory: Some(2_000_000_000),
-            disk: None,
-            gpu: Some(3)
-        }
+        CapacitySettings { cpu: Some(1500), memory: Some(2_000_000_000), disk: None, gpu: Some(3) }
     );
     assert_eq!(read.engines, [EngineType::Docker, EngineType::Noop]);
     assert_eq!(read.allow_local_paths, ["/a", "/b"]);
@@ -54,10 +49,10 @@ fn the_environment_wins_over_the_file_and_the_file_over_the_defaults() {
 #[test]
 fn labels_in_the_environment_are_pairs() {
     let read = settings("", &[("LABELS", "zone=a,disk=ssd")]).unwrap();
-    assert_eq!(read.labels.into_iter().collect::<Vec<_>>(), [
-        ("disk".to_owned(), "ssd".to_owned()),
-        ("zone".to_owned(), "a".to_owned())
-    ]);
+    assert_eq!(
+        read.labels.into_iter().collect::<Vec<_>>(),
+        [("disk".to_owned(), "ssd".to_owned()), ("zone".to_owned(), "a".to_owned())]
+    );
 }
 
 #[test]
@@ -72,6 +67,7 @@ fn what_is_wrong_is_named() {
         ("", &[("ENGINES", "podman")], "'podman' is not an engine"),
         ("", &[("ENGINES", "")], "an agent without any engine"),
         ("", &[("LISTEN", "here")], "listen"),
+        ("", &[("DOCKER__HOST", "ssh://there")], "'ssh://there' begins with none of"),
     ] {
         let error = settings(toml, env).unwrap_err();
         assert!(error.to_lowercase().contains(&part.to_lowercase()), "{part}: {error}");

@@ -84,8 +84,9 @@ fn write(input: &InputSource, place: &Path) -> Result<MountedInput, Failure> {
     match decode(&url).map_err(Failure::task)? {
         Content::Archive(reader) => {
             let directory = place.join("directory");
-            archive::unpack(reader, &directory, MAX_UNPACKED_BYTES)
-                .map_err(|error| Failure::task(format!("its archive cannot be unpacked: {error}")))?;
+            archive::unpack(reader, &directory, MAX_UNPACKED_BYTES).map_err(|error| {
+                Failure::task(format!("its archive cannot be unpacked: {error}"))
+            })?;
             Ok(mounted(&directory, input.target.trim_end_matches('/')))
         }
         Content::File(bytes) => {
@@ -124,7 +125,8 @@ fn decode(url: &str) -> Result<Content, String> {
         return Ok(Content::Archive(Box::new(std::io::Cursor::new(bytes))));
     }
     let mut head = Vec::new();
-    let unpacked = MultiGzDecoder::new(&bytes[..]).take(TAR_MAGIC.end as u64).read_to_end(&mut head);
+    let unpacked =
+        MultiGzDecoder::new(&bytes[..]).take(TAR_MAGIC.end as u64).read_to_end(&mut head);
     match unpacked {
         Ok(_) if is_tar(&head) => {
             Ok(Content::Archive(Box::new(MultiGzDecoder::new(std::io::Cursor::new(bytes)))))

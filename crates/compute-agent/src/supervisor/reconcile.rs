@@ -37,7 +37,8 @@ mod tests {
             finished_at: Timestamp(1),
         };
         let running = Phase::Running { started_at: Timestamp(1) };
-        let held = [(id(1), &running), (id(2), &done), (id(3), &Phase::Accepted), (id(4), &running)];
+        let held =
+            [(id(1), &running), (id(2), &done), (id(3), &Phase::Accepted), (id(4), &running)];
         let snapshot = [3, 9].map(|number| Assignment {
             execution_id: id(number),
             desired_state: DesiredState::Running,

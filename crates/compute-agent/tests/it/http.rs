@@ -56,7 +56,11 @@ async fn refused(node: &Node, method: &str, path: &str) -> (ApiError, String) {
     let answer = ask(method, &node.url(path), "").await;
     let error: ApiError = serde_json::from_slice(&answer.body).expect("the envelope");
     assert_eq!(answer.status, error.status);
-    assert!(answer.head.contains(&format!("x-request-id: {}", error.request_id)), "{}", answer.head);
+    assert!(
+        answer.head.contains(&format!("x-request-id: {}", error.request_id)),
+        "{}",
+        answer.head
+    );
     (error, answer.head)
 }
 
@@ -85,7 +89,8 @@ async fn the_agent_tells_that_it_lives_and_what_it_is() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_without_its_orchestrator_is_alive_but_not_ready() {
-    let node = Node::start(|settings| settings.orchestrator = "http://127.0.0.1:9".to_owned()).await;
+    let node =
+        Node::start(|settings| settings.orchestrator = "http://127.0.0.1:9".to_owned()).await;
     assert_eq!(get(&node.url("/livez")).await.status, 200);
     let answer = get(&node.url("/readyz")).await;
     assert_eq!(answer.status, 503);

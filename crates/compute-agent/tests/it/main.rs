@@ -1,11 +1,12 @@
 //! The agent against a small orchestrator over real sockets, and against real docker.
 
+mod daemon;
 mod engines;
 mod failing;
 mod http;
 mod image;
-mod noop;
 mod node;
+mod noop;
 mod orchestrator;
 mod restarting;
 mod running;

@@ -14,7 +14,8 @@ use crate::node::{DockerNode, Node, eventually, work};
 async fn started_at(node: &DockerNode, id: api_types::ExecutionId) -> String {
     let name = format!("execution-{id}");
     let container = node.docker.inspect_container(&name, None::<InspectContainerOptions>).await;
-    container.unwrap().state.unwrap().started_at.unwrap()
+    let state = container.expect("inspect the container").state;
+    state.and_then(|state| state.started_at).expect("a moment")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -41,7 +42,8 @@ async fn a_running_task_is_taken_up_again_with_all_its_output() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_that_ended_while_the_agent_was_away_is_reported_as_it_ended() {
     let Some(mut node) = DockerNode::start().await else { return };
-    let id = node.orchestrator().run(node.work(&["sleep", "1500", "out", "late", "exit", "7"])).await;
+    let id =
+        node.orchestrator().run(node.work(&["sleep", "1500", "out", "late", "exit", "7"])).await;
     node.orchestrator().reported(id, ComputeState::BidAccepted).await;
     node.node.shut_down_agent().await;
     let name = format!("execution-{id}");

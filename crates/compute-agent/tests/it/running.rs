@@ -34,11 +34,10 @@ async fn a_task_runs_and_nothing_of_it_is_left() {
     assert_eq!(done.published_result, None);
     let states: Vec<_> =
         node.orchestrator().all_reports(id).iter().map(|report| report.compute_state).collect();
-    assert_eq!(states, [
-        ComputeState::AskForBidAccepted,
-        ComputeState::BidAccepted,
-        ComputeState::Completed
-    ]);
+    assert_eq!(
+        states,
+        [ComputeState::AskForBidAccepted, ComputeState::BidAccepted, ComputeState::Completed]
+    );
     node.nothing_is_left().await;
 }
 
@@ -46,8 +45,14 @@ async fn a_task_runs_and_nothing_of_it_is_left() {
 async fn the_environment_has_the_service_s_variables_and_the_engine_s_win() {
     let Some(node) = DockerNode::start().await else { return };
     let names = [
-        "TASK_ONLY", "BOTH", "SERVICE_JOB_ID", "SERVICE_JOB_NAME", "SERVICE_JOB_TYPE",
-        "SERVICE_EXECUTION_ID", "SERVICE_EXECUTION_INDEX", "SERVICE_EXECUTION_COUNT",
+        "TASK_ONLY",
+        "BOTH",
+        "SERVICE_JOB_ID",
+        "SERVICE_JOB_NAME",
+        "SERVICE_JOB_TYPE",
+        "SERVICE_EXECUTION_ID",
+        "SERVICE_EXECUTION_INDEX",
+        "SERVICE_EXECUTION_COUNT",
         "SERVICE_NODE_ID",
     ];
     let steps: Vec<_> = names.iter().flat_map(|name| ["env", name]).chain(["cwd"]).collect();
@@ -134,8 +139,24 @@ async fn inputs_are_there_and_cannot_be_changed() {
     tar.append_data(&mut header, "deep/b.txt", &b"packed"[..]).unwrap();
     let tar = BASE64_STANDARD.encode(tar.into_inner().unwrap());
     let mut work = node.work(&[
-        "cat", "/inputs/a.txt", "out", "", "cat", "/more/deep/b.txt", "out", "", "cat",
-        "/dir/inline", "out", "", "write", "/inputs/a.txt", "x", "write", "/more/new", "x",
+        "cat",
+        "/inputs/a.txt",
+        "out",
+        "",
+        "cat",
+        "/more/deep/b.txt",
+        "out",
+        "",
+        "cat",
+        "/dir/inline",
+        "out",
+        "",
+        "write",
+        "/inputs/a.txt",
+        "x",
+        "write",
+        "/more/new",
+        "x",
     ]);
     work.task.input_sources = vec![
         inline("data:text/plain,plain%20text", "/inputs/a.txt"),
@@ -158,9 +179,8 @@ async fn inputs_are_there_and_cannot_be_changed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn result_paths_are_collected_and_a_missing_one_is_told() {
     let Some(node) = DockerNode::start().await else { return };
-    let mut work = node.work(&[
-        "write", "/outputs/answer", "42", "write", "/single/file.txt", "one",
-    ]);
+    let mut work =
+        node.work(&["write", "/outputs/answer", "42", "write", "/single/file.txt", "one"]);
     let path = |name: &str, path: &str| ResultPath { name: name.to_owned(), path: path.to_owned() };
     work.task.result_paths = vec![
         path("outputs", "/outputs"),

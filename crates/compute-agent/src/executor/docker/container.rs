@@ -6,7 +6,7 @@ use api_types::engine::{DockerParams, NetworkType};
 use api_types::protocol::Work;
 use api_types::quantity::Resources;
 use bollard::models::{
-    ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount, MountType,
+    ContainerCreateBody, DeviceRequest, HostConfig, HostConfigLogConfig, Mount, MountType,
 };
 use bytes::Bytes;
 
@@ -41,7 +41,9 @@ pub(super) fn body(run: &Run, params: &DockerParams) -> ContainerCreateBody {
         entrypoint: some(&params.entrypoint),
         cmd: some(&params.parameters),
         working_dir: Some(params.working_directory.clone()).filter(|path| !path.is_empty()),
-        env: Some(env(run, params).into_iter().map(|(key, value)| format!("{key}={value}")).collect()),
+        env: Some(
+            env(run, params).into_iter().map(|(key, value)| format!("{key}={value}")).collect(),
+        ),
         labels: Some(HashMap::from([
             (LABEL_EXECUTION.to_owned(), run.id.to_string()),
             (LABEL_JOB.to_owned(), work.job_id.to_string()),
@@ -73,6 +75,9 @@ fn host_config(run: &Run) -> HostConfig {
         // The same as the memory limit: no swap.
         memory_swap: memory,
         pids_limit: Some(MAX_PIDS),
+        // An Engine without a driver for them refuses the container, which is what the user
+        // should hear.
+        device_requests: (resources.gpus > 0).then(|| vec![gpus(resources.gpus)]),
         network_mode: Some(match run.work.task.network.network_type {
             // HTTP is declined at the offer; none is what it would get at worst.
             NetworkType::None | NetworkType::Http => "none".to_owned(),
@@ -99,9 +104,8 @@ fn host_config(run: &Run) -> HostConfig {
 
 /// The Engine refuses more than the machine has, which a node whose capacity was set may grant.
 fn nano_cpus(cpu_millis: u64) -> Option<i64> {
-    let machine = std::thread::available_parallelism().map_or(u64::MAX, |cores| {
-        (cores.get() as u64).saturating_mul(1000)
-    });
+    let machine = std::thread::available_parallelism()
+        .map_or(u64::MAX, |cores| (cores.get() as u64).saturating_mul(1000));
     (cpu_millis > 0)
         .then(|| signed(cpu_millis.clamp(LEAST_CPU_MILLIS, machine).saturating_mul(1_000_000)))
 }
@@ -112,6 +116,14 @@ fn read_only_mount(input: &crate::executor::MountedInput) -> Mount {
         source: Some(input.source.to_string_lossy().into_owned()),
         target: Some(input.target.clone()),
         read_only: Some(true),
+        ..Default::default()
+    }
+}
+
+fn gpus(count: u64) -> DeviceRequest {
+    DeviceRequest {
+        count: Some(signed(count)),
+        capabilities: Some(vec![vec!["gpu".to_owned()]]),
         ..Default::default()
     }
 }
