@@ -9,6 +9,7 @@ use tracing::{debug, info};
 
 use super::{RETRY_FIRST, RETRY_LONGEST, Refused, Session, is_refusal};
 use crate::backoff::Backoff;
+use crate::core::Input;
 use crate::supervisor::Message;
 
 /// After this long without a line the stream is dead, whatever the connection says.
@@ -59,7 +60,7 @@ impl Session {
         match snapshot(&mut lines).await {
             Ok(snapshot) => {
                 debug!(executions = snapshot.len(), "a snapshot of what is desired");
-                self.mailbox.send(Message::Snapshot(snapshot)).await;
+                self.mailbox.send(Message::Core(Input::Snapshot(snapshot))).await;
             }
             Err(broken) => return broken,
         }
@@ -67,7 +68,7 @@ impl Session {
         loop {
             match next(&mut lines).await {
                 Ok(AssignmentLine::Assignment(assignment)) => {
-                    self.mailbox.send(Message::Change(assignment)).await;
+                    self.mailbox.send(Message::Core(Input::Change(assignment))).await;
                 }
                 Ok(AssignmentLine::KeepAlive) => {}
                 Ok(AssignmentLine::Snapshot { .. }) => {

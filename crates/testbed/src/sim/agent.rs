@@ -92,7 +92,7 @@ impl Agent {
             retain: Duration::from_secs(60),
         };
         self.started += 1;
-        let core = Core::restore(self.ledger.clone(), limits);
+        let core = Core::restore(&self.ledger, limits);
         let outbox = self.ledger.reports.iter().map(|r| (r.position, r.clone())).collect();
         self.process = Some(Process {
             core,
@@ -137,7 +137,7 @@ impl Agent {
         }
         match line {
             StreamLine::Snapshot(assignments) => Some(Input::Snapshot(assignments)),
-            StreamLine::Change(assignment) => Some(Input::Change(Box::new(assignment))),
+            StreamLine::Change(assignment) => Some(Input::Change(assignment)),
             StreamLine::Closed => {
                 process.stream_open = false;
                 None
@@ -146,7 +146,12 @@ impl Agent {
     }
 
     /// Takes an answer in; reports that were acknowledged are the core's business too.
-    pub(super) fn answered(&mut self, number: u64, answer: Answer, now: Timestamp) -> Option<Input> {
+    pub(super) fn answered(
+        &mut self,
+        number: u64,
+        answer: Answer,
+        now: Timestamp,
+    ) -> Option<Input> {
         let process = self.process.as_mut()?;
         let kind =
             process.waiting.iter().find(|(_, w)| w.number == number).map(|(kind, _)| *kind)?;
@@ -171,7 +176,7 @@ impl Agent {
                 });
                 Some(Input::Acknowledged(acknowledged))
             }
-            Answer::Refused(_) => {
+            Answer::Refused => {
                 process.session = None;
                 process.stream_open = false;
                 None
@@ -198,6 +203,31 @@ impl Agent {
             requests.push(Request { asker, number, body });
         }
         requests
+    }
+
+    /// Sabotage: what was sent is taken for delivered.
+    pub(super) fn forget_reports(&mut self) {
+        let Some(process) = &mut self.process else { return };
+        if process.waiting.contains_key(&Kind::Reports) {
+            process.outbox.clear();
+            self.ledger.reports.clear();
+        }
+    }
+
+    /// For the message of a run that does not come to rest.
+    pub(super) fn describe(&self) -> String {
+        let process = self.process.as_ref().map(|process| {
+            format!(
+                "process {} in session {:?}, stream {} open: {}, paused until {:?}",
+                process.number,
+                process.session,
+                process.connection,
+                process.stream_open,
+                process.paused_until
+            )
+        });
+        let capacity = self.record.compute_node_info.max_capacity.cpu;
+        format!("of {capacity} CPU, gone: {}, {process:?}", self.gone)
     }
 
     pub(super) fn is_quiet(&self) -> bool {
