@@ -148,10 +148,12 @@ impl Supervisor {
 
     fn take(&mut self, message: Message, now: Timestamp, turn: &mut Turn) {
         match message {
-            Message::Snapshot(assignments) => self.reconcile(assignments, now, turn),
+            Message::Snapshot(as_of, assignments) => {
+                self.reconcile(as_of, assignments, now, turn);
+            }
             Message::Change(assignment) => self.assign(*assignment, now, turn),
             Message::Event(id, event) => self.event(id, event, now, turn),
-            Message::Acknowledged(acknowledged) => self.acknowledge(acknowledged, turn),
+            Message::Acknowledged(acknowledged) => self.acknowledge(acknowledged, now, turn),
             Message::Tick => {}
             Message::Usage(answer) => turn.answer(answer, self.usage()),
             Message::List(answer) => turn.answer(answer, self.list()),
@@ -162,7 +164,13 @@ impl Supervisor {
     }
 
     /// The snapshot is all that is desired: the rest is no longer wanted.
-    fn reconcile(&mut self, assignments: Vec<Assignment>, now: Timestamp, turn: &mut Turn) {
+    fn reconcile(
+        &mut self,
+        as_of: Timestamp,
+        assignments: Vec<Assignment>,
+        now: Timestamp,
+        turn: &mut Turn,
+    ) {
         let held = self.table.values().map(|slot| (slot.execution.id, &slot.execution.phase));
         for id in reconcile::unwanted(held, &assignments) {
             info!(execution = %id, "an execution is no longer wanted");
@@ -175,6 +183,7 @@ impl Supervisor {
             if let Some(slot) = self.table.get_mut(&id)
                 && slot.execution.phase.is_done()
                 && slot.unacknowledged == 0
+                && slot.acknowledged_at < as_of
             {
                 let effects = slot.execution.repeat_outcome();
                 self.take_effects(id, effects, turn);
@@ -283,11 +292,12 @@ impl Supervisor {
         self.next_position += 1;
     }
 
-    fn acknowledge(&mut self, acknowledged: Vec<Acknowledgement>, turn: &mut Turn) {
+    fn acknowledge(&mut self, acknowledged: Vec<Acknowledgement>, now: Timestamp, turn: &mut Turn) {
         for Acknowledgement { execution_id, .. } in &acknowledged {
             match self.table.get_mut(execution_id) {
                 Some(slot) => {
                     slot.unacknowledged = slot.unacknowledged.saturating_sub(1);
+                    slot.acknowledged_at = now;
                     self.finished.extend(slot.finished());
                 }
                 None => drop(self.strangers.remove(execution_id)),

@@ -1,10 +1,10 @@
 //! How everybody else speaks to the supervisor.
 
-use api_types::ExecutionId;
 use api_types::engine::EngineType;
 use api_types::id::IdPrefix;
 use api_types::protocol::{Acknowledgement, Assignment, LocalExecution};
 use api_types::quantity::Resources;
+use api_types::{ExecutionId, Timestamp};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::execution::Event;
@@ -13,8 +13,8 @@ use crate::execution::Event;
 const CAPACITY: usize = 4096;
 
 pub(crate) enum Message {
-    /// All that is desired of this node.
-    Snapshot(Vec<Assignment>),
+    /// All that is desired of this node, as it was at this time or later.
+    Snapshot(Timestamp, Vec<Assignment>),
     /// What is now desired of one execution.
     Change(Box<Assignment>),
     Event(ExecutionId, Event),

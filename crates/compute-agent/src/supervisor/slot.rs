@@ -9,6 +9,8 @@ pub(super) struct Slot {
     pub(super) execution: Execution,
     /// Reports that the orchestrator has not acknowledged.
     pub(super) unacknowledged: u32,
+    /// When the last one was; zero when that was before this agent started.
+    pub(super) acknowledged_at: Timestamp,
     /// Ends the fetching that is under way, if any.
     pub(super) cancel: CancellationToken,
 }
@@ -17,7 +19,12 @@ pub(super) struct Slot {
 
 impl Slot {
     pub(super) fn new(execution: Execution) -> Self {
-        Self { execution, unacknowledged: 0, cancel: CancellationToken::new() }
+        Self {
+            execution,
+            unacknowledged: 0,
+            acknowledged_at: Timestamp::ZERO,
+            cancel: CancellationToken::new(),
+        }
     }
 
     /// Its place among the finished, if it has one.

@@ -172,7 +172,11 @@ async fn a_snapshot_that_lists_what_is_done_and_acknowledged_is_told_again() {
         message: String::new(),
         work: Some(plain_work()),
     };
-    fixture.mailbox.send(Message::Snapshot(vec![assignment])).await;
+    // It was asked for before the acknowledgement came: that it lists the execution is no news.
+    let early = Message::Snapshot(Timestamp(1), vec![assignment.clone()]);
+    fixture.mailbox.send(early).await;
+    fixture.mailbox.usage().await.unwrap();
+    fixture.mailbox.send(Message::Snapshot(clock::now(), vec![assignment])).await;
     let again = fixture.reports(1).await;
     assert_eq!(states(&again), [ComputeState::Completed]);
     assert_eq!(again[0].sequence, 4);
