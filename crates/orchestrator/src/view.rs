@@ -1,4 +1,5 @@
-//! What reads see of the engine's memory: node records, and why queued jobs wait.
+//! What reads see of the engine's memory: node records, why queued jobs wait, and the news of
+//! commits.
 //!
 //! The driver writes here after each commit, only what changed. Readers copy out of short locks,
 //! so that they never wait for a commit.
@@ -10,16 +11,22 @@ use api_types::NodeId;
 use api_types::node::Node;
 
 use crate::engine::demand::Demand;
+use crate::feed::Feed;
 
 #[derive(Default)]
 pub struct View {
     nodes: RwLock<BTreeMap<NodeId, Arc<Node>>>,
     explanations: RwLock<HashMap<Arc<Demand>, Arc<str>>>,
+    feed: Feed,
 }
 
 // === impl View ===
 
 impl View {
+    pub fn feed(&self) -> &Feed {
+        &self.feed
+    }
+
     /// Every compute node, in order of its ID.
     pub fn nodes(&self) -> Vec<Arc<Node>> {
         self.nodes.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()

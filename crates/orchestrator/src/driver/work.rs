@@ -106,7 +106,12 @@ impl Work {
                 batch.take_effects();
             }
             match self.commit(&batch) {
-                Ok(()) => batch.release(&self.engine, &mut self.streams),
+                Ok(()) => {
+                    // Reads that wait are woken after the nodes are shown, and before the callers.
+                    self.show();
+                    self.view.feed().announce(&batch.output.changes);
+                    batch.release(&self.engine, &mut self.streams);
+                }
                 Err(StoreError::Full { path }) => {
                     tracing::error!(
                         path = %path.display(),
@@ -117,7 +122,6 @@ impl Work {
                 }
                 Err(error) => return Err(DriverError::Commit(error)),
             }
-            self.show();
             self.forget_keys()?;
         }
     }
@@ -236,6 +240,7 @@ impl Work {
         self.engine = engine;
         self.last_commit = last_commit;
         self.view.clear();
+        self.show();
         tracing::info!("the disk has room again: requests are accepted");
         Ok(())
     }

@@ -150,7 +150,8 @@ impl LiveNode {
     /// How full it is now.
     pub(super) fn present_load(&self) -> Load {
         let share = |used: u64, of: u64| -> u32 {
-            if of == 0 { 0 } else { u32::try_from(used.saturating_mul(1000) / of).unwrap_or(1000) }
+            let thousandths = used.saturating_mul(1000).checked_div(of).unwrap_or(0);
+            u32::try_from(thousandths).unwrap_or(u32::MAX)
         };
         let Resources { cpu_millis, memory_bytes, disk_bytes, gpus } = self.used;
         let fullest = share(cpu_millis, self.capacity.cpu_millis)
