@@ -263,8 +263,15 @@ impl Supervisor {
         let execution = &slot.execution;
         if execution.phase.word() != phase {
             debug!(execution = %id, from = phase, to = execution.phase.word(), "phase");
-            if let Phase::Done { state, message, .. } = &execution.phase {
-                info!(execution = %id, ?state, message, "an execution is done");
+            match &execution.phase {
+                // Thousands a second are an ordinary load.
+                Phase::Done { state: ComputeState::Completed, .. } => {
+                    debug!(execution = %id, "an execution is completed");
+                }
+                Phase::Done { state, message: why, .. } => {
+                    info!(execution = %id, ?state, why, "an execution is done");
+                }
+                _ => {}
             }
         }
         // What changes nothing costs no row.
