@@ -59,8 +59,8 @@ pub type Admit<'a> = &'a dyn Fn(&Work) -> Result<(), String>;
 /// What the core is told.
 #[derive(Debug)]
 pub enum Input {
-    /// All that is desired of this node.
-    Snapshot(Vec<Assignment>),
+    /// All that is desired of this node, as it was at this time or later.
+    Snapshot(Timestamp, Vec<Assignment>),
     /// What is now desired of one execution.
     Change(Box<Assignment>),
     /// A step of an execution came to its end.
@@ -109,10 +109,12 @@ impl Core {
     /// Takes one input in. `admit` says whether this node can run what it is offered.
     pub fn take(&mut self, input: Input, admit: Admit<'_>, now: Timestamp, turn: &mut Turn) {
         match input {
-            Input::Snapshot(assignments) => self.reconcile(assignments, admit, now, turn),
+            Input::Snapshot(as_of, assignments) => {
+                self.reconcile(as_of, assignments, admit, now, turn);
+            }
             Input::Change(assignment) => self.assign(*assignment, admit, now, turn),
             Input::Event(id, event) => self.event(id, event, now, turn),
-            Input::Acknowledged(acknowledged) => self.acknowledge(acknowledged, turn),
+            Input::Acknowledged(acknowledged) => self.acknowledge(acknowledged, now, turn),
         }
     }
 
@@ -134,6 +136,7 @@ impl Core {
     /// The snapshot is all that is desired: the rest is no longer wanted.
     fn reconcile(
         &mut self,
+        as_of: Timestamp,
         assignments: Vec<Assignment>,
         admit: Admit<'_>,
         now: Timestamp,
@@ -151,6 +154,7 @@ impl Core {
             if let Some(slot) = self.table.get_mut(&id)
                 && slot.execution.phase.is_done()
                 && slot.unacknowledged == 0
+                && slot.acknowledged_at < as_of
             {
                 let effects = slot.execution.repeat_outcome();
                 self.take_effects(id, effects, turn);
@@ -237,8 +241,15 @@ impl Core {
         let execution = &slot.execution;
         if execution.phase.word() != phase {
             debug!(execution = %id, from = phase, to = execution.phase.word(), "phase");
-            if let Phase::Done { state, message, .. } = &execution.phase {
-                info!(execution = %id, ?state, message, "an execution is done");
+            match &execution.phase {
+                // Thousands a second are an ordinary load.
+                Phase::Done { state: ComputeState::Completed, .. } => {
+                    debug!(execution = %id, "an execution is completed");
+                }
+                Phase::Done { state, message: why, .. } => {
+                    info!(execution = %id, ?state, why, "an execution is done");
+                }
+                _ => {}
             }
         }
         // What changes nothing costs no row.
@@ -266,11 +277,12 @@ impl Core {
         self.next_position += 1;
     }
 
-    fn acknowledge(&mut self, acknowledged: Vec<Acknowledgement>, turn: &mut Turn) {
+    fn acknowledge(&mut self, acknowledged: Vec<Acknowledgement>, now: Timestamp, turn: &mut Turn) {
         for Acknowledgement { execution_id, .. } in &acknowledged {
             match self.table.get_mut(execution_id) {
                 Some(slot) => {
                     slot.unacknowledged = slot.unacknowledged.saturating_sub(1);
+                    slot.acknowledged_at = now;
                     self.finished.extend(slot.finished());
                 }
                 None => drop(self.strangers.remove(execution_id)),

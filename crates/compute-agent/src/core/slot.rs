@@ -8,13 +8,15 @@ pub(super) struct Slot {
     pub(super) execution: Execution,
     /// Reports that the orchestrator has not acknowledged.
     pub(super) unacknowledged: u32,
+    /// When the last one was; zero when that was before this agent started.
+    pub(super) acknowledged_at: Timestamp,
 }
 
 // === impl Slot ===
 
 impl Slot {
     pub(super) fn new(execution: Execution) -> Self {
-        Self { execution, unacknowledged: 0 }
+        Self { execution, unacknowledged: 0, acknowledged_at: Timestamp::ZERO }
     }
 
     /// Its place among the finished, if it has one.

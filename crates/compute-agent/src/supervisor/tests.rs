@@ -18,6 +18,7 @@ use crate::settings::Settings;
 use crate::source::Sources;
 use crate::steps::Tasks;
 use crate::testing::{execution_id, plain_work};
+use api_types::Timestamp;
 
 /// No wait here takes longer on a working supervisor.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -174,7 +175,12 @@ async fn a_snapshot_that_lists_what_is_done_and_acknowledged_is_told_again() {
         message: String::new(),
         work: Some(plain_work()),
     };
-    fixture.mailbox.send(Message::Core(Input::Snapshot(vec![assignment]))).await;
+    // It was asked for before the acknowledgement came: that it lists the execution is no news.
+    let early = Message::Core(Input::Snapshot(Timestamp(1), vec![assignment.clone()]));
+    fixture.mailbox.send(early).await;
+    fixture.mailbox.usage().await.unwrap();
+    let late = Input::Snapshot(clock::now(), vec![assignment]);
+    fixture.mailbox.send(Message::Core(late)).await;
     let again = fixture.reports(1).await;
     assert_eq!(states(&again), [ComputeState::Completed]);
     assert_eq!(again[0].sequence, 4);

@@ -50,6 +50,8 @@ pub(super) struct Process {
     next_heartbeat: Timestamp,
     connection: u64,
     stream_open: bool,
+    /// When the stream was asked for.
+    asked_at: Timestamp,
     outbox: BTreeMap<u64, StoredReport>,
     waiting: BTreeMap<Kind, Waiting>,
     requests: u64,
@@ -103,6 +105,7 @@ impl Agent {
             next_heartbeat: now,
             connection: 0,
             stream_open: false,
+            asked_at: Timestamp::ZERO,
             outbox,
             waiting: BTreeMap::new(),
             requests: 0,
@@ -136,7 +139,9 @@ impl Agent {
             return None;
         }
         match line {
-            StreamLine::Snapshot(assignments) => Some(Input::Snapshot(assignments)),
+            StreamLine::Snapshot(assignments) => {
+                Some(Input::Snapshot(process.asked_at, assignments))
+            }
             StreamLine::Change(assignment) => Some(Input::Change(assignment)),
             StreamLine::Closed => {
                 process.stream_open = false;
@@ -276,6 +281,7 @@ impl Process {
         if !self.stream_open {
             self.stream_open = true;
             self.connection += 1;
+            self.asked_at = now;
             let connection = self.connection;
             wishes.push((Kind::Open, RequestBody::Open { node, session, connection }));
         }

@@ -61,8 +61,5 @@ fn a_report_that_is_not_repeated_is_found_out() {
 }
 
 fn is_found_out(sabotage: Sabotage) -> bool {
-    (0..SABOTAGED_SEEDS).any(|seed| match sim::run_with(seed, Some(sabotage)) {
-        Ok(_) => false,
-        Err(_) => true,
-    })
+    (0..SABOTAGED_SEEDS).any(|seed| sim::run_with(seed, Some(sabotage)).is_err())
 }
