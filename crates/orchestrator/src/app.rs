@@ -56,8 +56,7 @@ impl Orchestrator {
         let address = listener.local_addr().map_err(failed)?;
 
         let lease = Duration::from_secs(settings.node_ttl);
-        let engine =
-            engine::Settings { lease, approve_new_nodes: settings.approve_new_nodes };
+        let engine = engine::Settings { lease, approve_new_nodes: settings.approve_new_nodes };
         let view = Arc::new(View::default());
         let (identity, reads, handle, driver) = {
             let (view, data_dir) = (Arc::clone(&view), settings.data_dir.clone());
@@ -73,8 +72,7 @@ impl Orchestrator {
 
         let stopping = CancellationToken::new();
         let node_id = identity.node_id;
-        let requester =
-            Requester { id: node_id.to_string(), public_key: identity.public_key };
+        let requester = Requester { id: node_id.to_string(), public_key: identity.public_key };
         let api = Arc::new(Api {
             handle,
             reader: Reader::new(reads),

@@ -102,12 +102,8 @@ impl Record {
 fn keep(dir: &Path, path: &Path, record: &Record) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(dir)?;
     let beside = path.with_extension("new");
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(FILE_MODE)
-        .open(&beside)?;
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&beside)?;
     file.write_all(&serde_json::to_vec(record)?)?;
     file.sync_all()?;
     fs::rename(&beside, path)?;

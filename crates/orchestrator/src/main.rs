@@ -48,7 +48,10 @@ fn main() -> ExitCode {
         Ok(Command::Help) => return say(HELP),
         Ok(Command::Version) => {
             let version = VersionRecord::current();
-            return say(&format!("orchestrator {} ({})\n", version.git_version, version.git_commit));
+            return say(&format!(
+                "orchestrator {} ({})\n",
+                version.git_version, version.git_commit
+            ));
         }
         Err(error) => return refuse(EXIT_SETTINGS, &error),
     };

@@ -64,12 +64,13 @@ pub(crate) fn accept(
     minted: JobId,
     requester: &Requester,
 ) -> Result<Accepted, Rejected> {
-    let reading = json::read::<CreateJobRequest>(body, Texts::WithoutNul).map_err(|unreadable| {
-        match unreadable {
-            Unreadable::Malformed(reason) => Rejected::Malformed(reason),
-            Unreadable::Shape(problems) => Rejected::Invalid(problems),
-        }
-    })?;
+    let reading =
+        json::read::<CreateJobRequest>(body, Texts::WithoutNul).map_err(|unreadable| {
+            match unreadable {
+                Unreadable::Malformed(reason) => Rejected::Malformed(reason),
+                Unreadable::Shape(problems) => Rejected::Invalid(problems),
+            }
+        })?;
     let unread: Vec<FieldError> = reading
         .problems
         .into_iter()

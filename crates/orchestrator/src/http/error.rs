@@ -24,33 +24,71 @@ const RETRY_STORE_SECONDS: u64 = 5;
 /// Why a request was not carried out.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    MalformedBody { reason: String },
+    MalformedBody {
+        reason: String,
+    },
     BodyTooSlow,
     BodyTooLarge,
     /// The body has a content type that is not JSON, or none.
-    UnsupportedMediaType { came: Option<String> },
+    UnsupportedMediaType {
+        came: Option<String>,
+    },
     InvalidJob(Vec<FieldError>),
     /// Another body than a job is wrong.
     InvalidBody(Vec<FieldError>),
-    InvalidQuery { reason: String, permitted: Vec<&'static str> },
-    InvalidNextToken { reason: &'static str },
-    InvalidHeader { name: &'static str, reason: String },
+    InvalidQuery {
+        reason: String,
+        permitted: Vec<&'static str>,
+    },
+    InvalidNextToken {
+        reason: &'static str,
+    },
+    InvalidHeader {
+        name: &'static str,
+        reason: String,
+    },
     UnknownNodeAction(UnknownWord),
-    NoResultsForType { job: JobId, job_type: JobType },
-    NotFound { kind: Kind, text: String, cause: NotFoundCause },
-    PathNotFound { path: String },
-    MethodNotAllowed { method: String, path: String },
-    Ambiguous { kind: Kind, text: String, candidates: Vec<String> },
-    JobFinished { job: JobId, state: JobStateType },
+    NoResultsForType {
+        job: JobId,
+        job_type: JobType,
+    },
+    NotFound {
+        kind: Kind,
+        text: String,
+        cause: NotFoundCause,
+    },
+    PathNotFound {
+        path: String,
+    },
+    MethodNotAllowed {
+        method: String,
+        path: String,
+    },
+    Ambiguous {
+        kind: Kind,
+        text: String,
+        candidates: Vec<String>,
+    },
+    JobFinished {
+        job: JobId,
+        state: JobStateType,
+    },
     /// The orchestrator's own node record was to be changed.
     OwnNode(NodeId),
-    Gone { path: String, operation: Option<&'static str> },
+    Gone {
+        path: String,
+        operation: Option<&'static str>,
+    },
     Call(CallError),
     Store(StoreError),
     /// All readers of the store were busy for too long.
-    ReadersBusy { waited: Duration },
+    ReadersBusy {
+        waited: Duration,
+    },
     /// Only a fault of this program ends here; the text goes to the log, never to the caller.
-    Internal { cause: String },
+    Internal {
+        cause: String,
+    },
 }
 
 /// What an identifier in a path or a query names.
@@ -332,9 +370,9 @@ fn hint_of_call(error: &CallError) -> &'static str {
                 "join again with PUT /api/v1/orchestrator/nodes/:nodeID/session"
             }
             Refusal::JobExists(_) => "choose another ID, or stop and watch the job that has it",
-            Refusal::JobFinished { .. }
-            | Refusal::NodeRejected(_)
-            | Refusal::NodeConnected(_) => "",
+            Refusal::JobFinished { .. } | Refusal::NodeRejected(_) | Refusal::NodeConnected(_) => {
+                ""
+            }
         },
         CallError::IdempotencyConflict => "use a new key for a new job",
         CallError::QueueFull | CallError::StoreUnavailable | CallError::Stopping => "try again",

@@ -40,12 +40,8 @@ async fn list(State(api): State<Arc<Api>>, query: Query, Parameter(text): Parame
         .reader
         .run(move |reads| {
             let job = lookup::job(reads, &text)?;
-            let listing = Listing {
-                list: List::Executions,
-                order: order as u8,
-                reverse,
-                job: Some(job.id),
-            };
+            let listing =
+                Listing { list: List::Executions, order: order as u8, reverse, job: Some(job.id) };
             let after = listing.position(token.as_deref())?;
             let page =
                 reads.executions(&ExecutionQuery { job: job.id, order, reverse, after, limit })?;

@@ -41,8 +41,7 @@ async fn list(State(api): State<Arc<Api>>, query: Query, Parameter(text): Parame
         .reader
         .run(move |reads| {
             let job = lookup::job(reads, &text)?.id;
-            let listing =
-                Listing { list: List::History, order: 0, reverse: false, job: Some(job) };
+            let listing = Listing { list: List::History, order: 0, reverse: false, job: Some(job) };
             let after = listing.position(token.as_deref())?;
             let execution = match execution {
                 Some(text) => {

@@ -80,7 +80,8 @@ async fn list(State(api): State<Arc<Api>>, query: Query) -> Handled {
         limit: query.limit(DEFAULT_LIMIT)?,
     };
     let page = api.reader.run(move |reads| Ok(reads.jobs(&question)?)).await?;
-    let last = page.items.last().map(|job| JobPosition { create_time: job.create_time, id: job.id });
+    let last =
+        page.items.last().map(|job| JobPosition { create_time: job.create_time, id: job.id });
     let next_token = listing.token(last, page.more);
     let jobs: Result<Vec<Job>, StoreError> =
         page.items.into_iter().map(|stored| record(stored, &api.view)).collect();
@@ -131,9 +132,7 @@ fn already_over(job: JobId, state: JobStateType) -> Handled {
 fn record(stored: StoredJob, view: &View) -> Result<Job, StoreError> {
     let spec = specification(&stored.spec_json)?;
     let waits = match stored.state {
-        JobStateType::Queued => {
-            Demand::of(&spec).ok().and_then(|demand| view.explanation(&demand))
-        }
+        JobStateType::Queued => Demand::of(&spec).ok().and_then(|demand| view.explanation(&demand)),
         _ => None,
     };
     let message = waits.map_or(stored.message, |waits| waits.as_ref().to_owned());

@@ -160,8 +160,8 @@ impl Query {
         let mut selector = Selector::default();
         for (key, value) in &self.pairs {
             if let (true, Value::Text(text)) = (key == "labels", value) {
-                let part = Selector::parse(text)
-                    .map_err(|error| invalid(format!("labels: {error}")))?;
+                let part =
+                    Selector::parse(text).map_err(|error| invalid(format!("labels: {error}")))?;
                 selector.and(part);
             }
         }
@@ -186,7 +186,8 @@ fn decode(text: &str) -> Result<String, Failure> {
             b'%' => {
                 let digit = |byte: Option<u8>| byte.and_then(|byte| char::from(byte).to_digit(16));
                 let (high, low) = (digit(rest.next()), digit(rest.next()));
-                let decoded = high.zip(low).and_then(|(high, low)| u8::try_from(high * 16 + low).ok());
+                let decoded =
+                    high.zip(low).and_then(|(high, low)| u8::try_from(high * 16 + low).ok());
                 bytes.push(decoded.ok_or_else(|| {
                     invalid(format!("the query has a '%' without two hexadecimal digits: '{text}'"))
                 })?);
@@ -262,7 +263,9 @@ mod tests {
         let selector = query("labels=a%3Db&labels=c+in+(d,e)").selector().unwrap();
         let texts: Vec<_> = selector.requirements.iter().map(ToString::to_string).collect();
         assert_eq!(texts, ["a=b", "c in (d,e)"]);
-        assert!(reason(query("labels=a+b").selector()).starts_with("labels: 'b' is not an operator"));
+        assert!(
+            reason(query("labels=a+b").selector()).starts_with("labels: 'b' is not an operator")
+        );
     }
 
     #[test]

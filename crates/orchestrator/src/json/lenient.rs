@@ -101,11 +101,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    fn step_into<T, E>(
-        &self,
-        step: Step<'a>,
-        read: impl FnOnce() -> Result<T, E>,
-    ) -> Result<T, E> {
+    fn step_into<T, E>(&self, step: Step<'a>, read: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         self.path.borrow_mut().push(step);
         let value = read()?;
         self.path.borrow_mut().pop();
@@ -292,9 +288,9 @@ impl<'de: 'a, 'a> Deserializer<'de> for Lenient<'a> {
                 visitor.visit_enum(word)
             }
             // There is no empty word to go on with: this ends the reading.
-            other => Err(serde::de::Error::custom(format_args!(
-                "expected a text, but {other} came"
-            ))),
+            other => {
+                Err(serde::de::Error::custom(format_args!("expected a text, but {other} came")))
+            }
         }
     }
 

@@ -116,9 +116,15 @@ fn a_body_that_is_no_json_says_why() {
         (b"{\"Name\":\"\xff\"}", "the body is not UTF-8 at byte 10"),
         (b"{\"Name\":", "the body is not JSON: EOF while parsing a value at line 1 column 8"),
         (b"{} x", "the body is not JSON: trailing characters at line 1 column 4"),
-        (br#"{"Name":"\ud800"}"#, "the body is not JSON: unexpected end of hex escape at line 1 column 15"),
+        (
+            br#"{"Name":"\ud800"}"#,
+            "the body is not JSON: unexpected end of hex escape at line 1 column 16",
+        ),
         (deep.as_bytes(), "the body is not JSON: recursion limit exceeded at line 1 column 128"),
-        (many.as_bytes(), "the body is not JSON: it holds more than 250000 values at line 1 column 500000"),
+        (
+            many.as_bytes(),
+            "the body is not JSON: it holds more than 250000 values at line 1 column 500000",
+        ),
     ];
     for (body, reason) in bodies {
         let unreadable = read::<Outer>(body, Texts::Any).unwrap_err();

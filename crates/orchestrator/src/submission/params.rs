@@ -108,10 +108,9 @@ pub(super) fn of_engine(engine: EngineType) -> Table {
 pub(super) fn of_publisher(publisher: PublisherType) -> Table {
     match publisher {
         PublisherType::S3 => Table::Fields(S3_PUBLISHER),
-        PublisherType::None
-        | PublisherType::Noop
-        | PublisherType::Local
-        | PublisherType::Ipfs => Table::Fields(&[]),
+        PublisherType::None | PublisherType::Noop | PublisherType::Local | PublisherType::Ipfs => {
+            Table::Fields(&[])
+        }
     }
 }
 
@@ -310,9 +309,9 @@ fn check_data_url(text: &str, path: &str, findings: &mut Findings) {
 
 fn check_http_url(text: &str, path: &str, findings: &mut Findings) {
     let lower = text.get(..8).unwrap_or(text).to_ascii_lowercase();
-    let rest = ["https://", "http://"].iter().find_map(|scheme| {
-        lower.starts_with(scheme).then(|| &text[scheme.len()..])
-    });
+    let rest = ["https://", "http://"]
+        .iter()
+        .find_map(|scheme| lower.starts_with(scheme).then(|| &text[scheme.len()..]));
     let has_host = rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'));
     if !has_host || text.chars().any(|c| c.is_whitespace() || c.is_control()) {
         findings.refuse(path, "must be a URL that begins with http:// or https://");

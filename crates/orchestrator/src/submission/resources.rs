@@ -56,9 +56,8 @@ enum Zero {
 }
 
 fn plain(submitted: &ResourcesSubmission) -> TaskResources {
-    let text = |field: &Option<String>| {
-        field.as_deref().map(str::trim).unwrap_or_default().to_owned()
-    };
+    let text =
+        |field: &Option<String>| field.as_deref().map(str::trim).unwrap_or_default().to_owned();
     TaskResources {
         cpu: text(&submitted.cpu),
         memory: text(&submitted.memory),

@@ -119,11 +119,7 @@ fn trimmed(path: &str) -> &str {
     path.trim_end_matches('/')
 }
 
-fn source(
-    submitted: TypedSubmission,
-    path: &str,
-    findings: &mut Findings,
-) -> Option<SourceSpec> {
+fn source(submitted: TypedSubmission, path: &str, findings: &mut Findings) -> Option<SourceSpec> {
     let place = format!("{path}.Source.Type");
     let Some(word) = submitted.kind.filter(|word| !word.is_empty()) else {
         findings.refuse(place, format!("is required; known: {}", params::known_sources()));

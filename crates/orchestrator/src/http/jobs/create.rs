@@ -81,10 +81,7 @@ fn idempotency_key(headers: &HeaderMap, body: &[u8]) -> Result<Option<Idempotenc
         return Err(refused("is given more than once".to_owned()));
     }
     let bytes = value.as_bytes();
-    if bytes.is_empty()
-        || bytes.len() > MAX_KEY_CHARS
-        || !bytes.iter().all(u8::is_ascii_graphic)
-    {
+    if bytes.is_empty() || bytes.len() > MAX_KEY_CHARS || !bytes.iter().all(u8::is_ascii_graphic) {
         return Err(refused(format!("must be 1 to {MAX_KEY_CHARS} visible ASCII characters")));
     }
     let key = String::from_utf8_lossy(bytes).into_owned();
@@ -104,14 +101,12 @@ async fn preview(api: &Api, accepted: Accepted) -> Handled {
     let demand = Demand::of(&spec)
         .map_err(|error| Failure::Internal { cause: format!("a checked job: {error}") })?;
     let (job_type, count) = (spec.job_type, spec.count);
-    let nodes =
-        api.handle.ask(move |engine| engine.preview(&demand, job_type, count)).await?;
+    let nodes = api.handle.ask(move |engine| engine.preview(&demand, job_type, count)).await?;
     let now = clock::now();
     let state = JobState {
         state_type: JobStateType::Pending,
         message: "dry run: nothing was stored".to_owned(),
     };
-    let job =
-        Job { id, spec, state, version: 1, revision: 1, create_time: now, modify_time: now };
+    let job = Job { id, spec, state, version: 1, revision: 1, create_time: now, modify_time: now };
     json(&DryRun { job, nodes, warnings })
 }
