@@ -1,1 +1,7 @@
-//! stub
+//! Whole clusters for people and tests: the task image, the process harness, the demo.
+//!
+//! Nothing of the service depends on this crate; it sees all of it from outside.
+
+pub mod docker;
+pub mod harness;
+pub mod image;

@@ -165,21 +165,22 @@ pub(super) fn executions(
 
 /// The page's executions and one more, if there is one.
 fn numbers(connection: &Connection, query: &ExecutionQuery) -> Result<Vec<i64>, StoreError> {
-    let key = match query.order {
-        ExecutionOrder::ModifyTime => "modify_time",
-        ExecutionOrder::CreateTime => "create_time",
-        ExecutionOrder::Id => "0",
-        ExecutionOrder::State => "compute",
-    };
     let (beyond, direction) = if query.reverse { ("<", "DESC") } else { (">", "ASC") };
-    let after = match query.after {
-        Some(_) => format!("AND ({key}, id) {beyond} (?3, ?4)"),
-        None => String::new(),
+    let by = |column: &str| {
+        let after = format!("AND ({column}, id) {beyond} (?3, ?4)");
+        (after, format!("{column} {direction}, id"))
     };
+    let (after, order) = match query.order {
+        ExecutionOrder::ModifyTime => by("modify_time"),
+        ExecutionOrder::CreateTime => by("create_time"),
+        ExecutionOrder::Id => (format!("AND id {beyond} ?4"), "id".to_owned()),
+        ExecutionOrder::State => by("compute"),
+    };
+    let after = if query.after.is_some() { after.as_str() } else { "" };
     let sql = format!(
         "SELECT number FROM execution INDEXED BY execution_job
          WHERE job = (SELECT number FROM job WHERE id = ?1) {after}
-         ORDER BY {key} {direction}, id {direction} LIMIT ?2"
+         ORDER BY {order} {direction} LIMIT ?2"
     );
     let job = query.job.bytes();
     let limit = i64::from(query.limit) + 1;

@@ -6,7 +6,7 @@ use api_types::JobId;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
 use super::row::{self, Id, counter, job_state, job_state_code, job_type_code};
-use super::select::Selection;
+use super::select::{COUNTED, Selection};
 use crate::engine::change::{JobRow, NewJobRow};
 use crate::store::{JobQuery, Page, StoreError, StoredJob};
 
@@ -124,7 +124,7 @@ pub(super) fn jobs(
     connection: &Connection,
     query: &JobQuery,
 ) -> Result<Page<StoredJob>, StoreError> {
-    let mut numbers = Selection::new(query).numbers(connection)?;
+    let mut numbers = Selection::new(query, COUNTED).numbers(connection)?;
     let more = numbers.len() > query.limit as usize;
     numbers.truncate(query.limit as usize);
     let mut statement =

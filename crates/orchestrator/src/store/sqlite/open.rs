@@ -1,8 +1,8 @@
 //! Opens the file: the lock, whose file it is, whether it is whole, and its format.
 //!
-//! A start must not take longer the more jobs are stored, so a large file is not read through:
-//! the schema, the row of progress and the length of the file are looked at; a damaged page in
-//! the middle is met, and named, when something on it is read.
+//! A start must not take longer the more jobs are stored, so a large file is not read through: the
+//! schema and the row of progress are looked at (SQLite itself refuses a file that is shorter than
+//! its header says); a damaged page in the middle is met, and named, when it is read.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -14,7 +14,6 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::fault::{classify, damaged};
 use super::reads::SqliteReads;
-use super::row::counter;
 use super::{SqliteStore, schema};
 use crate::store::StoreError;
 
@@ -123,23 +122,7 @@ fn check(connection: &Connection, path: &Path) -> Result<(), StoreError> {
             rusqlite::Error::QueryReturnedNoRows => damaged(path, "its row of progress is missing"),
             error => error.into(),
         })?;
-    // With the log carried over, the file must be as long as its header says. When that is not
-    // possible now (a full disk), there is nothing to compare.
-    let carried_over = connection
-        .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
-        .is_ok_and(|busy| busy == 0);
     let length = std::fs::metadata(path).map_err(|source| io(path, source))?.len();
-    if carried_over {
-        let pages: u64 =
-            connection.pragma_query_value(None, "page_count", |row| counter(row, 0))?;
-        let page_bytes: u64 =
-            connection.pragma_query_value(None, "page_size", |row| counter(row, 0))?;
-        let expected = pages.saturating_mul(page_bytes);
-        if length < expected {
-            let detail = format!("it has {length} bytes, and should have {expected}");
-            return Err(damaged(path, detail));
-        }
-    }
     if length <= CHECKED_BYTES {
         let found: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
         if found != "ok" {

@@ -34,7 +34,7 @@ use super::row::{self, Id, job_state_code, job_type_code};
 use crate::store::{JobOrder, JobQuery, StoreError};
 
 /// Sources are counted up to here. Testing and sorting this many candidates takes about 3 ms.
-const COUNTED: usize = 2000;
+pub(super) const COUNTED: usize = 2000;
 
 /// Values or states whose walks are merged; with more, they are tested on each candidate.
 const MERGED: usize = 8;
@@ -54,6 +54,8 @@ pub(super) struct Selection<'a> {
     range: String,
     /// The position in order of IDs.
     id_range: String,
+    /// [`COUNTED`], except in tests.
+    counted: usize,
 }
 
 /// A condition of the query.
@@ -106,7 +108,7 @@ struct Between {
 // === impl Selection ===
 
 impl<'a> Selection<'a> {
-    pub(super) fn new(query: &'a JobQuery) -> Self {
+    pub(super) fn new(query: &'a JobQuery, counted: usize) -> Self {
         let mut selection = Self {
             query,
             parameters: Parameters::default(),
@@ -114,6 +116,7 @@ impl<'a> Selection<'a> {
             sources: Vec::new(),
             range: String::new(),
             id_range: String::new(),
+            counted,
         };
         selection.add_labels();
         selection.add_integers();
@@ -338,7 +341,7 @@ impl<'a> Selection<'a> {
             at => at.filter(|_| by_creation),
         };
         let mut smallest = None;
-        let mut least = COUNTED;
+        let mut least = self.counted;
         for (at, source) in self.sources.iter().enumerate() {
             let count = self.count(connection, source)?;
             if count < least {
@@ -353,37 +356,43 @@ impl<'a> Selection<'a> {
     }
 
     /// Whether walking all jobs by ID fills the page sooner than sorting so many matches.
+    ///
+    /// What is spared is little, and a walk past what does not match is long: it is taken only
+    /// when nothing else is tested, or there are not many jobs at all.
     fn is_dense(&self, connection: &Connection, matches: usize) -> Result<bool, StoreError> {
-        if matches!(self.query.order, JobOrder::CreateTime) || self.filters.len() > 1 {
+        if matches!(self.query.order, JobOrder::CreateTime) {
             return Ok(false);
         }
         let jobs: i64 = connection
             .prepare_cached("SELECT coalesce(max(number), 0) FROM job")?
             .query_row([], |row| row.get(0))?;
+        if self.filters.len() > 1 && jobs.unsigned_abs() > self.counted as u64 {
+            return Ok(false);
+        }
         let steps = u128::from(jobs.unsigned_abs()) * (u128::from(self.query.limit) + 1);
         Ok(steps < (matches as u128).pow(2))
     }
 
-    /// Entries of the source, counted up to [`COUNTED`].
+    /// Entries of the source, as far as they are counted.
     fn count(&self, connection: &Connection, source: &Source) -> Result<usize, StoreError> {
         if !source.countable {
-            return Ok(COUNTED);
+            return Ok(self.counted);
         }
         // Where the range is no part of the index, what lies outside of it would be walked past.
         let range = if source.ordered { self.range.as_str() } else { "" };
         let mut count = 0;
         for Arm { index, condition } in &source.arms {
-            let entries = index.entries();
+            let (entries, enough) = (index.entries(), self.counted);
             let sql = format!(
                 "SELECT count(*) FROM
-                    (SELECT 1 FROM {entries} WHERE {condition} {range} LIMIT {COUNTED})"
+                    (SELECT 1 FROM {entries} WHERE {condition} {range} LIMIT {enough})"
             );
             let mut statement = connection.prepare_cached(&sql)?;
             let known = statement.parameter_count().min(self.parameters.0.len());
             let parameters = params_from_iter(&self.parameters.0[..known]);
             let entries: i64 = statement.query_row(parameters, |row| row.get(0))?;
-            count += usize::try_from(entries).unwrap_or(COUNTED);
-            if count >= COUNTED {
+            count += usize::try_from(entries).unwrap_or(enough);
+            if count >= enough {
                 break;
             }
         }

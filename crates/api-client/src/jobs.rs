@@ -1,0 +1,260 @@
+//! Jobs: create, list, describe, stop, and what became of them.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use api_types::execution::{ListExecutions, ListResults};
+use api_types::history::ListHistory;
+use api_types::job::{CreateJob, DescribeJob, DryRun, Job, ListJobs, StopJob};
+use api_types::routes;
+use api_types::submission::{CreateJobRequest, JobSubmission};
+use bytes::Bytes;
+use reqwest::Method;
+
+use crate::client::{Client, segment};
+use crate::error::ClientError;
+use crate::query::Pairs;
+
+/// Which jobs to list, in which order; what is absent is the service's default.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct JobsQuery {
+    /// `*` means all.
+    pub namespace: Option<String>,
+    /// Label selectors, all of which must hold.
+    pub labels: Vec<String>,
+    /// Job states, of which one must hold, separated by commas.
+    pub state: Option<String>,
+    pub job_type: Option<String>,
+    pub name: Option<String>,
+    pub created_after: Option<String>,
+    pub created_before: Option<String>,
+    pub limit: Option<u32>,
+    pub next_token: Option<String>,
+    pub order_by: Option<String>,
+    pub reverse: bool,
+}
+
+/// Which events of a job's history.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HistoryQuery {
+    /// Unix seconds or RFC 3339.
+    pub since: Option<String>,
+    /// `job`, `execution` or `all`.
+    pub event_type: Option<String>,
+    pub execution_id: Option<String>,
+    pub node_id: Option<String>,
+    pub limit: Option<u32>,
+    pub next_token: Option<String>,
+}
+
+/// Which executions of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ExecutionsQuery {
+    pub limit: Option<u32>,
+    pub next_token: Option<String>,
+    pub order_by: Option<String>,
+    pub reverse: bool,
+}
+
+/// Which results of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ResultsQuery {
+    pub limit: Option<u32>,
+    pub next_token: Option<String>,
+}
+
+impl Client {
+    /// `PUT /jobs`. With an idempotency key the request may be repeated without a second job.
+    pub async fn create_job(
+        &self,
+        job: &JobSubmission,
+        idempotency_key: Option<&str>,
+    ) -> Result<CreateJob, ClientError> {
+        let body = CreateJobRequest { job: Some(job.clone()) };
+        let mut call = self.call(Method::PUT, routes::JOBS).json(&body);
+        if let Some(key) = idempotency_key {
+            call = call.header("idempotency-key", key);
+        }
+        call.answer().await
+    }
+
+    /// `PUT /jobs` with a body as it stands, such as a file that a person wrote.
+    pub async fn create_job_raw(
+        &self,
+        body: Bytes,
+        idempotency_key: Option<&str>,
+    ) -> Result<CreateJob, ClientError> {
+        let mut call = self.call(Method::PUT, routes::JOBS).json_bytes(body);
+        if let Some(key) = idempotency_key {
+            call = call.header("idempotency-key", key);
+        }
+        call.answer().await
+    }
+
+    /// `PUT /jobs?dry_run=true`: what would be stored, and which nodes would be chosen.
+    pub async fn dry_run_job(&self, job: &JobSubmission) -> Result<DryRun, ClientError> {
+        let body = CreateJobRequest { job: Some(job.clone()) };
+        let call = self.call(Method::PUT, routes::JOBS).json(&body);
+        call.query(&[("dry_run", "true".to_owned())]).answer().await
+    }
+
+    /// The same with a body as it stands.
+    pub async fn dry_run_job_raw(&self, body: Bytes) -> Result<DryRun, ClientError> {
+        let call = self.call(Method::PUT, routes::JOBS).json_bytes(body);
+        call.query(&[("dry_run", "true".to_owned())]).answer().await
+    }
+
+    /// `GET /jobs`.
+    pub async fn list_jobs(&self, query: &JobsQuery) -> Result<ListJobs, ClientError> {
+        self.get(routes::JOBS).query(&query.pairs().0).answer().await
+    }
+
+    /// `GET /jobs/:id`; the id may be short.
+    pub async fn describe_job(&self, id: impl Display) -> Result<Job, ClientError> {
+        let answer: DescribeJob =
+            self.get(&routes::fill(routes::JOB, segment(id))).answer().await?;
+        Ok(answer.job)
+    }
+
+    /// Describes the job when its revision exceeds `after_revision`, or when `wait` is over.
+    pub async fn await_job(
+        &self,
+        id: impl Display,
+        wait: Duration,
+        after_revision: u64,
+    ) -> Result<Job, ClientError> {
+        let answer: DescribeJob = self
+            .get(&routes::fill(routes::JOB, segment(id)))
+            .query(&[
+                ("wait", format!("{}ms", wait.as_millis())),
+                ("after_revision", after_revision.to_string()),
+            ])
+            .patience(wait)
+            .answer()
+            .await?;
+        Ok(answer.job)
+    }
+
+    /// `DELETE /jobs/:id`; the reason goes into the history.
+    pub async fn stop_job(&self, id: impl Display, reason: &str) -> Result<StopJob, ClientError> {
+        let reason = (!reason.is_empty()).then_some(reason);
+        self.call(Method::DELETE, &routes::fill(routes::JOB, segment(id)))
+            .query(&Pairs::default().add("reason", reason).0)
+            .answer()
+            .await
+    }
+
+    /// `GET /jobs/:id/history`.
+    pub async fn job_history(
+        &self,
+        id: impl Display,
+        query: &HistoryQuery,
+    ) -> Result<ListHistory, ClientError> {
+        self.get(&routes::fill(routes::JOB_HISTORY, segment(id)))
+            .query(&query.pairs().0)
+            .answer()
+            .await
+    }
+
+    /// `GET /jobs/:id/executions`.
+    pub async fn job_executions(
+        &self,
+        id: impl Display,
+        query: &ExecutionsQuery,
+    ) -> Result<ListExecutions, ClientError> {
+        self.get(&routes::fill(routes::JOB_EXECUTIONS, segment(id)))
+            .query(&query.pairs().0)
+            .answer()
+            .await
+    }
+
+    /// `GET /jobs/:id/results`.
+    pub async fn job_results(
+        &self,
+        id: impl Display,
+        query: &ResultsQuery,
+    ) -> Result<ListResults, ClientError> {
+        self.get(&routes::fill(routes::JOB_RESULTS, segment(id)))
+            .query(&query.pairs().0)
+            .answer()
+            .await
+    }
+}
+
+// === impl JobsQuery ===
+
+impl JobsQuery {
+    fn pairs(&self) -> Pairs {
+        Pairs::default()
+            .add("namespace", self.namespace.as_ref())
+            .add_all("labels", &self.labels)
+            .add("state", self.state.as_ref())
+            .add("type", self.job_type.as_ref())
+            .add("name", self.name.as_ref())
+            .add("created_after", self.created_after.as_ref())
+            .add("created_before", self.created_before.as_ref())
+            .add("limit", self.limit)
+            .add("next_token", self.next_token.as_ref())
+            .add("order_by", self.order_by.as_ref())
+            .add_flag("reverse", self.reverse)
+    }
+}
+
+// === impl HistoryQuery ===
+
+impl HistoryQuery {
+    fn pairs(&self) -> Pairs {
+        Pairs::default()
+            .add("since", self.since.as_ref())
+            .add("event_type", self.event_type.as_ref())
+            .add("execution_id", self.execution_id.as_ref())
+            .add("node_id", self.node_id.as_ref())
+            .add("limit", self.limit)
+            .add("next_token", self.next_token.as_ref())
+    }
+}
+
+// === impl ExecutionsQuery ===
+
+impl ExecutionsQuery {
+    fn pairs(&self) -> Pairs {
+        Pairs::default()
+            .add("limit", self.limit)
+            .add("next_token", self.next_token.as_ref())
+            .add("order_by", self.order_by.as_ref())
+            .add_flag("reverse", self.reverse)
+    }
+}
+
+// === impl ResultsQuery ===
+
+impl ResultsQuery {
+    fn pairs(&self) -> Pairs {
+        Pairs::default().add("limit", self.limit).add("next_token", self.next_token.as_ref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_asked_for_is_sent() {
+        assert!(JobsQuery::default().pairs().0.is_empty());
+        let query = JobsQuery {
+            namespace: Some("*".to_owned()),
+            labels: vec!["a=1".to_owned(), "b".to_owned()],
+            limit: Some(3),
+            reverse: true,
+            ..JobsQuery::default()
+        };
+        let expected = [
+            ("namespace", "*"),
+            ("labels", "a=1"),
+            ("labels", "b"),
+            ("limit", "3"),
+            ("reverse", "true"),
+        ];
+        assert_eq!(query.pairs().0, expected.map(|(name, value)| (name, value.to_owned())));
+    }
+}

@@ -1,0 +1,66 @@
+//! Nodes: list, describe, act upon, forget.
+
+use std::fmt::Display;
+
+use api_types::node::{DescribeNode, ListNodes, Node, NodeAction, NodeActionRequest};
+use api_types::routes;
+use reqwest::Method;
+use serde_json::Value;
+
+use crate::client::{Client, segment};
+use crate::error::ClientError;
+use crate::query::Pairs;
+
+/// Which nodes to list, in which order; what is absent is the service's default.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NodesQuery {
+    /// Label selectors, all of which must hold.
+    pub labels: Vec<String>,
+    pub limit: Option<u32>,
+    pub next_token: Option<String>,
+    pub order_by: Option<String>,
+    pub reverse: bool,
+}
+
+impl Client {
+    /// `GET /nodes`.
+    pub async fn list_nodes(&self, query: &NodesQuery) -> Result<ListNodes, ClientError> {
+        let pairs = Pairs::default()
+            .add_all("labels", &query.labels)
+            .add("limit", query.limit)
+            .add("next_token", query.next_token.as_ref())
+            .add("order_by", query.order_by.as_ref())
+            .add_flag("reverse", query.reverse);
+        self.get(routes::NODES).query(&pairs.0).answer().await
+    }
+
+    /// `GET /nodes/:id`; the id may be short.
+    pub async fn describe_node(&self, id: impl Display) -> Result<Node, ClientError> {
+        let answer: DescribeNode =
+            self.get(&routes::fill(routes::NODE, segment(id))).answer().await?;
+        Ok(answer.node)
+    }
+
+    /// `PUT /nodes/:id`; answers with the node as it is afterwards.
+    pub async fn act_on_node(
+        &self,
+        id: impl Display,
+        action: NodeAction,
+        message: &str,
+    ) -> Result<Node, ClientError> {
+        let body = NodeActionRequest { action: action.to_string(), message: message.to_owned() };
+        let answer: DescribeNode = self
+            .call(Method::PUT, &routes::fill(routes::NODE, segment(id)))
+            .json(&body)
+            .answer()
+            .await?;
+        Ok(answer.node)
+    }
+
+    /// `DELETE /nodes/:id`: forgets a disconnected node.
+    pub async fn delete_node(&self, id: impl Display) -> Result<(), ClientError> {
+        let _: Value =
+            self.call(Method::DELETE, &routes::fill(routes::NODE, segment(id))).answer().await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,69 @@
+//! What an agent says to its orchestrator.
+
+use api_types::protocol::{
+    AssignmentLine, Heartbeat, HeartbeatAnswer, ReportAnswer, ReportBatch, SessionAnswer,
+    SessionRequest,
+};
+use api_types::{NodeId, routes};
+use futures_util::Stream;
+use reqwest::Method;
+
+use crate::client::Client;
+use crate::error::ClientError;
+use crate::lines;
+
+impl Client {
+    /// `PUT /nodes/:id/session`: joins or rejoins.
+    pub async fn join(
+        &self,
+        node_id: NodeId,
+        request: &SessionRequest,
+    ) -> Result<SessionAnswer, ClientError> {
+        self.call(Method::PUT, &routes::fill(routes::NODE_SESSION, node_id))
+            .json(request)
+            .answer()
+            .await
+    }
+
+    /// `PUT /nodes/:id/heartbeat`: renews the lease.
+    pub async fn heartbeat(
+        &self,
+        node_id: NodeId,
+        heartbeat: &Heartbeat,
+    ) -> Result<HeartbeatAnswer, ClientError> {
+        self.call(Method::PUT, &routes::fill(routes::NODE_HEARTBEAT, node_id))
+            .json(heartbeat)
+            .answer()
+            .await
+    }
+
+    /// `GET /nodes/:id/assignments`: what is desired of the node, as long as the stream lives.
+    ///
+    /// The stream has no timeout of its own: a peer that fell silent shows by the keep-alive
+    /// lines that do not come ([`api_types::protocol::KEEP_ALIVE_SECONDS`]).
+    pub async fn assignments(
+        &self,
+        node_id: NodeId,
+        session: u64,
+    ) -> Result<
+        impl Stream<Item = Result<AssignmentLine, ClientError>> + Send + Unpin + use<>,
+        ClientError,
+    > {
+        let path = routes::fill(routes::NODE_ASSIGNMENTS, node_id);
+        let (response, place) =
+            self.get(&path).query(&[("session", session.to_string())]).open().await?;
+        Ok(lines::values(Box::pin(response.bytes_stream()), place))
+    }
+
+    /// `PUT /nodes/:id/executions`: reports observed states; repeats are harmless.
+    pub async fn report(
+        &self,
+        node_id: NodeId,
+        batch: &ReportBatch,
+    ) -> Result<ReportAnswer, ClientError> {
+        self.call(Method::PUT, &routes::fill(routes::NODE_EXECUTIONS, node_id))
+            .json(batch)
+            .answer()
+            .await
+    }
+}

@@ -1,0 +1,5 @@
+//! The client against a peer that answers exactly what a test wants, over a real socket.
+
+mod answers;
+mod peer;
+mod streams;

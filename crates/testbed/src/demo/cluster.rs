@@ -1,0 +1,145 @@
+//! The demo's cluster: the daemons' libraries in this process, and one temporary directory.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use api_client::{Client, NodesQuery};
+use api_types::engine::EngineType;
+use api_types::node::{Connection, Node, NodeType};
+use bollard::Docker;
+use compute_agent::{Agent, RunningAgent};
+use orchestrator::Orchestrator;
+use tempfile::TempDir;
+
+use super::DemoError;
+use crate::{docker, image};
+
+/// Where the API is when nobody says otherwise.
+pub const DEFAULT_ADDRESS: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 1234);
+
+const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+const ZONES: [&str; 2] = ["a", "b"];
+
+/// How long the agents may take to join and to find their Docker Engine.
+const JOIN_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Between two looks at the nodes.
+const INTERVAL: Duration = Duration::from_millis(25);
+
+/// An orchestrator and two agents.
+pub struct DemoCluster {
+    pub client: Client,
+    pub image: String,
+    orchestrator: Orchestrator,
+    agents: Vec<RunningAgent>,
+    docker: Docker,
+    directory: TempDir,
+}
+
+// === impl DemoCluster ===
+
+impl DemoCluster {
+    /// Starts everything; answers when both agents take work.
+    pub async fn start() -> Result<Self, DemoError> {
+        let docker = docker::connect().await?;
+        let image = image::ensure(&docker).await?;
+        let directory = tempfile::Builder::new().prefix("demo-").tempdir()?;
+        let orchestrator = Orchestrator::start(orchestrator::Settings {
+            listen: if TcpListener::bind(DEFAULT_ADDRESS).is_ok() {
+                DEFAULT_ADDRESS
+            } else {
+                ANY_PORT
+            },
+            data_dir: directory.path().join("orchestrator"),
+            ..orchestrator::Settings::default()
+        })
+        .await
+        .map_err(|error| DemoError::Start {
+            daemon: "orchestrator",
+            reason: chain(error),
+        })?;
+        let base_url = format!("http://{}", orchestrator.address());
+        let client = Client::new(&base_url)?;
+        let mut cluster =
+            Self { client, image, orchestrator, agents: Vec::new(), docker, directory };
+        for zone in ZONES {
+            // On failure what runs already is shut down like after a whole demo.
+            match start_agent(zone, &base_url, cluster.directory.path().join(zone)).await {
+                Ok(agent) => cluster.agents.push(agent),
+                Err(error) => {
+                    cluster.end().await;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(cluster)
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.orchestrator.address()
+    }
+
+    /// The nodes, once both agents offer docker; the orchestrator's own record comes first.
+    pub async fn ready_nodes(&self) -> Result<Vec<Node>, DemoError> {
+        let begin = Instant::now();
+        loop {
+            let mut nodes = self.client.list_nodes(&NodesQuery::default()).await?.nodes;
+            if nodes.iter().filter(|node| takes_docker(node)).count() == ZONES.len() {
+                nodes.sort_by_key(|node| (node.node_type, node.labels.get("zone").cloned()));
+                return Ok(nodes);
+            }
+            if begin.elapsed() > JOIN_PATIENCE {
+                return Err(DemoError::Story(format!(
+                    "the agents were not ready within {} s",
+                    JOIN_PATIENCE.as_secs()
+                )));
+            }
+            tokio::time::sleep(INTERVAL).await;
+        }
+    }
+
+    /// Ends the daemons and removes all that they made: containers, then the directory.
+    pub async fn end(self) {
+        let Self { orchestrator, agents, docker, directory, .. } = self;
+        let nodes: Vec<_> = agents.iter().map(|agent| agent.node_id.to_string()).collect();
+        for agent in agents {
+            agent.shutdown().await;
+        }
+        orchestrator.shutdown().await;
+        for node in nodes {
+            if let Err(error) = docker::remove_containers_of_node(&docker, &node).await {
+                tracing::warn!(%node, %error, "containers may be left behind");
+            }
+        }
+        if let Err(error) = directory.close() {
+            tracing::warn!(%error, "the temporary directory may be left behind");
+        }
+    }
+}
+
+async fn start_agent(zone: &str, base_url: &str, data_dir: PathBuf) -> Result<RunningAgent, DemoError> {
+    Agent::start(compute_agent::Settings {
+        listen: ANY_PORT,
+        data_dir,
+        orchestrator: base_url.to_owned(),
+        labels: BTreeMap::from([("zone".to_owned(), zone.to_owned())]),
+        ..compute_agent::Settings::default()
+    })
+    .await
+    .map_err(|error| DemoError::Start { daemon: "agent", reason: chain(error) })
+}
+
+/// An error with its causes, in one line.
+fn chain(error: impl std::error::Error + Send + Sync + 'static) -> String {
+    format!("{:#}", anyhow::Error::new(error))
+}
+
+fn takes_docker(node: &Node) -> bool {
+    node.node_type == NodeType::Compute
+        && node.connection == Connection::Connected
+        && node.compute_node_info.execution_engines.contains(&EngineType::Docker)
+}

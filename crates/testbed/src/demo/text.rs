@@ -1,0 +1,96 @@
+//! The text whose words are counted, and the job that does it.
+
+use api_client::Client;
+use api_types::job::CreateJob;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::DemoError;
+
+/// The beginning of "Alice's Adventures in Wonderland" by Lewis Carroll, 1865; public domain.
+const TEXT: &str = include_str!("text.txt");
+
+pub(super) const TITLE: &str = "Down the Rabbit-Hole";
+
+/// Executions that share the text.
+pub(super) const COUNT: usize = 4;
+
+/// Lines, words and bytes, as `wc` counts them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Counts {
+    pub(super) lines: usize,
+    pub(super) words: usize,
+    pub(super) bytes: usize,
+}
+
+// === impl Counts ===
+
+impl Counts {
+    /// What the executions must add up to.
+    pub(super) fn of_text() -> Self {
+        Self {
+            lines: TEXT.lines().count(),
+            words: TEXT.split_ascii_whitespace().count(),
+            bytes: TEXT.len(),
+        }
+    }
+
+    /// Reads `LINES WORDS BYTES PATH`, as the task prints it.
+    pub(super) fn parse(stdout: &str) -> Option<Self> {
+        let mut numbers = stdout.split_ascii_whitespace().map(str::parse);
+        let mut next = || numbers.next()?.ok();
+        Some(Self { lines: next()?, words: next()?, bytes: next()? })
+    }
+
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            lines: self.lines + other.lines,
+            words: self.words + other.words,
+            bytes: self.bytes + other.bytes,
+        }
+    }
+}
+
+pub(super) async fn create(client: &Client, image: &str) -> Result<CreateJob, DemoError> {
+    let body = json!({ "Job": job(image) }).to_string();
+    Ok(client.create_job_raw(body.into(), None).await?)
+}
+
+/// Small enough for two agents on any machine.
+fn job(image: &str) -> Value {
+    json!({
+        "Name": "word-count",
+        "Type": "batch",
+        "Count": COUNT,
+        "Labels": { "purpose": "demo" },
+        "Tasks": [{
+            "Name": "main",
+            "Engine": {
+                "Type": "docker",
+                "Params": { "Image": image, "Parameters": ["wc", "--share", "/inputs/text.txt"] },
+            },
+            "ResourcesConfig": { "CPU": "0.1", "Memory": "64MB" },
+            "InputSources": [{
+                "Target": "/inputs/text.txt",
+                "Source": {
+                    "Type": "inline",
+                    "Params": { "URL": format!("data:text/plain;base64,{}", STANDARD.encode(TEXT)) },
+                },
+            }],
+        }],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counts_are_read_as_the_task_prints_them() {
+        let counts = Counts::parse("3 14 62 /inputs/text.txt\n");
+        assert_eq!(counts, Some(Counts { lines: 3, words: 14, bytes: 62 }));
+        assert_eq!(Counts::parse("3 14"), None);
+        assert_eq!(Counts::parse("task: cannot read"), None);
+    }
+}

@@ -1,0 +1,24 @@
+//! Real daemons in real processes, for tests that look at the service from outside.
+//!
+//! Each test starts a [`Cluster`] of its own: own ports, own directories, own node ids, and
+//! therefore own containers, so that tests run side by side and in any order. Nothing here waits
+//! for a time; [`eventually`] waits for a state, with a bound, and says what it saw last.
+//!
+//! Where something goes wrong the harness panics with what it knows: its callers are tests.
+
+mod agent;
+mod binaries;
+mod cluster;
+mod daemon;
+mod job;
+mod orchestrator;
+mod ports;
+mod wait;
+
+pub use agent::{Agent, AgentSpec};
+pub use binaries::binary;
+pub use cluster::{Cluster, ClusterSpec};
+pub use daemon::Daemon;
+pub use job::{DataUrl, batch, ops};
+pub use orchestrator::OrchestratorProcess;
+pub use wait::{PATIENCE, eventually};

@@ -1,0 +1,82 @@
+//! Where the daemons' programs are: built by cargo on first use, so that they are never stale.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+
+/// Names a directory with programs that are built already; nothing is built then.
+const DIRECTORY_VARIABLE: &str = "TESTBED_BIN_DIR";
+
+const PROGRAMS: [&str; 2] = ["orchestrator", "compute-agent"];
+
+/// One line of `cargo build --message-format=json`, as far as it matters here.
+#[derive(Deserialize)]
+struct Message {
+    reason: String,
+    target: Option<Target>,
+    executable: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+}
+
+/// The program of a daemon, `orchestrator` or `compute-agent`.
+pub fn binary(name: &str) -> &'static Path {
+    static BINARIES: OnceLock<BTreeMap<String, PathBuf>> = OnceLock::new();
+    let binaries = BINARIES.get_or_init(|| match std::env::var_os(DIRECTORY_VARIABLE) {
+        Some(directory) => named_in(Path::new(&directory)),
+        None => build(),
+    });
+    binaries.get(name).unwrap_or_else(|| panic!("there is no program '{name}'"))
+}
+
+fn named_in(directory: &Path) -> BTreeMap<String, PathBuf> {
+    PROGRAMS
+        .iter()
+        .map(|name| {
+            let path = directory.join(name);
+            assert!(
+                path.is_file(),
+                "{DIRECTORY_VARIABLE} is set, but {} is no file",
+                path.display()
+            );
+            ((*name).to_owned(), path)
+        })
+        .collect()
+}
+
+/// Asks cargo for the whole workspace's features: those of `cargo test --workspace`, under which
+/// the same programs have just been built, so that this mostly finds them fresh.
+fn build() -> BTreeMap<String, PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command
+        .args(["build", "--workspace", "--message-format=json", "--quiet", "--manifest-path"])
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml"))
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit());
+    for name in PROGRAMS {
+        command.args(["--bin", name]);
+    }
+    // The programs are as optimised as whoever asks for them.
+    if !cfg!(debug_assertions) {
+        command.arg("--release");
+    }
+    let output = command.output().unwrap_or_else(|error| panic!("cannot start cargo: {error}"));
+    assert!(output.status.success(), "cargo could not build the daemons: {}", output.status);
+    let binaries: BTreeMap<_, _> = output
+        .stdout
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| serde_json::from_slice::<Message>(line).ok())
+        .filter(|message| message.reason == "compiler-artifact")
+        .filter_map(|message| Some((message.target?.name, message.executable?)))
+        .filter(|(name, _)| PROGRAMS.contains(&name.as_str()))
+        .collect();
+    assert_eq!(binaries.len(), PROGRAMS.len(), "cargo named only {binaries:?}");
+    binaries
+}

@@ -1,0 +1,61 @@
+//! Jobs as a person would write them: JSON that a test changes where it matters.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::{Value, json};
+
+/// A batch job that runs one subcommand of the task image.
+pub fn batch(image: &str, parameters: &[&str]) -> Value {
+    job("batch", image, parameters)
+}
+
+/// The same on every node.
+pub fn ops(image: &str, parameters: &[&str]) -> Value {
+    job("ops", image, parameters)
+}
+
+fn job(job_type: &str, image: &str, parameters: &[&str]) -> Value {
+    json!({
+        "Name": parameters.first().copied().unwrap_or("task"),
+        "Type": job_type,
+        "Count": 1,
+        "Tasks": [{
+            "Name": "main",
+            "Engine": {
+                "Type": "docker",
+                "Params": { "Image": image, "Parameters": parameters },
+            },
+        }],
+    })
+}
+
+/// RFC 2397 data URLs, as `inline` inputs carry them.
+pub struct DataUrl;
+
+// === impl DataUrl ===
+
+impl DataUrl {
+    pub fn text(text: &str) -> String {
+        format!("data:text/plain;base64,{}", STANDARD.encode(text))
+    }
+
+    /// A gzip'd tar of some files.
+    pub fn archive(files: &[(&str, &str)]) -> String {
+        let mut archive = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+        for (path, content) in files {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(content.len() as u64);
+            header.set_mode(0o644);
+            archive
+                .append_data(&mut header, path, content.as_bytes())
+                .expect("writing to memory does not fail");
+        }
+        let bytes = archive
+            .into_inner()
+            .and_then(GzEncoder::finish)
+            .expect("writing to memory does not fail");
+        format!("data:application/gzip;base64,{}", STANDARD.encode(bytes))
+    }
+}

@@ -1,0 +1,51 @@
+//! The demo, as a person runs it.
+
+use std::process::{Command, Stdio};
+
+use testbed::docker;
+
+#[tokio::test]
+async fn the_demo_shows_a_job_from_submission_to_result_and_cleans_up() {
+    if let Err(missing) = docker::connect().await {
+        assert!(std::env::var_os("CI").is_none(), "{missing}");
+        return eprintln!("skipped: {missing}");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_demo"))
+        .arg("--once")
+        .env("TMPDIR", directory.path())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}\n{stdout}\n{stderr}", output.status);
+    assert_eq!(stderr, "", "nothing to complain about");
+    assert!(stdout.contains("the counts add up to the whole text"), "{stdout}");
+    for step in ["1 -> 1", "1 -> 2", "2 -> 3", "3 -> 3", "3 -> 5", "5 -> 7"] {
+        assert!(stdout.contains(step), "{step} is missing in\n{stdout}");
+    }
+    assert!(!stdout.contains('\x1b'), "no colour where there is no terminal");
+    let left: Vec<_> = directory.path().read_dir().unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn the_demo_says_what_is_missing_without_docker() {
+    let output = Command::new(env!("CARGO_BIN_EXE_demo"))
+        .arg("--once")
+        .env("DOCKER_HOST", "unix:///nowhere/docker.sock")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(69));
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("/nowhere/docker.sock") && stderr.contains("apt install"), "{stderr}");
+}
+
+#[test]
+fn the_demo_refuses_what_it_does_not_know() {
+    let output = Command::new(env!("CARGO_BIN_EXE_demo")).arg("--forever").output().unwrap();
+    assert_eq!(output.status.code(), Some(64));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("usage: demo"));
+}

@@ -1,0 +1,78 @@
+//! What a task finds around itself: environment, working directory, network, file system.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+use testbed::harness::{Cluster, batch};
+
+fn variables(stdout: &str) -> BTreeMap<&str, &str> {
+    stdout.lines().filter_map(|line| line.split_once('=')).collect()
+}
+
+#[tokio::test]
+async fn a_task_sees_its_env_its_engines_variables_and_those_of_the_service() {
+    let Some(cluster) = Cluster::of(1).await else { return };
+    let mut job = batch(&cluster.image, &["env"]);
+    job["Name"] = json!("surroundings");
+    job["Tasks"][0]["Env"] = json!({ "ONLY_TASK": "t", "BOTH": "task", "EMPTY": "" });
+    job["Tasks"][0]["Engine"]["Params"]["EnvironmentVariables"] =
+        json!(["ONLY_ENGINE=e", "BOTH=engine", "WITH_EQUALS=a=b"]);
+    let execution = cluster.run_one(&job).await;
+
+    let found = variables(&execution.run_output.stdout);
+    let (job_id, execution_id) = (execution.job_id.to_string(), execution.id.to_string());
+    let node_id = execution.node_id.to_string();
+    for (name, value) in [
+        ("ONLY_TASK", "t"),
+        ("ONLY_ENGINE", "e"),
+        ("BOTH", "engine"),
+        ("WITH_EQUALS", "a=b"),
+        ("EMPTY", ""),
+        ("SERVICE_JOB_ID", job_id.as_str()),
+        ("SERVICE_JOB_NAME", "surroundings"),
+        ("SERVICE_JOB_TYPE", "batch"),
+        ("SERVICE_EXECUTION_ID", execution_id.as_str()),
+        ("SERVICE_EXECUTION_INDEX", "0"),
+        ("SERVICE_EXECUTION_COUNT", "1"),
+        ("SERVICE_NODE_ID", node_id.as_str()),
+    ] {
+        assert_eq!(found.get(name), Some(&value), "{name} in {found:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_entrypoint_and_the_working_directory_are_the_tasks() {
+    let Some(cluster) = Cluster::of(1).await else { return };
+    let mut job = batch(&cluster.image, &[]);
+    job["Tasks"][0]["Engine"]["Params"]["Entrypoint"] = json!(["/task", "pwd"]);
+    job["Tasks"][0]["Engine"]["Params"]["WorkingDirectory"] = json!("/somewhere/else");
+    let execution = cluster.run_one(&job).await;
+    assert_eq!(execution.run_output.stdout, "/somewhere/else\n");
+}
+
+#[tokio::test]
+async fn a_task_that_asks_for_no_network_has_only_the_loopback() {
+    let Some(cluster) = Cluster::of(1).await else { return };
+    let without = cluster.submit(&batch(&cluster.image, &["net"])).await;
+    let mut job = batch(&cluster.image, &["net"]);
+    job["Tasks"][0]["Network"] = json!({ "Type": "Full" });
+    let with = cluster.run_one(&job).await;
+    let interfaces: Vec<_> = with.run_output.stdout.lines().collect();
+    assert!(interfaces.len() > 1 && interfaces.contains(&"lo"), "{interfaces:?}");
+
+    cluster.job_in(without, api_types::job::JobStateType::Completed).await;
+    assert_eq!(cluster.execution(without).await.run_output.stdout, "lo\n");
+}
+
+#[tokio::test]
+async fn a_task_has_no_capabilities_and_cannot_gain_privileges() {
+    let Some(cluster) = Cluster::of(1).await else { return };
+    let execution = cluster.run_one(&batch(&cluster.image, &["cat", "/proc/self/status"])).await;
+    let status = &execution.run_output.stdout;
+    let field = |name: &str| {
+        status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim).unwrap_or_default()
+    };
+    assert_eq!(field("CapEff:"), "0000000000000000", "{status}");
+    assert_eq!(field("CapBnd:"), "0000000000000000", "{status}");
+    assert_eq!(field("NoNewPrivs:"), "1", "{status}");
+}

@@ -1,0 +1,61 @@
+//! Inputs that come with the job, and where a task may write.
+
+use api_types::job::JobStateType;
+use serde_json::{Value, json};
+use testbed::harness::{Cluster, DataUrl, batch};
+
+fn inline(url: &str, target: &str) -> Value {
+    json!([{ "Source": { "Type": "inline", "Params": { "URL": url } }, "Target": target }])
+}
+
+#[tokio::test]
+async fn an_inline_text_is_a_file_at_its_target() {
+    let Some(cluster) = Cluster::of(1).await else { return };
+    let mut job = batch(&cluster.image, &["cat", "/inputs/words.txt"]);
+    job["Tasks"][0]["InputSources"] = inline(&DataUrl::text("grüße\nzwei\n"), "/inputs/words.txt");
+    assert_eq!(cluster.run_one(&job).await.run_output.stdout, "grüße\nzwei\n");
+}
+
+#[tokio::test]
+async fn an_inline_archive_is_a_directory_at_its_target() {
+    let Some(cluster) = Cluster::of(1).await else { return };
+    let mut job = batch(&cluster.image, &["wc", "/inputs"]);
+    let url = DataUrl::archive(&[("one.txt", "a b c\n"), ("deep/two.txt", "d\ne f\n")]);
+    job["Tasks"][0]["InputSources"] = inline(&url, "/inputs");
+    let stdout = cluster.run_one(&job).await.run_output.stdout;
+    assert_eq!(stdout, "2 3 6 /inputs/deep/two.txt\n1 3 6 /inputs/one.txt\n");
+}
+
+#[tokio::test]
+async fn the_executions_of_a_job_share_one_input() {
+    let Some(cluster) = Cluster::of(2).await else { return };
+    let mut job = batch(&cluster.image, &["wc", "--share", "/inputs/text"]);
+    job["Count"] = json!(3);
+    let text: String = (0..31).map(|number| format!("word {number}\n")).collect();
+    job["Tasks"][0]["InputSources"] = inline(&DataUrl::text(&text), "/inputs/text");
+    let lines: usize = cluster
+        .run(&job)
+        .await
+        .iter()
+        .filter_map(|execution| execution.run_output.stdout.split_whitespace().next())
+        .map(|lines| lines.parse::<usize>().unwrap())
+        .sum();
+    assert_eq!(lines, 31);
+}
+
+#[tokio::test]
+async fn inputs_cannot_be_written_to_and_result_paths_can() {
+    let Some(cluster) = Cluster::of(1).await else { return };
+    let mut job = batch(&cluster.image, &["write", "/inputs/text", "mine"]);
+    job["Tasks"][0]["InputSources"] = inline(&DataUrl::text("yours"), "/inputs/text");
+    let refused = cluster.submit(&job).await;
+    let mut job = batch(&cluster.image, &["write", "/outputs/text", "mine"]);
+    job["Tasks"][0]["ResultPaths"] = json!([{ "Name": "outputs", "Path": "/outputs" }]);
+    let written = cluster.run_one(&job).await;
+    assert_eq!(written.run_output.stdout, "wrote /outputs/text\n");
+
+    cluster.job_in(refused, JobStateType::Failed).await;
+    let output = cluster.execution(refused).await.run_output;
+    assert!(output.stderr.contains("cannot write /inputs/text"), "{output:?}");
+    assert_eq!(output.exit_code, 2);
+}

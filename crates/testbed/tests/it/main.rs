@@ -1,0 +1,15 @@
+//! End to end: real daemons in real processes, real docker, over HTTP.
+//!
+//! Each test has a cluster of its own and says in its name what a user may rely on.
+
+mod environment;
+mod image;
+mod inputs;
+mod jobs;
+mod limits;
+mod nodes;
+mod placement;
+mod restart;
+mod runs;
+mod stop;
+mod tidy;

@@ -1,0 +1,69 @@
+//! Nodes as the orchestrator lists them, and as they speak for themselves.
+
+use api_client::{LogsQuery, NodesQuery};
+use api_types::engine::EngineType;
+use api_types::execution::ComputeState;
+use api_types::node::{Connection, NodeType};
+use futures_util::TryStreamExt;
+use testbed::harness::{AgentSpec, Cluster, ClusterSpec, batch, eventually};
+
+#[tokio::test]
+async fn the_nodes_are_the_orchestrator_and_its_agents() {
+    let spec = ClusterSpec::new()
+        .agent(AgentSpec::new().label("zone", "a").cpu("1.5").memory("3GB"))
+        .agent(AgentSpec::new().label("zone", "b"));
+    let Some(cluster) = spec.start().await else { return };
+    let client = cluster.client();
+    let nodes = client.list_nodes(&NodesQuery::default()).await.unwrap().nodes;
+    assert_eq!(nodes.len(), 3);
+    let own = client.agent_node().await.unwrap();
+    assert_eq!(own.node_type, NodeType::Requester);
+    assert!(nodes.iter().any(|node| node.peer_info == own.peer_info));
+
+    let query = NodesQuery { labels: vec!["zone=a".to_owned()], ..NodesQuery::default() };
+    let found = client.list_nodes(&query).await.unwrap().nodes;
+    assert_eq!(found.len(), 1);
+    let agent = &cluster.agents[0];
+    let node = client.describe_node(agent.node_id().short()).await.unwrap();
+    assert_eq!(node.peer_info.id, agent.node_id());
+    assert_eq!((node.node_type, node.connection), (NodeType::Compute, Connection::Connected));
+    let info = &node.compute_node_info;
+    assert!(info.execution_engines.contains(&EngineType::Docker));
+    assert_eq!((info.max_capacity.cpu, info.max_capacity.memory), (1.5, 3_000_000_000));
+    assert_eq!(info.available_capacity, info.max_capacity);
+    for label in ["Operating-System", "Architecture", "hostname"] {
+        assert!(node.labels.contains_key(label), "{:?}", node.labels);
+    }
+}
+
+#[tokio::test]
+async fn what_runs_on_a_node_is_debited_from_its_capacity() {
+    let Some(cluster) = Cluster::of(1).await else { return };
+    let id = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;
+    cluster.execution_in(id, ComputeState::BidAccepted).await;
+    let node_id = cluster.agents[0].node_id();
+    let info = cluster.client().describe_node(node_id).await.unwrap().compute_node_info;
+    assert_eq!(info.available_capacity.cpu, info.max_capacity.cpu - 0.5);
+    cluster.client().stop_job(id, "").await.unwrap();
+    eventually("the capacity is free again", async || {
+        let info = cluster.client().describe_node(node_id).await.unwrap().compute_node_info;
+        let (free, all) = (info.available_capacity, info.max_capacity);
+        if free == all { Ok(()) } else { Err(format!("{free:?} of {all:?}")) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_agent_tells_what_it_runs_and_what_that_prints() {
+    let Some(cluster) = Cluster::of(1).await else { return };
+    let id = cluster.submit(&batch(&cluster.image, &["lines", "3"])).await;
+    cluster.job_in(id, api_types::job::JobStateType::Completed).await;
+    let execution = cluster.execution(id).await;
+    let agent = cluster.agents[0].client();
+    let local = agent.agent_execution(&execution.id.to_string()).await.unwrap();
+    assert_eq!((local.id, local.job_id), (execution.id, id));
+    let logs =
+        agent.agent_execution_logs(&execution.id.to_string(), &LogsQuery::default()).await.unwrap();
+    let bytes: Vec<_> = logs.try_collect().await.unwrap();
+    assert_eq!(bytes.concat(), b"line 0\nline 1\nline 2\n");
+}

@@ -1,0 +1,134 @@
+//! Where executions go, and when: room, spread, constraints, priority.
+
+use std::collections::BTreeMap;
+
+use api_types::NodeId;
+use api_types::execution::{ComputeState, Execution};
+use api_types::job::JobStateType;
+use serde_json::json;
+use testbed::harness::{AgentSpec, Cluster, ClusterSpec, batch, ops};
+
+fn per_node(executions: &[Execution]) -> BTreeMap<NodeId, usize> {
+    let mut counts = BTreeMap::new();
+    for execution in executions {
+        *counts.entry(execution.node_id).or_default() += 1;
+    }
+    counts
+}
+
+#[tokio::test]
+async fn a_job_without_room_is_queued_with_the_reason_and_runs_when_room_appears() {
+    let spec = ClusterSpec::new().agent(AgentSpec::new().cpu("0.5"));
+    let Some(cluster) = spec.start().await else { return };
+    let first = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;
+    cluster.execution_in(first, ComputeState::BidAccepted).await;
+
+    let second = cluster.submit(&batch(&cluster.image, &["echo", "at last"])).await;
+    let job = cluster.job_in(second, JobStateType::Queued).await;
+    assert!(job.state.message.contains("CPU"), "{}", job.state.message);
+    assert!(cluster.executions(second).await.is_empty());
+
+    cluster.client().stop_job(first, "make room").await.unwrap();
+    cluster.job_in(second, JobStateType::Completed).await;
+    assert_eq!(cluster.execution(second).await.run_output.stdout, "at last\n");
+}
+
+#[tokio::test]
+async fn a_job_that_nothing_can_ever_fit_waits_and_says_so_until_a_node_comes() {
+    let spec = ClusterSpec::new().agent(AgentSpec::new().memory("1GB"));
+    let Some(mut cluster) = spec.start().await else { return };
+    let mut job = batch(&cluster.image, &["echo"]);
+    job["Tasks"][0]["ResourcesConfig"] = json!({ "Memory": "2GB" });
+    let id = cluster.submit(&job).await;
+    let queued = cluster.job_in(id, JobStateType::Queued).await;
+    assert!(queued.state.message.contains("memory"), "{}", queued.state.message);
+
+    cluster.add_agent(&AgentSpec::new().memory("3GB")).await;
+    cluster.job_in(id, JobStateType::Completed).await;
+    assert_eq!(cluster.execution(id).await.node_id, cluster.agents[1].node_id());
+}
+
+#[tokio::test]
+async fn equal_nodes_are_filled_evenly() {
+    let Some(cluster) = Cluster::of(2).await else { return };
+    let mut job = batch(&cluster.image, &["echo"]);
+    job["Count"] = json!(4);
+    let executions = cluster.run(&job).await;
+    let expected: BTreeMap<_, _> =
+        cluster.agents.iter().map(|agent| (agent.node_id(), 2)).collect();
+    assert_eq!(per_node(&executions), expected);
+}
+
+#[tokio::test]
+async fn constraints_choose_among_the_nodes_by_their_labels() {
+    let spec = ClusterSpec::new()
+        .agent(AgentSpec::new().label("zone", "a").label("disks", "2"))
+        .agent(AgentSpec::new().label("zone", "b").label("disks", "8"));
+    let Some(cluster) = spec.start().await else { return };
+    let second = cluster.agents[1].node_id();
+    for constraint in [
+        json!({ "Key": "zone", "Operator": "in", "Values": ["b", "c"] }),
+        json!({ "Key": "zone", "Operator": "!=", "Values": ["a"] }),
+        json!({ "Key": "disks", "Operator": "gt", "Values": ["4"] }),
+    ] {
+        let mut job = batch(&cluster.image, &["echo"]);
+        job["Count"] = json!(2);
+        job["Constraints"] = json!([constraint]);
+        let executions = cluster.run(&job).await;
+        assert_eq!(per_node(&executions), BTreeMap::from([(second, 2)]), "{constraint}");
+    }
+
+    let mut job = batch(&cluster.image, &["echo"]);
+    job["Constraints"] = json!([{ "Key": "zone", "Operator": "=", "Values": ["d"] }]);
+    let id = cluster.submit(&job).await;
+    let waiting = cluster.job_in(id, JobStateType::Queued).await;
+    assert!(waiting.state.message.contains("zone"), "{}", waiting.state.message);
+}
+
+#[tokio::test]
+async fn an_ops_job_runs_once_on_every_matching_node() {
+    let spec = ClusterSpec::new()
+        .agent(AgentSpec::new().label("role", "front"))
+        .agent(AgentSpec::new().label("role", "back"));
+    let Some(cluster) = spec.start().await else { return };
+    let executions = cluster.run(&ops(&cluster.image, &["echo"])).await;
+    let expected: BTreeMap<_, _> =
+        cluster.agents.iter().map(|agent| (agent.node_id(), 1)).collect();
+    assert_eq!(per_node(&executions), expected);
+
+    let mut job = ops(&cluster.image, &["echo"]);
+    job["Constraints"] = json!([{ "Key": "role", "Operator": "=", "Values": ["back"] }]);
+    let node = cluster.run_one(&job).await.node_id;
+    assert_eq!(node, cluster.agents[1].node_id());
+
+    job["Constraints"] = json!([{ "Key": "role", "Operator": "=", "Values": ["none"] }]);
+    let id = cluster.submit(&job).await;
+    let failed = cluster.job_in(id, JobStateType::Failed).await;
+    assert!(failed.state.message.contains("match"), "{}", failed.state.message);
+}
+
+#[tokio::test]
+async fn room_goes_to_the_higher_priority_first_and_then_to_the_older_job() {
+    let spec = ClusterSpec::new().agent(AgentSpec::new().cpu("0.5"));
+    let Some(cluster) = spec.start().await else { return };
+    let running = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;
+    cluster.execution_in(running, ComputeState::BidAccepted).await;
+
+    let mut waiting = Vec::new();
+    for priority in [10, 90, 50, 90] {
+        let mut job = batch(&cluster.image, &["echo"]);
+        job["Priority"] = json!(priority);
+        let id = cluster.submit(&job).await;
+        cluster.job_in(id, JobStateType::Queued).await;
+        waiting.push(id);
+    }
+    cluster.client().stop_job(running, "make room").await.unwrap();
+    let mut placed = Vec::new();
+    for (at, id) in waiting.into_iter().enumerate() {
+        cluster.job_in(id, JobStateType::Completed).await;
+        placed.push((cluster.execution(id).await.create_time, at));
+    }
+    placed.sort();
+    let order: Vec<_> = placed.into_iter().map(|(_, at)| at).collect();
+    assert_eq!(order, [1, 3, 2, 0]);
+}

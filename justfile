@@ -1,0 +1,23 @@
+# The recipes of this repository; `just` alone lists them.
+
+_list:
+    @just --list
+
+# A cluster in one process that runs a job and stays up until Ctrl-C; `just demo --once` ends by itself.
+demo *arguments:
+    cargo run --release -- {{arguments}}
+
+# Every test; those that need docker say so where there is none.
+test:
+    cargo test --workspace
+
+# What a change must pass besides the tests: formatting, lints, documentation, dependencies.
+check:
+    cargo fmt --all -- --check
+    cargo clippy --workspace --all-targets -- -D warnings
+    RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
+    if cargo deny --version >/dev/null 2>&1; then cargo deny check bans licenses sources; else echo "cargo-deny is not installed: dependencies are not checked"; fi
+
+# What the continuous integration runs.
+ci:
+    .ci/run
