@@ -56,15 +56,11 @@ impl Orchestrator {
         let address = listener.local_addr().map_err(failed)?;
 
         let lease = Duration::from_secs(settings.node_ttl);
-<<<<<<< HEAD
-        let engine = engine::Settings { lease, approve_new_nodes: settings.approve_new_nodes };
-=======
         let engine = engine::Settings {
             lease,
             approve_new_nodes: settings.approve_new_nodes,
             ..engine::Settings::default()
         };
->>>>>>> main
         let view = Arc::new(View::default());
         let (identity, reads, handle, driver) = {
             let (view, data_dir) = (Arc::clone(&view), settings.data_dir.clone());

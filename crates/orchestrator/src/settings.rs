@@ -130,7 +130,8 @@ mod tests {
 
     #[test]
     fn every_unknown_key_is_named() {
-        let error = extract("listen = 1\ndatadir = 'x'\nnode_tll = 2\n[store]\nkind = 'x'").unwrap_err();
+        let error =
+            extract("listen = 1\ndatadir = 'x'\nnode_tll = 2\n[store]\nkind = 'x'").unwrap_err();
         for key in ["'datadir' (from TOML source string)", "'node_tll'", "'store'"] {
             assert!(error.contains(key), "{error}");
         }

@@ -149,7 +149,11 @@ pub(crate) async fn executions(server: &Server, job: &str, count: usize) -> Vec<
 }
 
 /// A job that a node ran to its end, and its execution.
-pub(crate) async fn completed_job(server: &Server, node: &FakeNode, job: Value) -> (String, String) {
+pub(crate) async fn completed_job(
+    server: &Server,
+    node: &FakeNode,
+    job: Value,
+) -> (String, String) {
     let job = server.submit(job).await;
     let execution = text(&executions(server, &job, 1).await[0]["ID"]);
     node.complete(server, &execution, json!({ "Type": "", "Params": {} })).await;
