@@ -3,6 +3,7 @@
 mod agent;
 mod body;
 mod create;
+mod daemon;
 mod errors;
 mod executions;
 mod health;
