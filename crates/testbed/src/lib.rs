@@ -5,3 +5,4 @@
 pub mod docker;
 pub mod harness;
 pub mod image;
+pub mod sim;

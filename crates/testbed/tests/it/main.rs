@@ -11,5 +11,6 @@ mod nodes;
 mod placement;
 mod restart;
 mod runs;
+mod sim;
 mod stop;
 mod tidy;
