@@ -33,6 +33,7 @@ impl Admission<'_> {
             return Err(format!("the task needs {need}; this node has {} in all", self.capacity));
         }
         self.inputs(&work.task.input_sources)?;
+        self.modules(work)?;
         results(work)?;
         let kind = work.task.publisher.publisher_type;
         match self.publishers.get(kind) {
@@ -58,13 +59,7 @@ impl Admission<'_> {
         for (index, input) in inputs.iter().enumerate() {
             let kind = input.source.source_type;
             let named = |reason: String| format!("input {index} ({kind}): {reason}");
-            let Some(source) = self.sources.get(kind) else {
-                return Err(named(format!(
-                    "not supported on this node; supported: {}",
-                    list(&self.sources.offered())
-                )));
-            };
-            source.admit(input).map_err(named)?;
+            self.source(input).map_err(named)?;
             absolute_path("Target", &input.target).map_err(named)?;
             let target = input.target.trim_end_matches('/');
             if let Some(other) = targets.insert(target, index) {
@@ -72,6 +67,25 @@ impl Admission<'_> {
             }
         }
         Ok(())
+    }
+
+    fn modules(&self, work: &Work) -> Result<(), String> {
+        let engine = work.task.engine.engine_type;
+        for module in self.engines.get(engine).iter().flat_map(|engine| engine.modules(work)) {
+            let (place, kind) = (module.target.trim_start_matches('/'), module.source.source_type);
+            self.source(&module).map_err(|reason| format!("{place} ({kind}): {reason}"))?;
+        }
+        Ok(())
+    }
+
+    fn source(&self, input: &InputSource) -> Result<(), String> {
+        match self.sources.get(input.source.source_type) {
+            Some(source) => source.admit(input),
+            None => Err(format!(
+                "not supported on this node; supported: {}",
+                list(&self.sources.offered())
+            )),
+        }
     }
 }
 

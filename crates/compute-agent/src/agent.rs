@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use api_client::Client;
 use api_types::NodeId;
+use api_types::engine::EngineType;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -17,6 +18,7 @@ use crate::capacity;
 use crate::core::Limits;
 use crate::data_dir::{DataDir, DataDirError};
 use crate::executor::Engines;
+use crate::executor::wasm::Wasm;
 use crate::http::{self, Shared};
 use crate::ledger::{Ledger, LedgerError};
 use crate::node_record::NodeRecord;
@@ -83,10 +85,10 @@ impl Agent {
         let node_id = ledger.node_id();
         info!(%node_id, %listen_addr, %capacity, "the agent starts");
 
-        let engines = Engines::new(&settings);
+        let tasks = Tasks::new(Handle::current());
+        let engines = Engines::new(&settings, wasm(&settings, &data_dir, &tasks));
         // The first node record should be right already.
         engines.probe().await;
-        let tasks = Tasks::new(Handle::current());
         let steps = Arc::new(Steps {
             node_id,
             engines: Arc::clone(&engines),
@@ -132,6 +134,16 @@ impl Agent {
     }
 }
 
+/// The wasm engine, if the settings name it and this machine can have it.
+fn wasm(settings: &Settings, data_dir: &DataDir, tasks: &Tasks) -> Option<Wasm> {
+    if !settings.engines.contains(&EngineType::Wasm) {
+        return None;
+    }
+    Wasm::new(data_dir, tasks.clone())
+        .inspect_err(|reason| warn!(reason, "no wasm engine here; the node does not offer it"))
+        .ok()
+}
+
 fn spawn_background(tasks: &Tasks, steps: Arc<Steps>, session: Arc<Session>, mailbox: Mailbox) {
     let engines = Arc::clone(&steps.engines);
     tasks.spawn(async move { engines.watch().await });
@@ -164,9 +176,9 @@ fn tell_what_concerns_no_source(settings: &Settings) {
 
 impl RunningAgent {
     /// Stops the agent and leaves its containers running; the next agent on this data directory
-    /// takes them up again. What was observed until now is in the ledger when this returns.
+    /// takes them up again. Wasm programs end here. What was observed until now is in the ledger when this returns.
     pub async fn shutdown(self) {
-        info!("the agent stops; what runs keeps running");
+        info!("the agent stops; containers run on, wasm programs end with it");
         self.stop_serving.cancel();
         self.tasks.stop().await;
         self.mailbox.send(Message::Stop).await;

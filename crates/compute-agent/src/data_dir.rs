@@ -3,7 +3,9 @@
 //! ```text
 //! lock                         held by the one agent that uses the directory
 //! ledger.sqlite                see `ledger`
-//! executions/<execution id>/   inputs/<n>, stdout, stderr, results/<name>
+//! executions/<execution id>/   inputs/<n>, stdout, stderr, results/<name>,
+//!                              wasm/ while its engine holds it (see `executor::wasm`)
+//! wasm-cache/                  compiled modules, by their content and the engine's version
 //! ```
 
 use std::fs::{self, File, OpenOptions};
@@ -65,6 +67,11 @@ impl DataDir {
         self.root.join("ledger.sqlite")
     }
 
+    /// Compiled modules; losing it costs compiling again.
+    pub(crate) fn wasm_cache(&self) -> PathBuf {
+        self.root.join("wasm-cache")
+    }
+
     pub(crate) fn executions(&self) -> ExecutionDirs {
         ExecutionDirs { root: self.root.join("executions") }
     }
@@ -112,6 +119,11 @@ impl ExecutionDir {
 
     pub(crate) fn results(&self) -> PathBuf {
         self.root.join("results")
+    }
+
+    /// What the wasm engine keeps of a run.
+    pub(crate) fn wasm(&self) -> PathBuf {
+        self.root.join("wasm")
     }
 
     pub(crate) fn create(&self) -> io::Result<()> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api_types::protocol::Work;
+use api_types::source::InputSource;
 use api_types::{ExecutionId, NodeId, Timestamp};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -72,6 +73,21 @@ impl Tasks {
         self.tracker.spawn_on(task, &self.runtime);
     }
 
+    /// Runs on a thread of its own, which the agent's end waits for: what it does must heed
+    /// [`stopping`](Self::stopping).
+    pub(crate) fn spawn_thread(
+        &self,
+        name: String,
+        body: impl FnOnce(&Handle) + Send + 'static,
+    ) -> std::io::Result<()> {
+        let (runtime, alive) = (self.runtime.clone(), self.tracker.token());
+        let body = move || {
+            body(&runtime);
+            drop(alive);
+        };
+        std::thread::Builder::new().name(name).spawn(body).map(drop)
+    }
+
     /// Cuts off every task and waits until all are gone.
     pub(crate) async fn stop(&self) {
         self.stopping.cancel();
@@ -101,12 +117,15 @@ impl Steps {
     async fn make_ready(&self, step: &Step, cancel: &CancellationToken) -> Result<(), Failure> {
         let executor = self.executor(&step.work)?;
         let dir = self.dirs.of(step.id);
-        let inputs = cancel
-            .run_until_cancelled(self.sources.fetch_all(&step.work.task.input_sources, &dir))
+        let wanted = fetched(executor, &step.work);
+        let mut inputs = cancel
+            .run_until_cancelled(self.sources.fetch_all(&wanted, &dir))
             .await
             .ok_or(ExecutorError::Cancelled)??;
+        let modules = inputs.split_off(step.work.task.input_sources.len());
+        let modules = modules.into_iter().map(|module| module.source).collect();
         let work = Arc::clone(&step.work);
-        let run = Run { id: step.id, node_id: self.node_id, work, inputs };
+        let run = Run { id: step.id, node_id: self.node_id, work, inputs, modules };
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
         for _ in 1..PREPARE_TRIES {
             match executor.prepare(&run, cancel).await {
@@ -220,12 +239,11 @@ impl Steps {
     pub(crate) fn discard(self: &Arc<Self>, step: Step) {
         let steps = Arc::clone(self);
         self.tasks.spawn(async move {
-            if let Ok(executor) = steps.executor(&step.work)
-                && let Err(error) = executor.remove(step.id).await
-            {
+            let Ok(executor) = steps.executor(&step.work) else { return };
+            if let Err(error) = executor.remove(step.id).await {
                 debug!(execution = %step.id, %error, "a container is left to the next sweep");
             }
-            if step.work.task.input_sources.is_empty() {
+            if fetched(executor, &step.work).is_empty() {
                 return;
             }
             let dir = steps.dirs.of(step.id);
@@ -242,6 +260,13 @@ impl Steps {
             Failure::node(format!("engine '{engine}' was taken out of this node's settings"))
         })
     }
+}
+
+/// What is fetched for a task: its inputs, then what its engine needs.
+fn fetched(executor: &dyn Executor, work: &Work) -> Vec<InputSource> {
+    let mut wanted = work.task.input_sources.clone();
+    wanted.extend(executor.modules(work));
+    wanted
 }
 
 // === impl Step ===

@@ -36,7 +36,7 @@ fn stopped() -> Event {
 }
 
 fn exited(code: i32) -> Event {
-    Event::Exited(Exit { code, out_of_memory: false })
+    Event::Exited(Exit { code, ..Exit::default() })
 }
 
 /// The one report among the effects, and the names of the others.
@@ -115,7 +115,7 @@ fn a_task_that_fails_keeps_its_output_and_exit_code() {
 #[test]
 fn a_task_that_ran_out_of_memory_is_told_its_limit() {
     let mut execution = running();
-    execution.handle(Event::Exited(Exit { code: 137, out_of_memory: true }), NOW);
+    execution.handle(Event::Exited(Exit { code: 137, out_of_memory: true, fault: None }), NOW);
     let (report, _) = split(execution.handle(Event::Collected(Collected::default()), NOW));
     assert_eq!(report.message, "killed: out of memory (limit 64 MB)");
     assert_eq!(report.cause, FailureCause::Task);

@@ -39,7 +39,7 @@ fn start(root: TempDir, retain: Duration) -> Fixture {
     let settings = Settings { engines: vec![EngineType::Noop], ..Settings::default() };
     let steps = Arc::new(Steps {
         node_id: ledger.node_id(),
-        engines: Engines::new(&settings),
+        engines: Engines::new(&settings, None),
         sources: Sources::default(),
         publishers: Publishers::default(),
         dirs: data_dir.executions(),

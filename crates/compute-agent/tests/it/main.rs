@@ -1,5 +1,6 @@
 //! The agent against a small orchestrator over real sockets, and against real docker.
 
+mod contract;
 mod daemon;
 mod engines;
 mod failing;
@@ -8,7 +9,9 @@ mod image;
 mod node;
 mod noop;
 mod orchestrator;
+mod programs;
 mod restarting;
 mod running;
 mod sessions;
 mod stopping;
+mod wasm;

@@ -1,9 +1,8 @@
 //! How a task becomes a container: its command, limits, mounts and what is taken from it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use api_types::engine::{DockerParams, NetworkType};
-use api_types::protocol::Work;
 use api_types::quantity::Resources;
 use bollard::models::{
     ContainerCreateBody, DeviceRequest, HostConfig, HostConfigLogConfig, Mount, MountType,
@@ -130,23 +129,6 @@ fn gpus(count: u64) -> DeviceRequest {
 
 fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-/// The directories that the task's result paths need.
-///
-/// A path whose last component has a dot in it is taken for a file: its parent is needed.
-pub(super) fn result_directories(work: &Work) -> BTreeSet<String> {
-    work.task
-        .result_paths
-        .iter()
-        .filter_map(|result| {
-            let path = result.path.trim_end_matches('/');
-            let (parent, last) = path.rsplit_once('/')?;
-            Some(if last.contains('.') { parent } else { path })
-        })
-        .filter(|directory| !directory.is_empty())
-        .map(str::to_owned)
-        .collect()
 }
 
 /// A tar that unpacks at the root to these directories.

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use api_types::NodeId;
+use api_types::protocol::Work;
 use api_types::source::ResultPath;
 use serde_json::json;
 use uuid::Uuid;
 
 use super::*;
-use crate::executor::MountedInput;
+use crate::executor::{MountedInput, result_paths};
 use crate::testing::{execution_id, plain_work};
 
 fn run(change: impl FnOnce(&mut Work)) -> Run {
@@ -19,6 +20,7 @@ fn run(change: impl FnOnce(&mut Work)) -> Run {
         node_id: NodeId::from_uuid(Uuid::from_u128(9)),
         work: Arc::new(work),
         inputs: vec![MountedInput { source: "/data/in".into(), target: "/inputs".to_owned() }],
+        modules: Vec::new(),
     }
 }
 
@@ -92,7 +94,7 @@ fn directories_that_results_need_are_made_once() {
             .map(|path| ResultPath { name: "x".to_owned(), path: path.to_owned() })
             .into();
     });
-    let directories: Vec<_> = result_directories(&run.work).into_iter().collect();
+    let directories: Vec<_> = result_paths::directories(&run.work).into_iter().collect();
     assert_eq!(directories, ["/a/b", "/outputs"]);
     let tar = tar_of_directories(&directories).unwrap();
     let mut archive = tar::Archive::new(&tar[..]);
