@@ -1,1 +1,32 @@
-//! stub
+//! The compute agent: joins an orchestrator, and runs on this node what it is told to.
+//!
+//! [`Agent::start`] runs one inside any process; `main.rs` is one process around it.
+
+mod admission;
+mod agent;
+mod archive;
+mod backoff;
+mod capacity;
+mod clock;
+mod collect;
+mod data_dir;
+mod environment;
+mod execution;
+mod executor;
+mod http;
+mod ledger;
+mod mint;
+mod node_record;
+mod outbox;
+mod publisher;
+mod session;
+pub mod settings;
+mod source;
+mod steps;
+mod supervisor;
+
+#[cfg(test)]
+mod testing;
+
+pub use agent::{Agent, RunningAgent, StartError, run};
+pub use settings::Settings;

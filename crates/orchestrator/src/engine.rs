@@ -61,6 +61,10 @@ pub struct Settings {
     pub lease: Duration,
     /// New nodes take part without an operator's word.
     pub approve_new_nodes: bool,
+    /// How long a drain waits for batch and ops work before it is stopped and moved.
+    pub drain_deadline: Duration,
+    /// A node that has been away for this long is forgotten.
+    pub node_retention: Duration,
 }
 
 /// The state of everything that is live.
@@ -104,6 +108,19 @@ struct Turn<'a> {
     out: &'a mut Output,
     /// Placements that may still be made.
     budget: u32,
+}
+
+// === impl Settings ===
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(30),
+            approve_new_nodes: true,
+            drain_deadline: Duration::from_secs(3600),
+            node_retention: Duration::from_secs(30 * 24 * 3600),
+        }
+    }
 }
 
 // === impl Engine ===
@@ -170,6 +187,7 @@ impl Engine {
                 Timer::QueueTimeout(job) => self.queue_timed_out(turn, job),
                 Timer::TotalTimeout(job) => self.total_timed_out(turn, job),
                 Timer::DrainDeadline(node) => self.drain_timer_fired(turn, node),
+                Timer::Retention(node) => self.retention_timer_fired(turn, node),
             }
         }
     }

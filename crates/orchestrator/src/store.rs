@@ -15,6 +15,8 @@ use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 
 use crate::engine::change::{Changes, EventRow, ExecutionRow, Live};
 
+#[cfg(test)]
+mod contract;
 pub mod memory;
 pub mod sqlite;
 

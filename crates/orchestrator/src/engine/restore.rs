@@ -46,10 +46,13 @@ impl Engine {
             let connected = row.connection == Connection::Connected;
             let drain_deadline = row.drain_deadline;
             let lease_until = now + settings.lease;
+            let retained_until = row.last_heartbeat + settings.node_retention;
             engine.nodes.insert(id, LiveNode::new(row, lease_until));
             engine.touched.insert(id);
             if connected {
                 engine.timers.set(lease_until, Timer::Lease(id));
+            } else {
+                engine.timers.set(retained_until, Timer::Retention(id));
             }
             if let Some(deadline) = drain_deadline {
                 engine.timers.set(deadline, Timer::DrainDeadline(id));

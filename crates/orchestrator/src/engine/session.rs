@@ -1,7 +1,6 @@
 //! Sessions, leases and what operators do to nodes.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use api_types::job::JobType;
 use api_types::node::{Connection, Eligibility, Membership, NodeAction};
@@ -14,9 +13,6 @@ use super::input::{Answer, Refusal, acknowledge};
 use super::node::LiveNode;
 use super::timer::Timer;
 use super::{Engine, Turn};
-
-/// How long a drain waits for batch and ops work before it is stopped and moved.
-const DRAIN_DEADLINE: Duration = Duration::from_secs(3600);
 
 // === impl Engine: sessions ===
 
@@ -145,9 +141,18 @@ impl Engine {
     fn disconnect(&mut self, turn: &mut Turn<'_>, id: NodeId, why: &str) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         node.row.connection = Connection::Disconnected;
+        self.timers.set(turn.now + self.settings.node_retention, Timer::Retention(id));
         turn.out.effects.push(Effect::CloseStream { node: id });
         self.node_changed(turn, id);
         self.lose_executions(turn, id, why);
+    }
+
+    pub(super) fn retention_timer_fired(&mut self, turn: &mut Turn<'_>, id: NodeId) {
+        let Some(node) = self.nodes.get(&id) else { return };
+        let away = turn.now.since(node.row.last_heartbeat) >= self.settings.node_retention;
+        if node.row.connection == Connection::Disconnected && away {
+            self.forget_node(turn, id);
+        }
     }
 
     fn lose_executions(&mut self, turn: &mut Turn<'_>, id: NodeId, why: &str) {
@@ -196,7 +201,7 @@ impl Engine {
             NodeAction::Uncordon => node.row.eligibility = Eligibility::Eligible,
             NodeAction::Drain => {
                 node.row.eligibility = Eligibility::Draining;
-                node.row.drain_deadline = Some(turn.now + DRAIN_DEADLINE);
+                node.row.drain_deadline = Some(turn.now + self.settings.drain_deadline);
             }
         }
         let deadline = node.row.drain_deadline;

@@ -15,6 +15,8 @@ pub(super) enum Timer {
     QueueTimeout(JobId),
     TotalTimeout(JobId),
     DrainDeadline(NodeId),
+    /// The node may have been away for too long.
+    Retention(NodeId),
 }
 
 #[derive(Default)]

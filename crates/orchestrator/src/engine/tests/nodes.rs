@@ -187,3 +187,17 @@ fn an_ops_job_fails_with_its_lost_node() {
     assert_eq!(world.state(ops), JobStateType::Failed);
     assert!(world.message(ops).contains("an ops job runs on the nodes it began with"));
 }
+
+#[test]
+fn a_node_that_stays_away_is_forgotten() {
+    let (mut world, nodes) = World::with_nodes(2);
+    world.pass_with(LEASE + Duration::from_secs(5), &nodes[..1]);
+    assert_eq!(world.store.nodes.len(), 2);
+    world.restart();
+    let mut passed = Duration::ZERO;
+    while passed < Duration::from_secs(24 * 3600) {
+        world.pass_with(Duration::from_secs(20), &nodes[..1]);
+        passed += Duration::from_secs(20);
+    }
+    assert_eq!(world.store.nodes.keys().copied().collect::<Vec<_>>(), &nodes[..1]);
+}

@@ -26,7 +26,12 @@ use crate::store::memory::{MemoryStore, spec_json};
 
 pub(super) const LEASE: Duration = Duration::from_secs(30);
 
-const SETTINGS: Settings = Settings { lease: LEASE, approve_new_nodes: true };
+const SETTINGS: Settings = Settings {
+    lease: LEASE,
+    approve_new_nodes: true,
+    drain_deadline: Duration::from_secs(3600),
+    node_retention: Duration::from_secs(24 * 3600),
+};
 
 pub(super) struct World {
     pub(super) engine: Engine,

@@ -1,0 +1,112 @@
+//! Whether this node can run what it is offered; a reason that a user understands, if not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api_types::engine::EngineType;
+use api_types::protocol::Work;
+use api_types::quantity::Resources;
+use api_types::source::InputSource;
+
+use crate::executor::Engines;
+use crate::publisher::Publishers;
+use crate::source::Sources;
+
+/// What this node has to offer.
+pub(crate) struct Admission<'a> {
+    pub(crate) engines: &'a Engines,
+    pub(crate) sources: &'a Sources,
+    pub(crate) publishers: &'a Publishers,
+    pub(crate) capacity: Resources,
+}
+
+// === impl Admission ===
+
+impl Admission<'_> {
+    pub(crate) fn decide(
+        &self,
+        work: &Work,
+        available: &BTreeSet<EngineType>,
+    ) -> Result<(), String> {
+        self.engine(work, available)?;
+        let need = Resources::from(work.resources);
+        if !need.fits_in(&self.capacity) {
+            return Err(format!("the task needs {need}; this node has {} in all", self.capacity));
+        }
+        self.inputs(&work.task.input_sources)?;
+        results(work)?;
+        let kind = work.task.publisher.publisher_type;
+        match self.publishers.get(kind) {
+            Some(publisher) => publisher.admit(work),
+            None => Err(format!(
+                "publisher '{kind}' is not supported on this node; supported: {}",
+                list(&self.publishers.offered())
+            )),
+        }
+    }
+
+    fn engine(&self, work: &Work, available: &BTreeSet<EngineType>) -> Result<(), String> {
+        let engine = work.task.engine.engine_type;
+        match self.engines.get(engine) {
+            Some(executor) if available.contains(&engine) => executor.admit(work),
+            Some(_) => Err(format!("engine '{engine}' does not answer on this node")),
+            None => Err(format!("this node has no engine '{engine}'")),
+        }
+    }
+
+    fn inputs(&self, inputs: &[InputSource]) -> Result<(), String> {
+        let mut targets = BTreeMap::new();
+        for (index, input) in inputs.iter().enumerate() {
+            let kind = input.source.source_type;
+            let named = |reason: String| format!("input {index} ({kind}): {reason}");
+            let Some(source) = self.sources.get(kind) else {
+                return Err(named(format!(
+                    "not supported on this node; supported: {}",
+                    list(&self.sources.offered())
+                )));
+            };
+            source.admit(input).map_err(named)?;
+            absolute_path("Target", &input.target).map_err(named)?;
+            let target = input.target.trim_end_matches('/');
+            if let Some(other) = targets.insert(target, index) {
+                return Err(named(format!("its Target '{target}' is that of input {other} too")));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn results(work: &Work) -> Result<(), String> {
+    let mut names = BTreeSet::new();
+    for result in &work.task.result_paths {
+        let name = result.name.as_str();
+        // It becomes the name of a directory on this node.
+        if name.is_empty() || name.starts_with('.') || name.contains(['/', '\0']) {
+            return Err(format!("result path '{name}': its Name must be a plain directory name"));
+        }
+        if !names.insert(name) {
+            return Err(format!("result path '{name}': there is another of this Name"));
+        }
+        absolute_path("Path", &result.path)
+            .map_err(|reason| format!("result path '{name}': {reason}"))?;
+    }
+    Ok(())
+}
+
+fn absolute_path(field: &str, path: &str) -> Result<(), String> {
+    let plain = path.strip_prefix('/').is_some_and(|rest| {
+        !rest.is_empty()
+            && !path.contains('\0')
+            && rest.trim_end_matches('/').split('/').all(|part| !matches!(part, "" | "." | ".."))
+    });
+    if plain {
+        return Ok(());
+    }
+    Err(format!("its {field} '{path}' is not an absolute path of a place below '/'"))
+}
+
+fn list<T: std::fmt::Display>(words: &[T]) -> String {
+    words.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests;

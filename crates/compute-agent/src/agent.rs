@@ -1,0 +1,214 @@
+//! One agent, from its start to its end.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use api_client::Client;
+use api_types::NodeId;
+use tokio::net::TcpListener;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::capacity;
+use crate::data_dir::{DataDir, DataDirError};
+use crate::executor::Engines;
+use crate::http::{self, Shared};
+use crate::ledger::{Ledger, LedgerError};
+use crate::node_record::NodeRecord;
+use crate::outbox::Outbox;
+use crate::publisher::Publishers;
+use crate::session::{Session, SessionWatch};
+use crate::settings::{InvalidSettings, Settings};
+use crate::source::Sources;
+use crate::steps::{Steps, Tasks};
+use crate::supervisor::{Mailbox, Message, Parts, Supervisor, sweep};
+
+/// How often the supervisor looks whether finished executions are old enough to forget.
+const TICK: std::time::Duration = std::time::Duration::from_secs(5);
+
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Settings(#[from] InvalidSettings),
+    #[error(transparent)]
+    DataDir(#[from] DataDirError),
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    #[error("the address {address} cannot be listened on: {source}; set another with listen")]
+    Listen { address: SocketAddr, source: io::Error },
+    #[error("the capacity of this machine cannot be found out: {0}; set it with capacity")]
+    Capacity(#[source] io::Error),
+}
+
+/// Starts agents.
+#[derive(Debug)]
+pub struct Agent;
+
+/// An agent at work. Dropped without [`shutdown`](Self::shutdown), it goes on working.
+#[derive(Debug)]
+pub struct RunningAgent {
+    pub node_id: NodeId,
+    /// Where its HTTP operations are served.
+    pub listen_addr: SocketAddr,
+    tasks: Tasks,
+    mailbox: Mailbox,
+    supervisor: JoinHandle<()>,
+    server: JoinHandle<()>,
+    stop_serving: CancellationToken,
+}
+
+// === impl Agent ===
+
+impl Agent {
+    /// Opens the data directory, binds the listener, takes up what was under way, and joins the
+    /// orchestrator in the background: that it is away is no reason not to start.
+    pub async fn start(settings: Settings) -> Result<RunningAgent, StartError> {
+        let client = Client::new(&settings.orchestrator).map_err(|error| {
+            InvalidSettings::Refused { key: "orchestrator", reason: error.to_string() }
+        })?;
+        tell_what_concerns_no_source(&settings);
+        let data_dir = DataDir::open(&settings.data_dir)?;
+        let ledger = Ledger::open(&data_dir.ledger())?;
+        let contents = ledger.load(&data_dir.ledger())?;
+        let capacity = capacity::of_this_machine(&settings.capacity, data_dir.root())
+            .map_err(StartError::Capacity)?;
+        let listen_error = |source| StartError::Listen { address: settings.listen, source };
+        let listener = TcpListener::bind(settings.listen).await.map_err(listen_error)?;
+        let listen_addr = listener.local_addr().map_err(listen_error)?;
+        let node_id = ledger.node_id();
+        info!(%node_id, %listen_addr, %capacity, "the agent starts");
+
+        let engines = Engines::new(&settings);
+        // The first node record should be right already.
+        engines.probe().await;
+        let tasks = Tasks::new(Handle::current());
+        let steps = Arc::new(Steps {
+            node_id,
+            engines: Arc::clone(&engines),
+            sources: Sources::default(),
+            publishers: Publishers::default(),
+            dirs: data_dir.executions(),
+            stop_grace: settings.stop_grace(),
+            tasks: tasks.clone(),
+        });
+        let (mailbox, messages) = Mailbox::new();
+        let outbox = Arc::new(Outbox::default());
+        let parts = Parts {
+            capacity,
+            retain: settings.retain_finished(),
+            outbox: Arc::clone(&outbox),
+            steps: Arc::clone(&steps),
+            mailbox: mailbox.clone(),
+        };
+        let supervisor = Supervisor::new(ledger, contents, parts);
+        let supervisor = tokio::task::spawn_blocking(move || {
+            // The lock is held until the ledger is closed.
+            let _data_dir = data_dir;
+            supervisor.run(messages);
+        });
+        let record =
+            Arc::new(NodeRecord::new(&settings, listen_addr, capacity, Arc::clone(&steps)));
+        let watch = SessionWatch::new();
+        let session = Arc::new(Session {
+            client,
+            node_id,
+            record: Arc::clone(&record),
+            engines: Arc::clone(&engines),
+            mailbox: mailbox.clone(),
+            outbox,
+            watch: Arc::clone(&watch),
+        });
+        let dirs = steps.dirs.clone();
+        let shared = Shared { record, engines, session: watch, mailbox: mailbox.clone(), dirs };
+        let stop_serving = CancellationToken::new();
+        let server = http::serve(listener, http::router(shared), stop_serving.clone());
+        let server = tokio::spawn(server);
+        spawn_background(&tasks, steps, session, mailbox.clone());
+        Ok(RunningAgent { node_id, listen_addr, tasks, mailbox, supervisor, server, stop_serving })
+    }
+}
+
+fn spawn_background(tasks: &Tasks, steps: Arc<Steps>, session: Arc<Session>, mailbox: Mailbox) {
+    let engines = Arc::clone(&steps.engines);
+    tasks.spawn(async move { engines.watch().await });
+    let reporting = Arc::clone(&session);
+    tasks.spawn(async move { reporting.report().await });
+    tasks.spawn(async move { session.keep().await });
+    tasks.spawn(sweep::leftovers(steps, mailbox.clone()));
+    tasks.spawn(async move {
+        let mut ticks = tokio::time::interval(TICK);
+        loop {
+            ticks.tick().await;
+            mailbox.send(Message::Tick).await;
+        }
+    });
+}
+
+/// Settings that this build has no use for must not look as if they did something.
+fn tell_what_concerns_no_source(settings: &Settings) {
+    if !settings.allow_local_paths.is_empty() {
+        warn!("allow_local_paths concerns localdirectory inputs, which this build does not have");
+    }
+    if settings.allow_private_addresses {
+        warn!(
+            "allow_private_addresses concerns urldownload inputs, which this build does not have"
+        );
+    }
+}
+
+// === impl RunningAgent ===
+
+impl RunningAgent {
+    /// Stops the agent and leaves its containers running; the next agent on this data directory
+    /// takes them up again. What was observed until now is in the ledger when this returns.
+    pub async fn shutdown(self) {
+        info!("the agent stops; what runs keeps running");
+        self.stop_serving.cancel();
+        self.tasks.stop().await;
+        self.mailbox.send(Message::Stop).await;
+        self.end().await;
+    }
+
+    /// Ends as if the process were killed: nothing is finished, told or tidied up. For tests of
+    /// what a restart makes of that.
+    pub async fn kill(self) {
+        self.stop_serving.cancel();
+        self.server.abort();
+        self.tasks.stop().await;
+        self.mailbox.send(Message::Stop).await;
+        self.end().await;
+    }
+
+    async fn end(self) {
+        for task in [self.supervisor, self.server] {
+            if let Err(error) = task.await
+                && error.is_panic()
+            {
+                warn!(%error, "a part of the agent panicked");
+            }
+        }
+    }
+}
+
+/// Runs an agent until `shutdown` is done.
+pub async fn run(settings: Settings, shutdown: impl Future<Output = ()>) -> Result<(), StartError> {
+    let mut agent = Agent::start(settings).await?;
+    tokio::select! {
+        () = shutdown => {}
+        // Nothing ends the supervisor but a fault of it; without it the agent is of no use.
+        ended = &mut agent.supervisor => {
+            if let Err(error) = ended
+                && error.is_panic()
+            {
+                std::panic::resume_unwind(error.into_panic());
+            }
+            return Ok(());
+        }
+    }
+    agent.shutdown().await;
+    Ok(())
+}

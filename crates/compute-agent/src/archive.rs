@@ -1,0 +1,198 @@
+//! Unpacking tars that strangers made: nothing leaves the directory, nothing grows without bound.
+
+use std::fs::{self, Permissions};
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use bytes::{Buf, Bytes};
+use tar::{Archive, EntryType};
+use tokio::sync::mpsc;
+
+/// Entries of one archive; beyond it the archive is refused, before the file system suffers.
+const MAX_ENTRIES: usize = 100_000;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ArchiveError {
+    #[error("it has more than {MAX_ENTRIES} entries")]
+    TooManyEntries,
+    #[error("it is larger than {limit_bytes} bytes when unpacked")]
+    TooLarge { limit_bytes: u64 },
+    #[error("its entry '{path}' leads out of the archive")]
+    Escape { path: String },
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+/// Unpacks files, directories and links below `into`, and skips what is none of these.
+///
+/// Everything becomes readable for all: the task's user is not the agent's. A symbolic link may
+/// point anywhere, since the task follows it inside its own file system; whoever reads the
+/// directory on the node must not follow it.
+pub(crate) fn unpack(reader: impl Read, into: &Path, limit_bytes: u64) -> Result<(), ArchiveError> {
+    fs::create_dir_all(into)?;
+    let mut archive = Archive::new(reader);
+    let mut total_bytes: u64 = 0;
+    for (at, entry) in archive.entries()?.enumerate() {
+        if at >= MAX_ENTRIES {
+            return Err(ArchiveError::TooManyEntries);
+        }
+        let mut entry = entry?;
+        total_bytes = total_bytes.saturating_add(entry.size());
+        if total_bytes > limit_bytes {
+            return Err(ArchiveError::TooLarge { limit_bytes });
+        }
+        let kind = entry.header().entry_type();
+        if !matches!(
+            kind,
+            EntryType::Regular
+                | EntryType::Continuous
+                | EntryType::Directory
+                | EntryType::Link
+                | EntryType::Symlink
+        ) {
+            continue;
+        }
+        let path = entry.path()?.into_owned();
+        if !entry.unpack_in(into)? {
+            return Err(ArchiveError::Escape { path: path.display().to_string() });
+        }
+        let mode = entry.header().mode()?;
+        // Only these two are themselves: a link would be followed.
+        match kind {
+            EntryType::Directory => {
+                fs::set_permissions(into.join(&path), Permissions::from_mode(0o755))?;
+            }
+            EntryType::Regular | EntryType::Continuous => {
+                let mode = (mode & 0o755) | 0o444;
+                fs::set_permissions(into.join(&path), Permissions::from_mode(mode))?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The chunks of an asynchronous stream, read by a thread that may block.
+pub(crate) struct ChunkReader {
+    chunks: mpsc::Receiver<io::Result<Bytes>>,
+    current: Bytes,
+}
+
+// === impl ChunkReader ===
+
+impl ChunkReader {
+    pub(crate) fn new(chunks: mpsc::Receiver<io::Result<Bytes>>) -> Self {
+        Self { chunks, current: Bytes::new() }
+    }
+}
+
+impl Read for ChunkReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.current.is_empty() {
+            match self.chunks.blocking_recv() {
+                Some(chunk) => self.current = chunk?,
+                None => return Ok(0),
+            }
+        }
+        let taken = buffer.len().min(self.current.len());
+        self.current.copy_to_slice(&mut buffer[..taken]);
+        Ok(taken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: u64 = 1 << 20;
+
+    /// A tar of (kind, path, contents or link target); paths are written as they are, however
+    /// wrong.
+    fn tar_of(entries: &[(EntryType, &str, &str)]) -> Vec<u8> {
+        let mut builder = tar::Builder::new(Vec::new());
+        for (kind, path, text) in entries {
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(*kind);
+            header.set_mode(0o600);
+            header.as_gnu_mut().unwrap().name[..path.len()].copy_from_slice(path.as_bytes());
+            let body = match kind {
+                EntryType::Link | EntryType::Symlink => {
+                    header.set_link_name_literal(text).unwrap();
+                    ""
+                }
+                _ => text,
+            };
+            header.set_size(body.len() as u64);
+            header.set_cksum();
+            builder.append(&header, body.as_bytes()).unwrap();
+        }
+        builder.into_inner().unwrap()
+    }
+
+    #[test]
+    fn files_directories_and_links_come_out_readable() {
+        let dir = tempfile::tempdir().unwrap();
+        let tar = tar_of(&[
+            (EntryType::Directory, "d/", ""),
+            (EntryType::Regular, "d/a", "hello"),
+            (EntryType::Symlink, "l", "d/a"),
+            (EntryType::Fifo, "pipe", ""),
+        ]);
+        unpack(&tar[..], dir.path(), LIMIT).unwrap();
+        assert_eq!(fs::read_to_string(dir.path().join("l")).unwrap(), "hello");
+        let mode = fs::metadata(dir.path().join("d/a")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o644);
+        assert!(!dir.path().join("pipe").exists());
+    }
+
+    #[test]
+    fn no_entry_leaves_the_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let outside = dir.path().join("outside");
+        fs::create_dir(&outside).unwrap();
+        let outside_text = outside.to_str().unwrap();
+        for (name, entries) in [
+            ("dots", &[(EntryType::Regular, "../outside/x", "bad")][..]),
+            ("deep dots", &[(EntryType::Regular, "a/../../outside/x", "bad")]),
+            (
+                "through a link",
+                &[(EntryType::Symlink, "l", outside_text), (EntryType::Regular, "l/x", "bad")],
+            ),
+            ("hard link", &[(EntryType::Link, "h", "../secret")]),
+        ] {
+            fs::write(dir.path().join("secret"), "secret").unwrap();
+            let into = dir.path().join("into");
+            let result = unpack(&tar_of(entries)[..], &into, LIMIT);
+            assert!(result.is_err(), "{name}");
+            assert_eq!(fs::read_dir(&outside).unwrap().count(), 0, "{name}");
+            fs::remove_dir_all(&into).unwrap();
+        }
+    }
+
+    #[test]
+    fn an_absolute_path_stays_inside() {
+        let dir = tempfile::tempdir().unwrap();
+        let into = dir.path().join("into");
+        let path = format!("{}/x", dir.path().display());
+        unpack(&tar_of(&[(EntryType::Regular, &path, "kept")])[..], &into, LIMIT).unwrap();
+        assert!(!dir.path().join("x").exists());
+        assert!(into.join(path.trim_start_matches('/')).exists());
+    }
+
+    #[test]
+    fn what_grows_beyond_the_limit_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let tar =
+            tar_of(&[(EntryType::Regular, "a", "0123456789"), (EntryType::Regular, "b", "0")]);
+        let error = unpack(&tar[..], dir.path(), 10).unwrap_err();
+        assert!(matches!(error, ArchiveError::TooLarge { limit_bytes: 10 }), "{error}");
+    }
+
+    #[test]
+    fn a_cut_off_archive_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let tar = tar_of(&[(EntryType::Regular, "a", "0123456789")]);
+        unpack(&tar[..515], dir.path(), LIMIT).unwrap_err();
+    }
+}

@@ -1,0 +1,158 @@
+//! The agent's directory on disk: who owns it, and where things lie in it.
+//!
+//! ```text
+//! lock                         held by the one agent that uses the directory
+//! ledger.sqlite                see `ledger`
+//! executions/<execution id>/   inputs/<n>, stdout, stderr, results/<name>
+//! ```
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use api_types::ExecutionId;
+use rustix::fs::{FlockOperation, flock};
+
+#[derive(Debug, thiserror::Error)]
+pub enum DataDirError {
+    #[error("the data directory {} cannot be used: {source}; make it writable or set another with data_dir", path.display())]
+    Unusable { path: PathBuf, source: io::Error },
+    #[error("the data directory {} is in use by another agent; give each agent its own", path.display())]
+    InUse { path: PathBuf },
+}
+
+/// The data directory, ours for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct DataDir {
+    root: PathBuf,
+    /// The kernel lets go of the lock with the file, however the process ends.
+    _lock: File,
+}
+
+/// The directory of one execution; it may not exist (yet, or any more).
+#[derive(Debug, Clone)]
+pub(crate) struct ExecutionDir {
+    root: PathBuf,
+}
+
+// === impl DataDir ===
+
+impl DataDir {
+    /// Makes the directory where there is none, and locks it.
+    pub(crate) fn open(root: &Path) -> Result<Self, DataDirError> {
+        let unusable = |source| DataDirError::Unusable { path: root.to_owned(), source };
+        fs::create_dir_all(root.join("executions")).map_err(unusable)?;
+        // The Engine takes mounts by absolute path.
+        let root = fs::canonicalize(root).map_err(unusable)?;
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(root.join("lock"))
+            .map_err(unusable)?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Self { root, _lock: lock }),
+            Err(rustix::io::Errno::WOULDBLOCK) => Err(DataDirError::InUse { path: root }),
+            Err(error) => Err(unusable(error.into())),
+        }
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(crate) fn ledger(&self) -> PathBuf {
+        self.root.join("ledger.sqlite")
+    }
+
+    pub(crate) fn executions(&self) -> ExecutionDirs {
+        ExecutionDirs { root: self.root.join("executions") }
+    }
+}
+
+/// Where the executions' directories lie.
+#[derive(Debug, Clone)]
+pub(crate) struct ExecutionDirs {
+    root: PathBuf,
+}
+
+// === impl ExecutionDirs ===
+
+impl ExecutionDirs {
+    pub(crate) fn of(&self, id: ExecutionId) -> ExecutionDir {
+        ExecutionDir { root: self.root.join(id.to_string()) }
+    }
+
+    /// Every execution that has a directory.
+    pub(crate) fn list(&self) -> io::Result<Vec<ExecutionId>> {
+        let mut ids = Vec::new();
+        for entry in fs::read_dir(&self.root)? {
+            if let Some(id) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) {
+                ids.push(id);
+            }
+        }
+        Ok(ids)
+    }
+}
+
+// === impl ExecutionDir ===
+
+impl ExecutionDir {
+    pub(crate) fn input(&self, index: usize) -> PathBuf {
+        self.root.join("inputs").join(index.to_string())
+    }
+
+    pub(crate) fn stdout(&self) -> PathBuf {
+        self.root.join("stdout")
+    }
+
+    pub(crate) fn stderr(&self) -> PathBuf {
+        self.root.join("stderr")
+    }
+
+    pub(crate) fn results(&self) -> PathBuf {
+        self.root.join("results")
+    }
+
+    pub(crate) fn create(&self) -> io::Result<()> {
+        fs::create_dir_all(&self.root)
+    }
+
+    pub(crate) fn remove_inputs(&self) -> io::Result<()> {
+        remove_all(&self.root.join("inputs"))
+    }
+
+    pub(crate) fn remove(&self) -> io::Result<()> {
+        remove_all(&self.root)
+    }
+}
+
+/// Removes what is there; that nothing is there is fine.
+pub(crate) fn remove_all(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_agents_cannot_share_a_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = DataDir::open(dir.path()).unwrap();
+        let refused = DataDir::open(dir.path());
+        assert!(matches!(refused, Err(DataDirError::InUse { .. })), "{refused:?}");
+        drop(first);
+        DataDir::open(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn a_place_that_is_no_directory_is_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let refused = DataDir::open(file.path());
+        assert!(matches!(refused, Err(DataDirError::Unusable { .. })), "{refused:?}");
+    }
+}

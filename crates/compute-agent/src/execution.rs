@@ -1,0 +1,513 @@
+//! The life of one execution on this machine: events in, effects out; no I/O and no clock.
+//!
+//! ```text
+//! offer ─▶ Accepted ─▶ Preparing ─▶ Starting ─▶ Running ─▶ Collecting ─▶ Done
+//!   │          │           │            │           │           ▲          ▲
+//!   ▼          │      Withdrawing   Overtaken ─▶ Stopping ──────┘          │
+//! Done         └───────────┴───────────────────────────────────────────────┘
+//! (declined)
+//! ```
+//!
+//! Every step that an effect asks for is safe to be asked for twice, and [`Execution::resume`]
+//! asks again for the step that was under way when the agent died. That is all there is to
+//! recovery; a phase therefore holds whatever the next step needs.
+
+mod verdict;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api_types::execution::{ComputeState, DesiredState, PublishedResult, RunOutput};
+use api_types::protocol::{FailureCause, LocalExecution, Report, Work};
+use api_types::{ExecutionId, NodeId, Timestamp};
+use serde::{Deserialize, Serialize};
+
+pub(crate) use verdict::Verdict;
+
+/// The exit code in the output of a run whose process never started, or whose end nobody saw.
+pub(crate) const NO_EXIT_CODE: i32 = -1;
+
+/// One execution, as this node knows it.
+#[derive(Debug, Clone)]
+pub(crate) struct Execution {
+    pub(crate) id: ExecutionId,
+    pub(crate) work: Arc<Work>,
+    pub(crate) desired: DesiredState,
+    pub(crate) phase: Phase,
+    /// The sequence number of its last report.
+    pub(crate) reported: u64,
+}
+
+/// Where it stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Phase {
+    /// Taken on; waits to be told to run.
+    Accepted,
+    /// Its image and inputs are being fetched and its container made.
+    Preparing,
+    /// As `Preparing`, but no longer wanted.
+    Withdrawing {
+        message: String,
+    },
+    Starting,
+    /// As `Starting`, but no longer wanted.
+    Overtaken {
+        message: String,
+    },
+    Running {
+        started_at: Timestamp,
+    },
+    /// Told to end; its process may still run.
+    Stopping {
+        reason: StopReason,
+    },
+    /// Its process has ended; output and results are being taken in and published.
+    Collecting {
+        verdict: Verdict,
+    },
+    Done {
+        state: ComputeState,
+        message: String,
+        finished_at: Timestamp,
+    },
+}
+
+/// Why a running task is made to end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum StopReason {
+    NoLongerWanted { message: String },
+    ExecutionTimeout,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Event {
+    /// The orchestrator tells what it wants.
+    Desired {
+        state: DesiredState,
+        message: String,
+    },
+    Prepared,
+    Started {
+        at: Timestamp,
+    },
+    TimedOut,
+    Exited(Exit),
+    Collected(Collected),
+    /// The step under way cannot be done.
+    Failed(Failure),
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Exit {
+    pub(crate) code: i32,
+    /// The kernel killed a process of the task because its memory limit was reached.
+    pub(crate) out_of_memory: bool,
+}
+
+/// What was kept of a run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Collected {
+    /// Its `exitCode` and `runnerError` are not looked at: the verdict has them.
+    pub(crate) output: RunOutput,
+    pub(crate) published: Option<PublishedResult>,
+    /// What the user should know besides, like a result path that does not exist.
+    pub(crate) notes: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) cause: FailureCause,
+    /// What failed and what to do, in words for the user.
+    pub(crate) message: String,
+}
+
+/// What is to be done now, once the ledger has what this execution has become.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Effect {
+    Report(Box<Report>),
+    /// Fetch image and inputs, make the container.
+    Prepare,
+    /// Give up fetching, as soon as may be; the step still ends with its event.
+    CancelPrepare,
+    Start,
+    /// Wait for the end of the process; tell when the deadline passes before it.
+    Watch {
+        deadline: Option<Timestamp>,
+    },
+    Stop,
+    Collect,
+    /// Remove the container and the inputs; nothing waits for it.
+    Discard,
+}
+
+// === impl Execution ===
+
+impl Execution {
+    /// What becomes of an offer: taken on, or declined with the reason.
+    pub(crate) fn offered(
+        id: ExecutionId,
+        work: Arc<Work>,
+        admission: Result<(), String>,
+        now: Timestamp,
+    ) -> (Self, Vec<Effect>) {
+        let (desired, phase) = (DesiredState::Pending, Phase::Accepted);
+        let mut execution = Self { id, work, desired, phase, reported: 0 };
+        let mut effects = Vec::new();
+        match admission {
+            Ok(()) => effects.push(execution.report(ComputeState::AskForBidAccepted, "")),
+            Err(reason) => {
+                execution.finish(ComputeState::AskForBidRejected, &reason, now);
+                effects.push(execution.report(ComputeState::AskForBidRejected, &reason));
+            }
+        }
+        (execution, effects)
+    }
+
+    /// Takes up, after a restart of the agent, the step that was under way.
+    pub(crate) fn resume(&mut self, now: Timestamp) -> Vec<Effect> {
+        match &self.phase {
+            Phase::Accepted | Phase::Done { .. } => Vec::new(),
+            Phase::Preparing => vec![Effect::Prepare],
+            Phase::Withdrawing { message } => {
+                let message = message.clone();
+                self.cancelled(&message, now)
+            }
+            Phase::Starting => vec![Effect::Start],
+            // Whether its process runs is not known: stopping and waiting covers both.
+            Phase::Overtaken { message } => {
+                let reason = StopReason::NoLongerWanted { message: message.clone() };
+                self.phase = Phase::Stopping { reason };
+                vec![Effect::Stop, Effect::Watch { deadline: None }]
+            }
+            Phase::Running { started_at } => vec![self.watch(*started_at)],
+            Phase::Stopping { .. } => vec![Effect::Stop, Effect::Watch { deadline: None }],
+            Phase::Collecting { .. } => vec![Effect::Collect],
+        }
+    }
+
+    /// Takes one event in. What does not belong to the phase is late or repeated, and changes
+    /// nothing.
+    pub(crate) fn handle(&mut self, event: Event, now: Timestamp) -> Vec<Effect> {
+        match event {
+            Event::Desired { state: DesiredState::Pending, .. } => Vec::new(),
+            Event::Desired { state: DesiredState::Running, .. } => self.run(),
+            Event::Desired { state: DesiredState::Stopped, message } => self.stop(message, now),
+            Event::Prepared => self.prepared(now),
+            Event::Started { at } => self.started(at),
+            Event::TimedOut => self.timed_out(),
+            Event::Exited(exit) => self.exited(&exit),
+            Event::Collected(collected) => self.collected(collected, now),
+            Event::Failed(failure) => self.failed(failure, now),
+        }
+    }
+
+    /// Accepted => Preparing.
+    fn run(&mut self) -> Vec<Effect> {
+        match self.phase {
+            Phase::Accepted => {
+                self.desired = DesiredState::Running;
+                self.phase = Phase::Preparing;
+                vec![Effect::Prepare]
+            }
+            Phase::Preparing
+            | Phase::Withdrawing { .. }
+            | Phase::Starting
+            | Phase::Overtaken { .. }
+            | Phase::Running { .. }
+            | Phase::Stopping { .. }
+            | Phase::Collecting { .. }
+            | Phase::Done { .. } => Vec::new(),
+        }
+    }
+
+    /// Accepted => Done; Preparing => Withdrawing; Starting => Overtaken; Running => Stopping.
+    ///
+    /// A run whose process has ended is finished as what it was.
+    fn stop(&mut self, message: String, now: Timestamp) -> Vec<Effect> {
+        self.desired = DesiredState::Stopped;
+        match self.phase {
+            Phase::Accepted => {
+                // Nothing was made yet, so there is nothing to discard.
+                self.finish(ComputeState::Cancelled, &message, now);
+                vec![self.report(ComputeState::Cancelled, &message)]
+            }
+            Phase::Preparing => {
+                self.phase = Phase::Withdrawing { message };
+                vec![Effect::CancelPrepare]
+            }
+            Phase::Starting => {
+                self.phase = Phase::Overtaken { message };
+                Vec::new()
+            }
+            Phase::Running { .. } => {
+                self.phase = Phase::Stopping { reason: StopReason::NoLongerWanted { message } };
+                vec![Effect::Stop]
+            }
+            Phase::Withdrawing { .. }
+            | Phase::Overtaken { .. }
+            | Phase::Stopping { .. }
+            | Phase::Collecting { .. }
+            | Phase::Done { .. } => Vec::new(),
+        }
+    }
+
+    /// Preparing => Starting; Withdrawing => Done.
+    fn prepared(&mut self, now: Timestamp) -> Vec<Effect> {
+        match &self.phase {
+            Phase::Preparing => {
+                self.phase = Phase::Starting;
+                vec![Effect::Start]
+            }
+            Phase::Withdrawing { message } => {
+                let message = message.clone();
+                self.cancelled(&message, now)
+            }
+            Phase::Accepted
+            | Phase::Starting
+            | Phase::Overtaken { .. }
+            | Phase::Running { .. }
+            | Phase::Stopping { .. }
+            | Phase::Collecting { .. }
+            | Phase::Done { .. } => Vec::new(),
+        }
+    }
+
+    /// Starting => Running; Overtaken => Stopping.
+    fn started(&mut self, at: Timestamp) -> Vec<Effect> {
+        match &self.phase {
+            Phase::Starting => {
+                self.phase = Phase::Running { started_at: at };
+                vec![self.report(ComputeState::BidAccepted, ""), self.watch(at)]
+            }
+            Phase::Overtaken { message } => {
+                let reason = StopReason::NoLongerWanted { message: message.clone() };
+                self.phase = Phase::Stopping { reason };
+                vec![
+                    self.report(ComputeState::BidAccepted, ""),
+                    Effect::Stop,
+                    Effect::Watch { deadline: None },
+                ]
+            }
+            Phase::Accepted
+            | Phase::Preparing
+            | Phase::Withdrawing { .. }
+            | Phase::Running { .. }
+            | Phase::Stopping { .. }
+            | Phase::Collecting { .. }
+            | Phase::Done { .. } => Vec::new(),
+        }
+    }
+
+    /// Running => Stopping.
+    fn timed_out(&mut self) -> Vec<Effect> {
+        match self.phase {
+            Phase::Running { .. } => {
+                self.phase = Phase::Stopping { reason: StopReason::ExecutionTimeout };
+                vec![Effect::Stop]
+            }
+            Phase::Accepted
+            | Phase::Preparing
+            | Phase::Withdrawing { .. }
+            | Phase::Starting
+            | Phase::Overtaken { .. }
+            | Phase::Stopping { .. }
+            | Phase::Collecting { .. }
+            | Phase::Done { .. } => Vec::new(),
+        }
+    }
+
+    /// Running, Stopping => Collecting.
+    fn exited(&mut self, exit: &Exit) -> Vec<Effect> {
+        let verdict = match &self.phase {
+            Phase::Running { .. } => Verdict::of_exit(exit, &self.work),
+            Phase::Stopping { reason } => Verdict::of_stop(reason, exit, &self.work),
+            Phase::Accepted
+            | Phase::Preparing
+            | Phase::Withdrawing { .. }
+            | Phase::Starting
+            | Phase::Overtaken { .. }
+            | Phase::Collecting { .. }
+            | Phase::Done { .. } => return Vec::new(),
+        };
+        self.phase = Phase::Collecting { verdict };
+        vec![Effect::Collect]
+    }
+
+    /// Collecting => Done.
+    fn collected(&mut self, collected: Collected, now: Timestamp) -> Vec<Effect> {
+        let Phase::Collecting { verdict } = &self.phase else { return Vec::new() };
+        let verdict = verdict.clone();
+        let mut message = verdict.message.clone();
+        for note in &collected.notes {
+            if !message.is_empty() {
+                message.push_str("; ");
+            }
+            message.push_str(note);
+        }
+        self.finish(verdict.state, &message, now);
+        let mut report = self.next_report(verdict.state, &message);
+        report.cause = verdict.cause;
+        report.run_output = Some(RunOutput {
+            exit_code: verdict.exit_code,
+            runner_error: verdict.runner_error,
+            ..collected.output
+        });
+        report.published_result = collected.published;
+        vec![Effect::Report(Box::new(report)), Effect::Discard]
+    }
+
+    /// Whatever was under way => Done.
+    fn failed(&mut self, failure: Failure, now: Timestamp) -> Vec<Effect> {
+        match &self.phase {
+            Phase::Withdrawing { message } | Phase::Overtaken { message } => {
+                let message = message.clone();
+                return self.cancelled(&message, now);
+            }
+            Phase::Stopping { reason: StopReason::NoLongerWanted { message } } => {
+                let message = message.clone();
+                return self.cancelled(&message, now);
+            }
+            Phase::Accepted | Phase::Done { .. } => return Vec::new(),
+            Phase::Preparing
+            | Phase::Starting
+            | Phase::Running { .. }
+            | Phase::Stopping { reason: StopReason::ExecutionTimeout }
+            | Phase::Collecting { .. } => {}
+        }
+        // What the process did is known once it has been judged, even if its output is lost.
+        let exit_code = match &self.phase {
+            Phase::Collecting { verdict } => verdict.exit_code,
+            _ => NO_EXIT_CODE,
+        };
+        self.finish(ComputeState::Failed, &failure.message, now);
+        let mut report = self.next_report(ComputeState::Failed, &failure.message);
+        report.cause = failure.cause;
+        report.run_output =
+            Some(RunOutput { exit_code, runner_error: failure.message, ..RunOutput::default() });
+        vec![Effect::Report(Box::new(report)), Effect::Discard]
+    }
+
+    /// Tells the outcome once more, for an orchestrator that acknowledged it and does not know it.
+    /// Its output went with the first report.
+    pub(crate) fn repeat_outcome(&mut self) -> Vec<Effect> {
+        match &self.phase {
+            Phase::Done { state, message, .. } => {
+                let (state, message) = (*state, message.clone());
+                vec![self.report(state, &message)]
+            }
+            Phase::Accepted
+            | Phase::Preparing
+            | Phase::Withdrawing { .. }
+            | Phase::Starting
+            | Phase::Overtaken { .. }
+            | Phase::Running { .. }
+            | Phase::Stopping { .. }
+            | Phase::Collecting { .. } => Vec::new(),
+        }
+    }
+
+    fn cancelled(&mut self, message: &str, now: Timestamp) -> Vec<Effect> {
+        self.finish(ComputeState::Cancelled, message, now);
+        vec![self.report(ComputeState::Cancelled, message), Effect::Discard]
+    }
+
+    fn finish(&mut self, state: ComputeState, message: &str, now: Timestamp) {
+        self.phase = Phase::Done { state, message: message.to_owned(), finished_at: now };
+    }
+
+    fn watch(&self, started_at: Timestamp) -> Effect {
+        let timeout = self.work.task.timeouts.execution_timeout;
+        let deadline = (timeout > 0).then(|| started_at + Duration::from_secs(timeout));
+        Effect::Watch { deadline }
+    }
+
+    fn report(&mut self, state: ComputeState, message: &str) -> Effect {
+        Effect::Report(Box::new(self.next_report(state, message)))
+    }
+
+    fn next_report(&mut self, state: ComputeState, message: &str) -> Report {
+        self.reported += 1;
+        Report {
+            execution_id: self.id,
+            sequence: self.reported,
+            compute_state: state,
+            message: message.to_owned(),
+            cause: FailureCause::default(),
+            run_output: None,
+            published_result: None,
+        }
+    }
+
+    /// What whoever stands at the node is told.
+    pub(crate) fn local(&self, node_id: NodeId) -> LocalExecution {
+        LocalExecution {
+            id: self.id,
+            job_id: self.work.job_id,
+            node_id,
+            phase: self.phase.word().to_owned(),
+            desired_state: self.desired,
+            message: self.phase.message().to_owned(),
+        }
+    }
+}
+
+// === impl Phase ===
+
+impl Phase {
+    pub(crate) fn is_done(&self) -> bool {
+        matches!(self, Self::Done { .. })
+    }
+
+    /// The phase in one word.
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Self::Accepted => "Accepted",
+            Self::Preparing => "Preparing",
+            Self::Withdrawing { .. } => "Withdrawing",
+            Self::Starting | Self::Overtaken { .. } => "Starting",
+            Self::Running { .. } => "Running",
+            Self::Stopping { .. } => "Stopping",
+            Self::Collecting { .. } => "Collecting",
+            Self::Done { state, .. } => match state {
+                ComputeState::Completed => "Completed",
+                ComputeState::Cancelled => "Cancelled",
+                ComputeState::AskForBidRejected | ComputeState::BidRejected => "Declined",
+                ComputeState::Failed
+                | ComputeState::Undefined
+                | ComputeState::New
+                | ComputeState::AskForBid
+                | ComputeState::AskForBidAccepted
+                | ComputeState::BidAccepted => "Failed",
+            },
+        }
+    }
+
+    fn message(&self) -> &str {
+        match self {
+            Self::Withdrawing { message }
+            | Self::Overtaken { message }
+            | Self::Done { message, .. }
+            | Self::Stopping { reason: StopReason::NoLongerWanted { message } } => message,
+            Self::Stopping { reason: StopReason::ExecutionTimeout } => "execution timeout",
+            Self::Collecting { verdict } => &verdict.message,
+            Self::Accepted | Self::Preparing | Self::Starting | Self::Running { .. } => "",
+        }
+    }
+}
+
+// === impl Failure ===
+
+impl Failure {
+    pub(crate) fn node(message: impl Into<String>) -> Self {
+        Self { cause: FailureCause::Node, message: message.into() }
+    }
+
+    pub(crate) fn task(message: impl Into<String>) -> Self {
+        Self { cause: FailureCause::Task, message: message.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+//! What the end of a process means.
+
+use api_types::execution::ComputeState;
+use api_types::protocol::{FailureCause, Work};
+use api_types::quantity::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::{Exit, StopReason};
+
+/// The outcome of a run, kept until its output and results are taken in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Verdict {
+    pub(crate) state: ComputeState,
+    /// Says whose failure it was, when the state is `Failed`.
+    pub(crate) cause: FailureCause,
+    pub(crate) message: String,
+    /// Empty when the exit code says all.
+    pub(crate) runner_error: String,
+    pub(crate) exit_code: i32,
+}
+
+impl Verdict {
+    /// The process ended by itself.
+    pub(super) fn of_exit(exit: &Exit, work: &Work) -> Self {
+        let Exit { code, out_of_memory } = *exit;
+        let (state, cause) = match code {
+            0 => (ComputeState::Completed, FailureCause::Task),
+            _ => (ComputeState::Failed, FailureCause::Task),
+        };
+        // A task that went on after one of its processes was killed, and ended well, is fine.
+        let (message, runner_error) = match code {
+            0 => (String::new(), String::new()),
+            _ if out_of_memory => {
+                let limit = Bytes(work.resources.memory);
+                let message = format!("killed: out of memory (limit {limit})");
+                (message.clone(), message)
+            }
+            _ => (format!("exit code {code}"), String::new()),
+        };
+        Self { state, cause, message, runner_error, exit_code: code }
+    }
+
+    /// The process was made to end.
+    pub(super) fn of_stop(reason: &StopReason, exit: &Exit, work: &Work) -> Self {
+        let (state, cause, message) = match reason {
+            StopReason::NoLongerWanted { message } => {
+                (ComputeState::Cancelled, FailureCause::Task, message.clone())
+            }
+            StopReason::ExecutionTimeout => {
+                let limit = work.task.timeouts.execution_timeout;
+                let message = format!("execution timeout: still running after {limit} s");
+                (ComputeState::Failed, FailureCause::Timeout, message)
+            }
+        };
+        Self { state, cause, runner_error: message.clone(), message, exit_code: exit.code }
+    }
+}

@@ -1,0 +1,154 @@
+//! How a task becomes a container: its command, limits, mounts and what is taken from it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use api_types::engine::{DockerParams, NetworkType};
+use api_types::protocol::Work;
+use api_types::quantity::Resources;
+use bollard::models::{ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount, MountType};
+use bytes::Bytes;
+
+use super::{LABEL_EXECUTION, LABEL_JOB, LABEL_NODE};
+use crate::environment;
+use crate::executor::Run;
+
+/// Threads and processes of one task. Far above what ordinary programs start, far below what
+/// would leave the node without process ids.
+const MAX_PIDS: i64 = 4096;
+
+/// The Engine refuses a memory limit below this.
+const LEAST_MEMORY_BYTES: u64 = 6 << 20;
+
+/// The Engine refuses less than a hundredth of a core.
+const LEAST_CPU_MILLIS: u64 = 10;
+
+/// What a task prints is kept in files of this size; of more than all files hold, the oldest is
+/// lost. Without a bound one task could fill the node's disk.
+const LOG_FILE_BYTES: u64 = 256 << 20;
+const LOG_FILES: u32 = 4;
+
+/// The modes of a directory that any user of the image can write to, but not clear of others'
+/// files: without capabilities not even root passes by the permission bits.
+const RESULT_DIRECTORY_MODE: u32 = 0o1777;
+
+pub(super) fn body(run: &Run, params: &DockerParams) -> ContainerCreateBody {
+    let work = &run.work;
+    let some = |list: &Vec<String>| (!list.is_empty()).then(|| list.clone());
+    ContainerCreateBody {
+        image: Some(params.image.clone()),
+        entrypoint: some(&params.entrypoint),
+        cmd: some(&params.parameters),
+        working_dir: Some(params.working_directory.clone()).filter(|path| !path.is_empty()),
+        env: Some(
+            env(run, params).into_iter().map(|(key, value)| format!("{key}={value}")).collect(),
+        ),
+        labels: Some(HashMap::from([
+            (LABEL_EXECUTION.to_owned(), run.id.to_string()),
+            (LABEL_JOB.to_owned(), work.job_id.to_string()),
+            (LABEL_NODE.to_owned(), run.node_id.to_string()),
+        ])),
+        host_config: Some(host_config(run)),
+        ..Default::default()
+    }
+}
+
+/// The task's `Env`, then the engine's variables, then the service's own, which always hold.
+fn env(run: &Run, params: &DockerParams) -> BTreeMap<String, String> {
+    let mut env = run.work.task.env.clone();
+    for variable in &params.environment_variables {
+        let (key, value) = variable.split_once('=').unwrap_or((variable, ""));
+        env.insert(key.to_owned(), value.to_owned());
+    }
+    env.extend(environment::of_service(run.id, run.node_id, &run.work));
+    env
+}
+
+fn host_config(run: &Run) -> HostConfig {
+    let resources = Resources::from(run.work.resources);
+    let memory = (resources.memory_bytes > 0)
+        .then(|| signed(resources.memory_bytes.max(LEAST_MEMORY_BYTES)));
+    HostConfig {
+        nano_cpus: nano_cpus(resources.cpu_millis),
+        memory,
+        // The same as the memory limit: no swap.
+        memory_swap: memory,
+        pids_limit: Some(MAX_PIDS),
+        network_mode: Some(match run.work.task.network.network_type {
+            // HTTP is declined at the offer; none is what it would get at worst.
+            NetworkType::None | NetworkType::Http => "none".to_owned(),
+            NetworkType::Full => "bridge".to_owned(),
+        }),
+        mounts: Some(run.inputs.iter().map(read_only_mount).collect()),
+        security_opt: Some(vec!["no-new-privileges".to_owned()]),
+        cap_drop: Some(vec!["ALL".to_owned()]),
+        // As process 1 most programs would ignore SIGTERM and leave zombies; the Engine's init
+        // passes signals on and reaps.
+        init: Some(true),
+        log_config: Some(HostConfigLogConfig {
+            typ: Some("local".to_owned()),
+            config: Some(HashMap::from([
+                ("max-size".to_owned(), LOG_FILE_BYTES.to_string()),
+                ("max-file".to_owned(), LOG_FILES.to_string()),
+                // Read once and removed: packing would only cost time.
+                ("compress".to_owned(), "false".to_owned()),
+            ])),
+        }),
+        ..Default::default()
+    }
+}
+
+/// The Engine refuses more than the machine has, which a node whose capacity was set may grant.
+fn nano_cpus(cpu_millis: u64) -> Option<i64> {
+    let machine = std::thread::available_parallelism()
+        .map_or(u64::MAX, |cores| (cores.get() as u64).saturating_mul(1000));
+    (cpu_millis > 0)
+        .then(|| signed(cpu_millis.clamp(LEAST_CPU_MILLIS, machine).saturating_mul(1_000_000)))
+}
+
+fn read_only_mount(input: &crate::executor::MountedInput) -> Mount {
+    Mount {
+        typ: Some(MountType::BIND),
+        source: Some(input.source.to_string_lossy().into_owned()),
+        target: Some(input.target.clone()),
+        read_only: Some(true),
+        ..Default::default()
+    }
+}
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// The directories that the task's result paths need.
+///
+/// A path whose last component has a dot in it is taken for a file: its parent is needed.
+pub(super) fn result_directories(work: &Work) -> BTreeSet<String> {
+    work.task
+        .result_paths
+        .iter()
+        .filter_map(|result| {
+            let path = result.path.trim_end_matches('/');
+            let (parent, last) = path.rsplit_once('/')?;
+            Some(if last.contains('.') { parent } else { path })
+        })
+        .filter(|directory| !directory.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// A tar that unpacks at the root to these directories.
+pub(super) fn tar_of_directories(directories: &[String]) -> std::io::Result<Bytes> {
+    let mut tar = tar::Builder::new(Vec::new());
+    for directory in directories {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(tar::EntryType::Directory);
+        header.set_mode(RESULT_DIRECTORY_MODE);
+        header.set_size(0);
+        let name = format!("{}/", directory.trim_start_matches('/'));
+        tar.append_data(&mut header, name, std::io::empty())?;
+    }
+    tar.into_inner().map(Bytes::from)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! The engines of this node, and which of them can be used right now.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api_types::engine::EngineType;
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use super::Executor;
+use super::docker::Docker;
+use super::noop::Noop;
+use crate::settings::Settings;
+
+/// How often the Docker Engine is asked whether it is there.
+const PROBE_INTERVAL: Duration = Duration::from_secs(2);
+
+/// So many probes in a row must fail before the node stops offering the engine: one may be lost
+/// on a busy machine, and every change costs a new session.
+const PROBES_UNTIL_GONE: u32 = 2;
+
+pub(crate) struct Engines {
+    docker: Option<Docker>,
+    noop: Option<Noop>,
+    available: watch::Sender<BTreeSet<EngineType>>,
+}
+
+// === impl Engines ===
+
+impl Engines {
+    /// The engines that the settings name and this build has.
+    pub(crate) fn new(settings: &Settings) -> Arc<Self> {
+        let named = |engine| settings.engines.contains(&engine);
+        if named(EngineType::Wasm) {
+            info!("this build has no wasm engine; the node does not offer it");
+        }
+        let noop = named(EngineType::Noop).then(Noop::default);
+        let always = noop.iter().map(|_| EngineType::Noop).collect();
+        Arc::new(Self {
+            docker: named(EngineType::Docker).then(|| Docker::new(&settings.docker.host)),
+            noop,
+            available: watch::Sender::new(always),
+        })
+    }
+
+    /// The engines that answer; the receiver sees every change.
+    pub(crate) fn available(&self) -> watch::Receiver<BTreeSet<EngineType>> {
+        self.available.subscribe()
+    }
+
+    /// The engine, whether it answers or not: what runs under it waits for it to come back.
+    pub(crate) fn get(&self, engine: EngineType) -> Option<&dyn Executor> {
+        match engine {
+            EngineType::Docker => self.docker.as_ref().map(|docker| docker as &dyn Executor),
+            EngineType::Noop => self.noop.as_ref().map(|noop| noop as &dyn Executor),
+            EngineType::Wasm => None,
+        }
+    }
+
+    /// Every engine that may hold something of an execution.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (EngineType, &dyn Executor)> {
+        [EngineType::Docker, EngineType::Noop]
+            .into_iter()
+            .filter_map(|engine| self.get(engine).map(|executor| (engine, executor)))
+    }
+
+    /// Looks once whether the Docker Engine answers, so that the first node record is right.
+    pub(crate) async fn probe(&self) -> bool {
+        let Some(docker) = &self.docker else { return true };
+        match docker.probe().await {
+            Ok(version) => {
+                if self.set_docker(true) {
+                    info!(version, host = docker.host(), "docker answers");
+                }
+                true
+            }
+            Err(error) => {
+                if self.available.borrow().contains(&EngineType::Docker) {
+                    info!(%error, "docker missed a probe");
+                }
+                false
+            }
+        }
+    }
+
+    /// Keeps looking, for ever.
+    pub(crate) async fn watch(&self) {
+        let Some(docker) = &self.docker else { return std::future::pending().await };
+        if !self.available.borrow().contains(&EngineType::Docker) {
+            warn!(host = docker.host(), "docker does not answer; the node offers it when it does");
+        }
+        let mut missed = 0;
+        loop {
+            tokio::time::sleep(PROBE_INTERVAL).await;
+            missed = if self.probe().await { 0 } else { missed + 1 };
+            if missed == PROBES_UNTIL_GONE && self.set_docker(false) {
+                warn!(
+                    host = docker.host(),
+                    "docker does not answer any more; the node stops offering it, and waits for \
+                     what runs under it"
+                );
+            }
+        }
+    }
+
+    /// Whether that was a change.
+    fn set_docker(&self, is_there: bool) -> bool {
+        self.available.send_if_modified(|engines| match is_there {
+            true => engines.insert(EngineType::Docker),
+            false => engines.remove(&EngineType::Docker),
+        })
+    }
+}

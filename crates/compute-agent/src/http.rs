@@ -1,0 +1,50 @@
+//! The agent's own HTTP operations, for whoever stands at the node.
+
+mod executions;
+mod failure;
+mod identity;
+mod render;
+mod server;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::{MethodRouter, get};
+
+use crate::data_dir::ExecutionDirs;
+use crate::executor::Engines;
+use crate::node_record::NodeRecord;
+use crate::session::SessionWatch;
+use crate::supervisor::Mailbox;
+
+pub(crate) use server::serve;
+
+/// What the operations read from.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) record: Arc<NodeRecord>,
+    pub(crate) engines: Arc<Engines>,
+    pub(crate) session: Arc<SessionWatch>,
+    pub(crate) mailbox: Mailbox,
+    pub(crate) dirs: ExecutionDirs,
+}
+
+pub(crate) fn router(shared: Shared) -> Router {
+    use api_types::routes as path;
+    let only = |route: MethodRouter<Shared>| route.fallback(failure::wrong_method);
+    Router::new()
+        .route(path::ALIVE, only(get(identity::alive)))
+        .route(path::VERSION, only(get(identity::version)))
+        .route(path::AGENT_NODE, only(get(identity::node)))
+        .route(path::AGENT_EXECUTIONS, only(get(executions::list)))
+        .route(path::AGENT_EXECUTION, only(get(executions::describe)))
+        .route(path::AGENT_EXECUTION_LOGS, only(get(executions::logs)))
+        .route(path::LIVEZ, only(get(identity::livez)))
+        .route(path::READYZ, only(get(identity::readyz)))
+        .fallback(failure::unknown_path)
+        .layer(axum::middleware::from_fn(render::envelope))
+        .with_state(shared)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! The assignments stream: opened, read, opened again when it breaks off or falls silent.
+
+use std::time::Duration;
+
+use api_client::ClientError;
+use api_types::protocol::{Assignment, AssignmentLine, KEEP_ALIVE_SECONDS};
+use futures_util::{Stream, StreamExt};
+use tracing::{debug, info};
+
+use super::{RETRY_FIRST, RETRY_LONGEST, Refused, Session, is_refusal};
+use crate::backoff::Backoff;
+use crate::supervisor::Message;
+
+/// After this long without a line the stream is dead, whatever the connection says.
+const SILENCE: Duration = Duration::from_secs(3 * KEEP_ALIVE_SECONDS);
+
+/// Assignments of one snapshot; more cannot be meant for one node, and the stream is given up
+/// before they fill the memory.
+const MAX_SNAPSHOT: u64 = 1_000_000;
+
+/// Why a stream is not read on.
+#[derive(Debug, thiserror::Error)]
+enum Broken {
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error("nothing came for {SILENCE:?}")]
+    Silent,
+    #[error("the orchestrator ended it")]
+    Ended,
+    #[error("{0}")]
+    Protocol(&'static str),
+}
+
+impl Session {
+    /// Hands all that comes on the stream to the supervisor, until the session is refused.
+    pub(super) async fn follow(&self, session: u64) -> Refused {
+        let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
+        loop {
+            let broken = match self.client.assignments(self.node_id, session).await {
+                Ok(lines) => {
+                    debug!(session, "following the assignments");
+                    self.read(std::pin::pin!(lines), &mut backoff).await
+                }
+                Err(error) => error.into(),
+            };
+            match broken {
+                Broken::Client(error) if is_refusal(&error) => return Refused,
+                broken => info!(reason = %broken, "the assignments stream broke off"),
+            }
+            backoff.wait().await;
+        }
+    }
+
+    async fn read(
+        &self,
+        mut lines: impl Stream<Item = Result<AssignmentLine, ClientError>> + Unpin,
+        backoff: &mut Backoff,
+    ) -> Broken {
+        match snapshot(&mut lines).await {
+            Ok(snapshot) => {
+                debug!(executions = snapshot.len(), "a snapshot of what is desired");
+                self.mailbox.send(Message::Snapshot(snapshot)).await;
+            }
+            Err(broken) => return broken,
+        }
+        backoff.reset();
+        loop {
+            match next(&mut lines).await {
+                Ok(AssignmentLine::Assignment(assignment)) => {
+                    self.mailbox.send(Message::Change(assignment)).await;
+                }
+                Ok(AssignmentLine::KeepAlive) => {}
+                Ok(AssignmentLine::Snapshot { .. }) => {
+                    return Broken::Protocol("a snapshot came in the middle of the stream");
+                }
+                Err(broken) => return broken,
+            }
+        }
+    }
+}
+
+/// The whole snapshot or nothing: acting on a part of it would stop what is wanted.
+async fn snapshot(
+    lines: &mut (impl Stream<Item = Result<AssignmentLine, ClientError>> + Unpin),
+) -> Result<Vec<Assignment>, Broken> {
+    let executions = loop {
+        match next(lines).await? {
+            AssignmentLine::Snapshot { executions } => break executions,
+            AssignmentLine::KeepAlive => {}
+            AssignmentLine::Assignment(_) => {
+                return Err(Broken::Protocol("it does not open with a snapshot"));
+            }
+        }
+    };
+    if executions > MAX_SNAPSHOT {
+        return Err(Broken::Protocol("its snapshot is too large"));
+    }
+    let mut assignments = Vec::new();
+    while (assignments.len() as u64) < executions {
+        match next(lines).await? {
+            AssignmentLine::Assignment(assignment) => assignments.push(*assignment),
+            AssignmentLine::KeepAlive => {}
+            AssignmentLine::Snapshot { .. } => {
+                return Err(Broken::Protocol("a snapshot came within a snapshot"));
+            }
+        }
+    }
+    Ok(assignments)
+}
+
+async fn next(
+    lines: &mut (impl Stream<Item = Result<AssignmentLine, ClientError>> + Unpin),
+) -> Result<AssignmentLine, Broken> {
+    match tokio::time::timeout(SILENCE, lines.next()).await {
+        Ok(Some(line)) => Ok(line?),
+        Ok(None) => Err(Broken::Ended),
+        Err(_) => Err(Broken::Silent),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api_types::execution::{ComputeState, DesiredState};
+    use futures_util::stream;
+
+    use super::*;
+    use crate::testing::execution_id;
+
+    fn assignment(number: u128) -> AssignmentLine {
+        AssignmentLine::Assignment(Box::new(Assignment {
+            execution_id: execution_id(number),
+            desired_state: DesiredState::Running,
+            compute_state: ComputeState::AskForBid,
+            message: String::new(),
+            work: None,
+        }))
+    }
+
+    async fn read(lines: Vec<AssignmentLine>) -> Result<Vec<Assignment>, Broken> {
+        snapshot(&mut stream::iter(lines.into_iter().map(Ok))).await
+    }
+
+    #[tokio::test]
+    async fn a_snapshot_is_taken_whole_or_not_at_all() {
+        let head = |executions| AssignmentLine::Snapshot { executions };
+        let lines = vec![head(2), assignment(1), AssignmentLine::KeepAlive, assignment(2)];
+        assert_eq!(read(lines).await.unwrap().len(), 2);
+        assert_eq!(read(vec![head(0)]).await.unwrap(), []);
+        assert!(matches!(read(vec![head(2), assignment(1)]).await, Err(Broken::Ended)));
+        assert!(matches!(read(vec![assignment(1)]).await, Err(Broken::Protocol(_))));
+        assert!(matches!(read(vec![head(u64::MAX)]).await, Err(Broken::Protocol(_))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_falls_silent_is_given_up() {
+        let mut lines = stream::pending();
+        assert!(matches!(next(&mut lines).await, Err(Broken::Silent)));
+    }
+}

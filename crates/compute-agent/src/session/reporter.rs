@@ -1,0 +1,52 @@
+//! Reports leave in order, and again and again until they are acknowledged.
+
+use api_types::protocol::{Acknowledgement, ReportBatch};
+use tracing::{debug, warn};
+
+use super::{RETRY_FIRST, RETRY_LONGEST, Session, is_refusal};
+use crate::backoff::Backoff;
+use crate::supervisor::Message;
+
+impl Session {
+    /// Sends what is in the outbox, for ever. One batch is under way at a time, so that the
+    /// reports of an execution arrive in their order.
+    pub(crate) async fn report(&self) {
+        let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
+        loop {
+            let reports = self.outbox.next_batch().await;
+            let session = self.watch.session().await;
+            let batch = ReportBatch { session, reports };
+            match self.client.report(self.node_id, &batch).await {
+                Ok(answer) => {
+                    let left = self.outbox.acknowledge(&batch.reports, &answer.acknowledged);
+                    let acknowledged = ours(&batch, answer.acknowledged);
+                    self.mailbox.send(Message::Acknowledged(acknowledged)).await;
+                    if left == 0 {
+                        backoff.reset();
+                        continue;
+                    }
+                    warn!(left, "the orchestrator left reports unacknowledged; sending them again");
+                }
+                Err(error) if is_refusal(&error) => {
+                    debug!(session, %error, "reports wait for the next session");
+                    self.watch.refuse(session);
+                }
+                Err(error) if error.is_transient() => {
+                    debug!(%error, reports = batch.reports.len(), "reports wait");
+                }
+                Err(error) => {
+                    warn!(%error, reports = batch.reports.len(), "reports are refused; trying again");
+                }
+            }
+            backoff.wait().await;
+        }
+    }
+}
+
+/// Acknowledgements of what was in the batch; anything else was not asked for.
+fn ours(batch: &ReportBatch, mut acknowledged: Vec<Acknowledgement>) -> Vec<Acknowledgement> {
+    let sent: std::collections::HashSet<_> =
+        batch.reports.iter().map(|report| (report.execution_id, report.sequence)).collect();
+    acknowledged.retain(|ack| sent.contains(&(ack.execution_id, ack.sequence)));
+    acknowledged
+}

@@ -1,0 +1,88 @@
+//! How settings are read, and what refuses the start.
+
+use super::*;
+
+/// The settings of a TOML text and of environment variables without their prefix.
+#[expect(clippy::result_large_err, reason = "figment's own jail asks for its own error")]
+fn settings(toml: &str, env: &[(&str, &str)]) -> Result<Settings, String> {
+    let mut result = Err("the jail did not run".to_owned());
+    figment::Jail::expect_with(|jail| {
+        jail.create_file("agent.toml", toml)?;
+        for (key, value) in env {
+            jail.set_env(format!("{ENV_PREFIX}{key}"), value);
+        }
+        result = Settings::load(Some(Path::new("agent.toml"))).map_err(|error| error.to_string());
+        Ok(())
+    });
+    result
+}
+
+#[test]
+fn the_environment_wins_over_the_file_and_the_file_over_the_defaults() {
+    let read = settings(
+        "orchestrator = 'http://file:1'\nlisten = '127.0.0.1:7'\n[labels]\nzone = 'a'\nrack = 4\n",
+        &[
+            ("ORCHESTRATOR", "http://env:2"),
+            ("CAPACITY__CPU", "1.5"),
+            ("CAPACITY__MEMORY", "2gb"),
+            ("CAPACITY__GPU", "3"),
+            ("ENGINES", "noop, docker"),
+            ("ALLOW_LOCAL_PATHS", "/a,/b"),
+            ("ALLOW_PRIVATE_ADDRESSES", "true"),
+        ],
+    )
+    .unwrap();
+    assert_eq!(read.orchestrator, "http://env:2");
+    assert_eq!(read.listen.port(), 7);
+    assert_eq!(read.labels["zone"], "a");
+    assert_eq!(read.labels["rack"], "4");
+    assert_eq!(
+        read.capacity,
+        CapacitySettings { cpu: Some(1500), memory: Some(2_000_000_000), disk: None, gpu: Some(3) }
+    );
+    assert_eq!(read.engines, [EngineType::Docker, EngineType::Noop]);
+    assert_eq!(read.allow_local_paths, ["/a", "/b"]);
+    assert!(read.allow_private_addresses);
+    assert_eq!(read.stop_grace_seconds, 10);
+}
+
+#[test]
+fn labels_in_the_environment_are_pairs() {
+    let read = settings("", &[("LABELS", "zone=a,disk=ssd")]).unwrap();
+    assert_eq!(
+        read.labels.into_iter().collect::<Vec<_>>(),
+        [("disk".to_owned(), "ssd".to_owned()), ("zone".to_owned(), "a".to_owned())]
+    );
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    for (toml, env, part) in [
+        ("", &[("LISTENN", "127.0.0.1:1")][..], "listenn"),
+        ("lisen = '127.0.0.1:1'", &[], "lisen"),
+        ("[capacity]\ncpus = 1", &[], "cpus"),
+        ("", &[("CAPACITY__CPU", "many")], "'many' is not an amount of CPU"),
+        ("", &[("LABELS", "zone")], "'zone' is not a label"),
+        ("", &[("LABELS", "=x")], "a label needs a key"),
+        ("", &[("ENGINES", "podman")], "'podman' is not an engine"),
+        ("", &[("ENGINES", "")], "an agent without any engine"),
+        ("", &[("LISTEN", "here")], "listen"),
+    ] {
+        let error = settings(toml, env).unwrap_err();
+        assert!(error.to_lowercase().contains(&part.to_lowercase()), "{part}: {error}");
+    }
+}
+
+#[test]
+fn a_named_file_that_is_missing_is_an_error() {
+    let error = Settings::load(Some(Path::new("/nowhere/agent.toml"))).unwrap_err().to_string();
+    assert!(error.contains("/nowhere/agent.toml"), "{error}");
+}
+
+#[test]
+fn an_unknown_argument_is_refused() {
+    for arguments in [&["--confg", "x"][..], &["--config"], &["file"]] {
+        let error = Settings::from_arguments(arguments.iter().map(ToString::to_string));
+        assert!(matches!(error, Err(InvalidSettings::Argument { .. })), "{arguments:?}");
+    }
+}

@@ -1,0 +1,250 @@
+//! The effects of executions, carried out: each as a task of its own that ends with an event.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api_types::protocol::Work;
+use api_types::{ExecutionId, NodeId, Timestamp};
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{debug, warn};
+
+use crate::backoff::Backoff;
+use crate::clock;
+use crate::collect::{self, CollectError};
+use crate::data_dir::ExecutionDirs;
+use crate::execution::{Event, Failure};
+use crate::executor::{Engines, Executor, ExecutorError, Run};
+use crate::publisher::Publishers;
+use crate::source::Sources;
+use crate::supervisor::Mailbox;
+
+/// Waits between tries of what fails because the engine is away.
+const RETRY_FIRST: Duration = Duration::from_millis(200);
+const RETRY_LONGEST: Duration = Duration::from_secs(5);
+
+/// A task that was not made yet waits so many times for an engine that went away, some seconds
+/// in all; then another node may have it.
+const PREPARE_TRIES: u32 = 5;
+
+/// The spawned tasks of one agent: they end with it, however it ends.
+#[derive(Debug, Clone)]
+pub(crate) struct Tasks {
+    runtime: Handle,
+    tracker: TaskTracker,
+    stopping: CancellationToken,
+}
+
+/// What all steps share.
+pub(crate) struct Steps {
+    pub(crate) node_id: NodeId,
+    pub(crate) engines: Arc<Engines>,
+    pub(crate) sources: Sources,
+    pub(crate) publishers: Publishers,
+    pub(crate) dirs: ExecutionDirs,
+    pub(crate) stop_grace: Duration,
+    pub(crate) tasks: Tasks,
+}
+
+/// One execution, and the way back to it.
+#[derive(Clone)]
+pub(crate) struct Step {
+    pub(crate) id: ExecutionId,
+    pub(crate) work: Arc<Work>,
+    pub(crate) mailbox: Mailbox,
+}
+
+// === impl Tasks ===
+
+impl Tasks {
+    pub(crate) fn new(runtime: Handle) -> Self {
+        Self { runtime, tracker: TaskTracker::new(), stopping: CancellationToken::new() }
+    }
+
+    /// Runs until it is done or the agent ends. What it does must bear to be cut off anywhere.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let stopping = self.stopping.clone();
+        let task = async move {
+            stopping.run_until_cancelled_owned(task).await;
+        };
+        self.tracker.spawn_on(task, &self.runtime);
+    }
+
+    /// Cuts off every task and waits until all are gone.
+    pub(crate) async fn stop(&self) {
+        self.stopping.cancel();
+        self.tracker.close();
+        self.tracker.wait().await;
+    }
+
+    pub(crate) fn stopping(&self) -> &CancellationToken {
+        &self.stopping
+    }
+}
+
+// === impl Steps ===
+
+impl Steps {
+    pub(crate) fn prepare(self: &Arc<Self>, step: Step, cancel: CancellationToken) {
+        let steps = Arc::clone(self);
+        self.tasks.spawn(async move {
+            let event = match steps.make_ready(&step, &cancel).await {
+                Ok(()) => Event::Prepared,
+                Err(failure) => Event::Failed(failure),
+            };
+            step.tell(event).await;
+        });
+    }
+
+    async fn make_ready(&self, step: &Step, cancel: &CancellationToken) -> Result<(), Failure> {
+        let executor = self.executor(&step.work)?;
+        let dir = self.dirs.of(step.id);
+        let inputs = cancel
+            .run_until_cancelled(self.sources.fetch_all(&step.work.task.input_sources, &dir))
+            .await
+            .ok_or(ExecutorError::Cancelled)??;
+        let work = Arc::clone(&step.work);
+        let run = Run { id: step.id, node_id: self.node_id, work, inputs };
+        let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
+        for _ in 1..PREPARE_TRIES {
+            match executor.prepare(&run, cancel).await {
+                Err(error @ ExecutorError::Unreachable { .. }) => {
+                    debug!(execution = %step.id, %error, "preparing waits for the engine");
+                }
+                outcome => return Ok(outcome?),
+            }
+            cancel.run_until_cancelled(backoff.wait()).await.ok_or(ExecutorError::Cancelled)?;
+        }
+        Ok(executor.prepare(&run, cancel).await?)
+    }
+
+    pub(crate) fn start(self: &Arc<Self>, step: Step) {
+        let steps = Arc::clone(self);
+        self.tasks.spawn(async move {
+            let event = match steps.start_once(&step).await {
+                Ok(at) => Event::Started { at },
+                Err(failure) => Event::Failed(failure),
+            };
+            step.tell(event).await;
+        });
+    }
+
+    /// An engine that went away in the middle may have started the task: it is asked again until
+    /// it is back, so that no other node runs the task beside it.
+    async fn start_once(&self, step: &Step) -> Result<Timestamp, Failure> {
+        let executor = self.executor(&step.work)?;
+        let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
+        loop {
+            match executor.start(step.id).await {
+                Err(error @ ExecutorError::Unreachable { .. }) => {
+                    debug!(execution = %step.id, %error, "starting waits for the engine");
+                }
+                outcome => return Ok(outcome?),
+            }
+            backoff.wait().await;
+        }
+    }
+
+    pub(crate) fn watch(self: &Arc<Self>, step: Step, deadline: Option<Timestamp>) {
+        let steps = Arc::clone(self);
+        self.tasks.spawn(async move {
+            let executor = match steps.executor(&step.work) {
+                Ok(executor) => executor,
+                Err(failure) => return step.tell(Event::Failed(failure)).await,
+            };
+            let mut end = executor.wait(step.id);
+            let end = match deadline {
+                None => end.await,
+                Some(deadline) => {
+                    let left = deadline.since(clock::now());
+                    match tokio::time::timeout(left, &mut end).await {
+                        Ok(end) => end,
+                        Err(_) => {
+                            step.tell(Event::TimedOut).await;
+                            end.await
+                        }
+                    }
+                }
+            };
+            let event = match end {
+                Ok(exit) => Event::Exited(exit),
+                Err(error) => Event::Failed(error.into()),
+            };
+            step.tell(event).await;
+        });
+    }
+
+    /// Keeps asking until the engine has done it; that the process ended is told by the watch.
+    pub(crate) fn stop(self: &Arc<Self>, step: Step) {
+        let steps = Arc::clone(self);
+        self.tasks.spawn(async move {
+            let Ok(executor) = steps.executor(&step.work) else { return };
+            let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
+            while let Err(error) = executor.stop(step.id, steps.stop_grace).await {
+                warn!(execution = %step.id, %error, "a task cannot be stopped; trying again");
+                backoff.wait().await;
+            }
+        });
+    }
+
+    pub(crate) fn collect(self: &Arc<Self>, step: Step) {
+        let steps = Arc::clone(self);
+        self.tasks.spawn(async move {
+            let event = match steps.collect_whole(&step).await {
+                Ok(collected) => Event::Collected(collected),
+                Err(failure) => Event::Failed(failure),
+            };
+            step.tell(event).await;
+        });
+    }
+
+    async fn collect_whole(&self, step: &Step) -> Result<crate::execution::Collected, Failure> {
+        let executor = self.executor(&step.work)?;
+        let dir = self.dirs.of(step.id);
+        let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
+        loop {
+            let publishers = &self.publishers;
+            match collect::collect(executor, publishers, step.id, &step.work, &dir).await {
+                Err(CollectError::Executor(error @ ExecutorError::Unreachable { .. })) => {
+                    debug!(execution = %step.id, %error, "collecting waits for the engine");
+                }
+                outcome => return Ok(outcome?),
+            }
+            backoff.wait().await;
+        }
+    }
+
+    /// Removes the container and the inputs. What fails here is found by the next sweep.
+    pub(crate) fn discard(self: &Arc<Self>, step: Step) {
+        let steps = Arc::clone(self);
+        self.tasks.spawn(async move {
+            if let Ok(executor) = steps.executor(&step.work)
+                && let Err(error) = executor.remove(step.id).await
+            {
+                debug!(execution = %step.id, %error, "a container is left to the next sweep");
+            }
+            if !step.work.task.input_sources.is_empty()
+                && let Err(error) = steps.dirs.of(step.id).remove_inputs()
+            {
+                warn!(execution = %step.id, %error, "the inputs cannot be removed");
+            }
+        });
+    }
+
+    fn executor(&self, work: &Work) -> Result<&dyn Executor, Failure> {
+        let engine = work.task.engine.engine_type;
+        self.engines.get(engine).ok_or_else(|| {
+            Failure::node(format!("engine '{engine}' was taken out of this node's settings"))
+        })
+    }
+}
+
+// === impl Step ===
+
+impl Step {
+    async fn tell(&self, event: Event) {
+        self.mailbox.event(self.id, event).await;
+    }
+}

@@ -1,0 +1,106 @@
+//! What every request goes through: a request id, the envelope, indentation, no panic.
+
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
+use hyper::body::Incoming;
+use tower::ServiceExt;
+use uuid::Uuid;
+
+use super::error::{Failed, Failure, REQUEST_ID};
+use super::query::wants_pretty;
+use crate::json;
+
+/// The longest request id that is kept; logs repeat it.
+const MAX_REQUEST_ID_CHARS: usize = 128;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+pub(super) async fn answer(
+    router: Router,
+    request: Request<Incoming>,
+) -> Result<Response, Infallible> {
+    let started = Instant::now();
+    let request_id = request_id(request.headers());
+    let pretty = wants_pretty(request.uri().query());
+    let method = request.method().clone();
+    let path = request.uri().path().to_owned();
+
+    let outcome = AssertUnwindSafe(router.oneshot(request.map(Body::new))).catch_unwind().await;
+    let mut response = outcome.unwrap_or_else(|panic| {
+        Ok(Failure::Internal { cause: format!("panic: {}", said(&*panic)) }.into_response())
+    })?;
+
+    if let Some(Failed(failure)) = response.extensions_mut().remove::<Failed>() {
+        failure.log(&request_id, &method, &path);
+        let body = serde_json::to_vec(&failure.envelope(&request_id)).unwrap_or_default();
+        *response.body_mut() = Body::from(body);
+        // The framework counted the bytes of the empty body that stood here.
+        response.headers_mut().remove(header::CONTENT_LENGTH);
+        response.headers_mut().insert(header::CONTENT_TYPE, JSON);
+    }
+    if pretty && method != Method::HEAD {
+        response = indented(response).await;
+    }
+    if let Ok(value) = HeaderValue::from_str(&request_id) {
+        response.headers_mut().insert(REQUEST_ID, value);
+    }
+    let status = response.status().as_u16();
+    let elapsed_us = started.elapsed().as_micros();
+    tracing::debug!(%request_id, %method, %path, status, elapsed_us, "answered");
+    Ok(response)
+}
+
+/// The id that came, if it is sane, or a new one.
+fn request_id(headers: &HeaderMap) -> String {
+    let sane = |id: &&str| {
+        !id.is_empty()
+            && id.len() <= MAX_REQUEST_ID_CHARS
+            && id.bytes().all(|byte| byte.is_ascii_graphic())
+    };
+    let came = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok()).filter(sane);
+    came.map_or_else(mint, str::to_owned)
+}
+
+fn mint() -> String {
+    #[expect(clippy::disallowed_methods, reason = "request ids are minted here and nowhere else")]
+    let uuid = Uuid::new_v4();
+    uuid.to_string()
+}
+
+/// Indents JSON; streams and other content pass unchanged.
+async fn indented(response: Response) -> Response {
+    if response.headers().get(header::CONTENT_TYPE) != Some(&JSON) {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    // Only whole answers have this content type, and they are in memory already.
+    match to_bytes(body, usize::MAX).await {
+        Ok(bytes) => {
+            parts.headers.remove(header::CONTENT_LENGTH);
+            Response::from_parts(parts, Body::from(json::indent(&bytes)))
+        }
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+fn said(panic: &(dyn std::any::Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("(no text)")
+}
+
+/// A whole answer.
+pub(super) fn json<T: serde::Serialize>(value: &T) -> Result<Response, Failure> {
+    let body = serde_json::to_vec(value)
+        .map_err(|error| Failure::Internal { cause: format!("render an answer: {error}") })?;
+    Ok(([(header::CONTENT_TYPE, JSON)], body).into_response())
+}

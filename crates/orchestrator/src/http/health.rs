@@ -1,0 +1,42 @@
+//! Whether the process lives, and whether it can serve.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api_types::node::Alive;
+use api_types::{JobId, routes};
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+
+use super::edge::json;
+use super::error::Failure;
+use super::{Api, Handled};
+use crate::driver::CallError;
+
+/// How long the driver may take for an answer before it counts as stuck. A commit of a full batch
+/// on a slow disk stays below it.
+const DRIVER_TIMEOUT: Duration = Duration::from_secs(5);
+
+pub(super) fn router() -> Router<Arc<Api>> {
+    Router::new().route(routes::LIVEZ, get(live)).route(routes::READYZ, get(ready))
+}
+
+async fn live() -> Handled {
+    json(&Alive { status: "OK".to_owned() })
+}
+
+/// Ready once the driver answers, which it does after its first round of scheduling, and the
+/// store can be read.
+async fn ready(State(api): State<Arc<Api>>) -> Handled {
+    if api.stopping.is_cancelled() {
+        return Err(CallError::Stopping.into());
+    }
+    tokio::time::timeout(DRIVER_TIMEOUT, api.handle.ask(|_| ()))
+        .await
+        .map_err(|_| Failure::Call(CallError::StoreUnavailable))??;
+    // No job has the nil ID: this only asks whether the store answers.
+    let nil = JobId::from_uuid(uuid::Uuid::nil());
+    api.reader.run(move |reads| Ok(reads.job(nil)?)).await?;
+    json(&Alive { status: "OK".to_owned() })
+}

@@ -1,0 +1,154 @@
+//! Jobs: describe, list, stop; [`create`] submits them.
+
+mod create;
+
+use std::sync::Arc;
+
+use api_types::JobId;
+use api_types::job::{
+    DEFAULT_NAMESPACE, DescribeJob, Job, JobSpec, JobState, JobStateType, JobType, ListJobs,
+    StopJob,
+};
+use api_types::routes;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+use serde::Deserialize;
+
+use super::body::{self, OptionalBody};
+use super::edge::json;
+use super::error::{Failure, Kind};
+use super::paging::{List, Listing};
+use super::query::Query;
+use super::{Api, Handled, Parameter, lookup};
+use crate::driver::CallError;
+use crate::engine::demand::Demand;
+use crate::engine::input::{Answer, Input, Refusal};
+use crate::store::{JobOrder, JobPosition, JobQuery, StoreError, StoredJob};
+use crate::view::View;
+
+const DEFAULT_LIMIT: u32 = 10;
+
+/// Characters of a reason that are kept; more is cut off, since it is only for people.
+const MAX_REASON_CHARS: usize = 1024;
+
+const ORDERS: &[(&str, JobOrder)] = &[("create_time", JobOrder::CreateTime), ("id", JobOrder::Id)];
+
+/// The body of Stop Job.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct StopRequest {
+    reason: String,
+}
+
+pub(super) fn router() -> Router<Arc<Api>> {
+    Router::new()
+        .route(routes::JOBS, get(list).put(create::create).post(create::create))
+        .route(routes::JOB, get(describe).delete(stop))
+}
+
+async fn describe(State(api): State<Arc<Api>>, _: Query, Parameter(text): Parameter) -> Handled {
+    let stored = api.reader.run(move |reads| lookup::job(reads, &text)).await?;
+    json(&DescribeJob { job: record(stored, &api.view)? })
+}
+
+async fn list(State(api): State<Arc<Api>>, query: Query) -> Handled {
+    let order = query.choice("order_by", ORDERS, JobOrder::default())?;
+    let reverse = query.flag("reverse")?;
+    let listing = Listing { list: List::Jobs, order: order as u8, reverse, job: None };
+    let namespace = match query.text("namespace")? {
+        Some("*") => None,
+        namespace => Some(namespace.unwrap_or(DEFAULT_NAMESPACE).to_owned()),
+    };
+    let types = JobType::ALL.iter().map(|job_type| job_type.as_str());
+    let job_type: Vec<JobType> = query.words("type", types)?;
+    if job_type.len() > 1 {
+        return Err(super::query::invalid("type: one job type at a time".to_owned()));
+    }
+    let states = JobStateType::ALL.iter().map(|state| state.as_str());
+    let question = JobQuery {
+        namespace,
+        selector: query.selector()?,
+        states: query.words("state", states)?,
+        job_type: job_type.first().copied(),
+        name: query.text("name")?.map(str::to_owned),
+        created_after: query.moment("created_after")?,
+        created_before: query.moment("created_before")?,
+        order,
+        reverse,
+        after: listing.position(query.text("next_token")?)?,
+        limit: query.limit(DEFAULT_LIMIT)?,
+    };
+    let page = api.reader.run(move |reads| Ok(reads.jobs(&question)?)).await?;
+    let last =
+        page.items.last().map(|job| JobPosition { create_time: job.create_time, id: job.id });
+    let next_token = listing.token(last, page.more);
+    let jobs: Result<Vec<Job>, StoreError> =
+        page.items.into_iter().map(|stored| record(stored, &api.view)).collect();
+    json(&ListJobs { jobs: jobs?, next_token })
+}
+
+async fn stop(
+    State(api): State<Arc<Api>>,
+    query: Query,
+    Parameter(text): Parameter,
+    OptionalBody(bytes): OptionalBody,
+) -> Handled {
+    let asked: StopRequest = bytes.as_deref().map(body::read).transpose()?.unwrap_or_default();
+    let reason = query.text("reason")?.unwrap_or(&asked.reason);
+    let reason: String = reason.chars().take(MAX_REASON_CHARS).collect();
+
+    let stored = api.reader.run(move |reads| lookup::job(reads, &text)).await?;
+    if stored.state.is_terminal() {
+        return already_over(stored.id, stored.state);
+    }
+    match api.handle.call(Input::Stop { job: stored.id, reason }).await {
+        Ok(Answer::Stopped { evaluation }) => json(&StopJob { evaluation_id: Some(evaluation) }),
+        Ok(other) => Err(Failure::Internal { cause: format!("stop was answered by {other:?}") }),
+        Err(CallError::Refused(Refusal::JobFinished { job, state })) => already_over(job, state),
+        // It ended between the look and the stop; the store knows how.
+        Err(CallError::Refused(Refusal::JobNotLive(job))) => {
+            let stored = api.reader.run(move |reads| Ok(reads.job(job)?)).await?;
+            let stored = stored.ok_or_else(|| lookup::absent(Kind::Job, &job.to_string()))?;
+            already_over(job, stored.state)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn already_over(job: JobId, state: JobStateType) -> Handled {
+    match state {
+        JobStateType::Stopped => json(&StopJob { evaluation_id: None }),
+        JobStateType::Completed | JobStateType::Failed => Err(Failure::JobFinished { job, state }),
+        JobStateType::Pending | JobStateType::Queued | JobStateType::Running => {
+            let cause = format!("job {job} is {state} in the store and unknown to the engine");
+            Err(Failure::Internal { cause })
+        }
+    }
+}
+
+/// A job as answers carry it. What a queued job waits for changes without the job changing, so
+/// that it is not in the store.
+fn record(stored: StoredJob, view: &View) -> Result<Job, StoreError> {
+    let spec = specification(&stored.spec_json)?;
+    let waits = match stored.state {
+        JobStateType::Queued => Demand::of(&spec).ok().and_then(|demand| view.explanation(&demand)),
+        _ => None,
+    };
+    let message = waits.map_or(stored.message, |waits| waits.as_ref().to_owned());
+    Ok(Job {
+        id: stored.id,
+        spec,
+        state: JobState { state_type: stored.state, message },
+        version: stored.version,
+        revision: stored.revision,
+        create_time: stored.create_time,
+        modify_time: stored.modify_time,
+    })
+}
+
+pub(super) fn specification(json: &str) -> Result<JobSpec, StoreError> {
+    serde_json::from_str(json).map_err(|error| StoreError::Record {
+        detail: format!("the specification of a job: {error}"),
+    })
+}

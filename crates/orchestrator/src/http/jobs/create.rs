@@ -1,0 +1,112 @@
+//! Create Job, and the dry run that says what it would do.
+
+use std::sync::Arc;
+
+use api_types::JobId;
+use api_types::job::{DryRun, Job, JobState, JobStateType};
+use axum::body::Bytes;
+use axum::extract::State;
+use http::HeaderMap;
+use ring::digest;
+use uuid::Uuid;
+
+use crate::clock;
+use crate::driver::{CallError, IdempotencyKey, Submission};
+use crate::engine::demand::Demand;
+use crate::engine::input::{Refusal, Submit};
+use crate::http::body::JsonBody;
+use crate::http::edge::json;
+use crate::http::error::Failure;
+use crate::http::query::Query;
+use crate::http::{Api, Handled};
+use crate::submission::{self, Accepted, Rejected};
+
+const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
+
+/// Characters of an idempotency key; it is kept for a day.
+const MAX_KEY_CHARS: usize = 255;
+
+/// Reading and checking a smaller body takes well below a millisecond and is done on the spot; a
+/// larger one goes to a thread of its own, so that it does not hold up other connections.
+const READ_ON_THE_SPOT_BYTES: usize = 64 * 1024;
+
+pub(super) async fn create(
+    State(api): State<Arc<Api>>,
+    headers: HeaderMap,
+    query: Query,
+    JsonBody(body): JsonBody,
+) -> Handled {
+    let dry_run = query.flag("dry_run")?;
+    let key = idempotency_key(&headers, &body)?;
+    let accepted = accept(&api, body).await?;
+    if dry_run {
+        return preview(&api, accepted).await;
+    }
+    let Accepted { id, id_given, spec, spec_json, warnings } = accepted;
+    let submit = Submit { id, spec, spec_json };
+    let answer = api.handle.submit(Submission { submit, id_given, warnings, key }).await?;
+    json(&answer)
+}
+
+async fn accept(api: &Arc<Api>, body: Bytes) -> Result<Accepted, Failure> {
+    let read = {
+        let api = Arc::clone(api);
+        let id = mint();
+        let bytes = body.len();
+        (move || submission::accept(&body, id, &api.own.requester), bytes)
+    };
+    let accepted = match read {
+        (read, ..=READ_ON_THE_SPOT_BYTES) => read(),
+        (read, _) => tokio::task::spawn_blocking(read)
+            .await
+            .map_err(|error| Failure::Internal { cause: format!("read a job: {error}") })?,
+    };
+    accepted.map_err(|rejected| match rejected {
+        Rejected::Malformed(reason) => Failure::MalformedBody { reason },
+        Rejected::Invalid(problems) => Failure::InvalidJob(problems),
+    })
+}
+
+fn mint() -> JobId {
+    #[expect(clippy::disallowed_methods, reason = "job ids are minted here and nowhere else")]
+    let uuid = Uuid::new_v4();
+    JobId::from_uuid(uuid)
+}
+
+fn idempotency_key(headers: &HeaderMap, body: &[u8]) -> Result<Option<IdempotencyKey>, Failure> {
+    let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let refused = |reason: String| Failure::InvalidHeader { name: IDEMPOTENCY_KEY, reason };
+    if values.next().is_some() {
+        return Err(refused("is given more than once".to_owned()));
+    }
+    let bytes = value.as_bytes();
+    if bytes.is_empty() || bytes.len() > MAX_KEY_CHARS || !bytes.iter().all(u8::is_ascii_graphic) {
+        return Err(refused(format!("must be 1 to {MAX_KEY_CHARS} visible ASCII characters")));
+    }
+    let key = String::from_utf8_lossy(bytes).into_owned();
+    let mut body_hash = [0; 32];
+    body_hash.copy_from_slice(digest::digest(&digest::SHA256, body).as_ref());
+    Ok(Some(IdempotencyKey { key, body_hash }))
+}
+
+async fn preview(api: &Api, accepted: Accepted) -> Handled {
+    let Accepted { id, id_given, spec, spec_json: _, warnings } = accepted;
+    if id_given {
+        let taken = api.reader.run(move |reads| Ok(reads.job(id)?.is_some())).await?;
+        if taken {
+            return Err(CallError::Refused(Refusal::JobExists(id)).into());
+        }
+    }
+    let demand = Demand::of(&spec)
+        .map_err(|error| Failure::Internal { cause: format!("a checked job: {error}") })?;
+    let (job_type, count) = (spec.job_type, spec.count);
+    let nodes = api.handle.ask(move |engine| engine.preview(&demand, job_type, count)).await?;
+    let now = clock::now();
+    let state = JobState {
+        state_type: JobStateType::Pending,
+        message: "dry run: nothing was stored".to_owned(),
+    };
+    let job = Job { id, spec, state, version: 1, revision: 1, create_time: now, modify_time: now };
+    json(&DryRun { job, nodes, warnings })
+}

@@ -1,0 +1,153 @@
+//! What agents say: sessions, heartbeats, reports; [`assignments`] is what they are told.
+
+mod assignments;
+mod specs;
+
+use std::sync::Arc;
+
+use api_types::error::FieldError;
+use api_types::execution::ComputeState;
+use api_types::protocol::{
+    Heartbeat, HeartbeatAnswer, MAX_REPORTS_PER_BATCH, ReportAnswer, ReportBatch, SessionAnswer,
+    SessionRequest,
+};
+use api_types::routes;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::{get, put};
+
+use super::body::JsonBody;
+use super::edge::json;
+use super::error::Failure;
+use super::query::Query;
+use super::{Api, Handled, Parameter, lookup};
+use crate::engine::input::{Answer, Input};
+pub(crate) use specs::SpecCache;
+
+/// Labels of one node: placement looks at them, and lists carry them.
+const MAX_NODE_LABELS: usize = 256;
+
+/// Bytes of one label's key and value together.
+const MAX_NODE_LABEL_BYTES: usize = 4096;
+
+/// Addresses of one node.
+const MAX_NODE_ADDRESSES: usize = 64;
+
+/// Heartbeats per lease: two may be lost on the way.
+const HEARTBEATS_PER_LEASE: u64 = 3;
+
+pub(super) fn router() -> Router<Arc<Api>> {
+    Router::new()
+        .route(routes::NODE_SESSION, put(join))
+        .route(routes::NODE_HEARTBEAT, put(heartbeat))
+        .route(routes::NODE_ASSIGNMENTS, get(assignments::stream))
+        .route(routes::NODE_EXECUTIONS, put(report))
+}
+
+async fn join(
+    State(api): State<Arc<Api>>,
+    _: Query,
+    Parameter(text): Parameter,
+    body: JsonBody,
+) -> Handled {
+    let node = lookup::full_node(&text)?;
+    let request: SessionRequest = body.read()?;
+    let problems = problems_of(&request);
+    if !problems.is_empty() {
+        return Err(Failure::InvalidBody(problems));
+    }
+    match api.handle.call(Input::Join { node, request: Box::new(request) }).await? {
+        Answer::Joined { session, membership } => json(&SessionAnswer {
+            session,
+            lease_seconds: api.lease_seconds,
+            heartbeat_seconds: (api.lease_seconds / HEARTBEATS_PER_LEASE).max(1),
+            membership,
+        }),
+        other => Err(unexpected("join", &other)),
+    }
+}
+
+fn problems_of(request: &SessionRequest) -> Vec<FieldError> {
+    let mut problems = Vec::new();
+    let mut refuse = |path: String, reason: String| problems.push(FieldError { path, reason });
+    if request.addrs.len() > MAX_NODE_ADDRESSES {
+        refuse("Addrs".to_owned(), format!("must not be more than {MAX_NODE_ADDRESSES}"));
+    }
+    if request.labels.len() > MAX_NODE_LABELS {
+        refuse("Labels".to_owned(), format!("must not be more than {MAX_NODE_LABELS}"));
+    }
+    for (key, value) in &request.labels {
+        if key.is_empty() || key.len() + value.len() > MAX_NODE_LABEL_BYTES {
+            let reason = format!(
+                "must have a key, and not be longer than {MAX_NODE_LABEL_BYTES} bytes together"
+            );
+            refuse(format!("Labels.{key}"), reason);
+        }
+    }
+    problems
+}
+
+async fn heartbeat(
+    State(api): State<Arc<Api>>,
+    _: Query,
+    Parameter(text): Parameter,
+    body: JsonBody,
+) -> Handled {
+    let node = lookup::full_node(&text)?;
+    let heartbeat: Heartbeat = body.read()?;
+    match api.handle.call(Input::Heartbeat { node, heartbeat }).await? {
+        Answer::Renewed => json(&HeartbeatAnswer { lease_seconds: api.lease_seconds }),
+        other => Err(unexpected("heartbeat", &other)),
+    }
+}
+
+async fn report(
+    State(api): State<Arc<Api>>,
+    _: Query,
+    Parameter(text): Parameter,
+    body: JsonBody,
+) -> Handled {
+    let node = lookup::full_node(&text)?;
+    let ReportBatch { session, reports } = body.read()?;
+    if reports.len() > MAX_REPORTS_PER_BATCH {
+        let reason = format!("must not be more than {MAX_REPORTS_PER_BATCH}");
+        let problem = FieldError { path: "Reports".to_owned(), reason };
+        return Err(Failure::InvalidBody(vec![problem]));
+    }
+    let problems: Vec<FieldError> = reports
+        .iter()
+        .enumerate()
+        .filter(|(_, report)| !is_reported(report.compute_state))
+        .map(|(index, _)| FieldError {
+            path: format!("Reports[{index}].ComputeState"),
+            reason: "must be one of 3, 4, 5, 7, 8, 9".to_owned(),
+        })
+        .collect();
+    if !problems.is_empty() {
+        return Err(Failure::InvalidBody(problems));
+    }
+    match api.handle.call(Input::Reports { node, session, reports }).await? {
+        Answer::Acknowledged(acknowledged) => json(&ReportAnswer { acknowledged }),
+        other => Err(unexpected("reports", &other)),
+    }
+}
+
+/// Whether a node can observe this state; the others are the orchestrator's own.
+fn is_reported(state: ComputeState) -> bool {
+    match state {
+        ComputeState::AskForBidAccepted
+        | ComputeState::AskForBidRejected
+        | ComputeState::BidAccepted
+        | ComputeState::Completed
+        | ComputeState::Failed
+        | ComputeState::Cancelled => true,
+        ComputeState::Undefined
+        | ComputeState::New
+        | ComputeState::AskForBid
+        | ComputeState::BidRejected => false,
+    }
+}
+
+fn unexpected(input: &str, answer: &Answer) -> Failure {
+    Failure::Internal { cause: format!("{input} was answered by {answer:?}") }
+}

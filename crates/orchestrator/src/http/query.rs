@@ -1,0 +1,278 @@
+//! The query string: read strictly, so that a slip is told and not taken for something else.
+//!
+//! Keys that an operation does not know are passed over: `pretty` and what proxies add may be on
+//! any of them. A key that counts once and comes twice is refused.
+
+use std::str::FromStr;
+
+use api_types::Timestamp;
+use api_types::selector::Selector;
+use axum::extract::FromRequestParts;
+use http::request::Parts;
+
+use super::error::Failure;
+
+/// The largest page; a larger limit is taken as this one.
+pub(super) const MAX_LIMIT: u32 = 1000;
+
+/// Requirements that all `labels` of a request may have together: each is looked at per row.
+const MAX_REQUIREMENTS: usize = 64;
+
+#[derive(Debug)]
+pub(super) struct Query {
+    pairs: Vec<(String, Value)>,
+}
+
+#[derive(Debug)]
+enum Value {
+    /// The key stands alone, without `=`.
+    Bare,
+    Text(String),
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Query {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Failure> {
+        Self::parse(parts.uri.query().unwrap_or_default())
+    }
+}
+
+/// Whether `pretty` is anywhere in the query string, however broken the rest of it is.
+pub(super) fn wants_pretty(query: Option<&str>) -> bool {
+    query.unwrap_or_default().split('&').any(|pair| {
+        let key = pair.split_once('=').map_or(pair, |(key, _)| key);
+        key.eq_ignore_ascii_case("pretty")
+    })
+}
+
+// === impl Query ===
+
+impl Query {
+    fn parse(query: &str) -> Result<Self, Failure> {
+        let mut pairs = Vec::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            pairs.push(match pair.split_once('=') {
+                Some((key, value)) => (decode(key)?, Value::Text(decode(value)?)),
+                None => (decode(pair)?, Value::Bare),
+            });
+        }
+        Ok(Self { pairs })
+    }
+
+    fn once(&self, key: &str) -> Result<Option<&Value>, Failure> {
+        let mut values = self.pairs.iter().filter(|(name, _)| name == key).map(|(_, value)| value);
+        let first = values.next();
+        match values.next() {
+            Some(_) => Err(invalid(format!("{key} is given more than once"))),
+            None => Ok(first),
+        }
+    }
+
+    /// The value, absent when it is empty.
+    pub(super) fn text(&self, key: &str) -> Result<Option<&str>, Failure> {
+        Ok(match self.once(key)? {
+            Some(Value::Text(text)) if !text.is_empty() => Some(text),
+            Some(Value::Text(_) | Value::Bare) | None => None,
+        })
+    }
+
+    /// True, false, 1 or 0 in any case; a key that stands alone is true, an empty value absent.
+    pub(super) fn flag(&self, key: &str) -> Result<bool, Failure> {
+        match self.once(key)? {
+            None => Ok(false),
+            Some(Value::Bare) => Ok(true),
+            Some(Value::Text(text)) => match text.to_ascii_lowercase().as_str() {
+                "" | "false" | "0" => Ok(false),
+                "true" | "1" => Ok(true),
+                _ => Err(Failure::InvalidQuery {
+                    reason: format!("{key}: '{text}' is neither true nor false"),
+                    permitted: vec!["true", "false", "1", "0"],
+                }),
+            },
+        }
+    }
+
+    pub(super) fn limit(&self, default: u32) -> Result<u32, Failure> {
+        let Some(text) = self.text("limit")? else { return Ok(default) };
+        if !text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(invalid(format!("limit: '{text}' is not a number, zero or more")));
+        }
+        // Only digits: what does not fit is large.
+        Ok(match text.parse::<u32>().unwrap_or(u32::MAX) {
+            0 => default,
+            limit => limit.min(MAX_LIMIT),
+        })
+    }
+
+    pub(super) fn number(&self, key: &str) -> Result<u64, Failure> {
+        let text = self.text(key)?.ok_or_else(|| invalid(format!("{key} is required")))?;
+        text.parse().map_err(|_| invalid(format!("{key}: '{text}' is not a number, zero or more")))
+    }
+
+    /// One of the permitted words.
+    pub(super) fn choice<T: Copy>(
+        &self,
+        key: &str,
+        permitted: &[(&'static str, T)],
+        default: T,
+    ) -> Result<T, Failure> {
+        let Some(text) = self.text(key)? else { return Ok(default) };
+        permitted
+            .iter()
+            .find(|(word, _)| word.eq_ignore_ascii_case(text))
+            .map(|(_, value)| *value)
+            .ok_or_else(|| Failure::InvalidQuery {
+                reason: format!("{key}: '{text}' is not permitted"),
+                permitted: permitted.iter().map(|(word, _)| *word).collect(),
+            })
+    }
+
+    /// Words of a closed set, separated by commas; `permitted` is told when one is none of it.
+    pub(super) fn words<T: FromStr>(
+        &self,
+        key: &str,
+        permitted: impl Iterator<Item = &'static str>,
+    ) -> Result<Vec<T>, Failure> {
+        let Some(text) = self.text(key)? else { return Ok(Vec::new()) };
+        let words: Result<Vec<T>, &str> = text
+            .split(',')
+            .map(str::trim)
+            .filter(|word| !word.is_empty())
+            .map(|word| word.parse().map_err(|_| word))
+            .collect();
+        words.map_err(|word| Failure::InvalidQuery {
+            reason: format!("{key}: '{word}' is not permitted"),
+            permitted: permitted.collect(),
+        })
+    }
+
+    /// Unix seconds or RFC 3339.
+    pub(super) fn moment(&self, key: &str) -> Result<Option<Timestamp>, Failure> {
+        let Some(text) = self.text(key)? else { return Ok(None) };
+        Timestamp::parse(text).map(Some).ok_or_else(|| {
+            invalid(format!("{key}: '{text}' is neither Unix seconds nor an RFC 3339 time"))
+        })
+    }
+
+    /// All `labels` together.
+    pub(super) fn selector(&self) -> Result<Selector, Failure> {
+        let mut selector = Selector::default();
+        for (key, value) in &self.pairs {
+            if let (true, Value::Text(text)) = (key == "labels", value) {
+                let part =
+                    Selector::parse(text).map_err(|error| invalid(format!("labels: {error}")))?;
+                selector.and(part);
+            }
+        }
+        if selector.requirements.len() > MAX_REQUIREMENTS {
+            return Err(invalid(format!("labels: more than {MAX_REQUIREMENTS} requirements")));
+        }
+        Ok(selector)
+    }
+}
+
+pub(super) fn invalid(reason: String) -> Failure {
+    Failure::InvalidQuery { reason, permitted: Vec::new() }
+}
+
+/// Percent-decoding, with `+` for a space.
+fn decode(text: &str) -> Result<String, Failure> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        match byte {
+            b'+' => bytes.push(b' '),
+            b'%' => {
+                let digit = |byte: Option<u8>| byte.and_then(|byte| char::from(byte).to_digit(16));
+                let (high, low) = (digit(rest.next()), digit(rest.next()));
+                let decoded =
+                    high.zip(low).and_then(|(high, low)| u8::try_from(high * 16 + low).ok());
+                bytes.push(decoded.ok_or_else(|| {
+                    invalid(format!("the query has a '%' without two hexadecimal digits: '{text}'"))
+                })?);
+            }
+            byte => bytes.push(byte),
+        }
+    }
+    String::from_utf8(bytes).map_err(|_| invalid(format!("the query is not UTF-8: '{text}'")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(text: &str) -> Query {
+        Query::parse(text).unwrap()
+    }
+
+    fn reason<T: std::fmt::Debug>(result: Result<T, Failure>) -> String {
+        match result.unwrap_err() {
+            Failure::InvalidQuery { reason, .. } => reason,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn pretty_is_found_anywhere() {
+        for text in ["pretty", "a=b&pretty", "pretty=&x", "%zz&pretty=false"] {
+            assert!(wants_pretty(Some(text)), "{text}");
+        }
+        assert!(!wants_pretty(Some("prettyish=1")));
+        assert!(!wants_pretty(None));
+    }
+
+    #[test]
+    fn a_limit_is_bounded_and_a_slip_is_told() {
+        for (text, limit) in [
+            ("", 10),
+            ("limit=", 10),
+            ("limit=0", 10),
+            ("limit=7", 7),
+            ("limit=1001", 1000),
+            ("limit=99999999999999999999", 1000),
+        ] {
+            assert_eq!(query(text).limit(10).unwrap(), limit, "{text}");
+        }
+        for text in ["limit=-1", "limit=ten", "limit=1.5", "limit=%2B5", "limit=0x1"] {
+            assert!(reason(query(text).limit(10)).starts_with("limit: "), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_flag_takes_words_and_numbers() {
+        for text in ["reverse", "reverse=TRUE", "reverse=1", "reverse=True"] {
+            assert!(query(text).flag("reverse").unwrap(), "{text}");
+        }
+        for text in ["", "reverse=", "reverse=False", "reverse=0"] {
+            assert!(!query(text).flag("reverse").unwrap(), "{text}");
+        }
+        assert_eq!(
+            reason(query("reverse=yes").flag("reverse")),
+            "reverse: 'yes' is neither true nor false"
+        );
+    }
+
+    #[test]
+    fn a_key_that_counts_once_is_refused_when_it_comes_twice() {
+        assert_eq!(reason(query("limit=1&limit=2").limit(10)), "limit is given more than once");
+    }
+
+    #[test]
+    fn labels_may_be_repeated() {
+        let selector = query("labels=a%3Db&labels=c+in+(d,e)").selector().unwrap();
+        let texts: Vec<_> = selector.requirements.iter().map(ToString::to_string).collect();
+        assert_eq!(texts, ["a=b", "c in (d,e)"]);
+        assert!(
+            reason(query("labels=a+b").selector()).starts_with("labels: 'b' is not an operator")
+        );
+    }
+
+    #[test]
+    fn broken_encoding_is_told() {
+        assert!(reason(Query::parse("a=%")).contains("hexadecimal"));
+        assert!(reason(Query::parse("a=%4")).contains("hexadecimal"));
+        assert!(reason(Query::parse("%zz=1")).contains("hexadecimal"));
+        assert!(reason(Query::parse("a=%ff")).contains("not UTF-8"));
+    }
+}

@@ -1,0 +1,40 @@
+//! The group of operations that this API replaced: 410 for all of it.
+
+use std::sync::Arc;
+
+use api_types::routes;
+use axum::Router;
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+use http::Uri;
+
+use super::Api;
+use super::error::Failure;
+
+/// What replaces each of the old paths.
+const REPLACED: &[(&str, &str)] = &[
+    ("list", "GET /api/v1/orchestrator/jobs"),
+    ("nodes", "GET /api/v1/orchestrator/nodes"),
+    ("states", "GET /api/v1/orchestrator/jobs/:jobID"),
+    ("results", "GET /api/v1/orchestrator/jobs/:jobID"),
+    ("events", "GET /api/v1/orchestrator/jobs/:jobID/history"),
+    ("submit", "PUT /api/v1/orchestrator/jobs"),
+    ("cancel", "DELETE /api/v1/orchestrator/jobs/:jobID"),
+    ("debug", "GET /api/v1/orchestrator/nodes/:nodeID"),
+    ("websocket/events", "GET /api/v1/orchestrator/jobs/:jobID/history"),
+];
+
+pub(super) fn router() -> Router<Arc<Api>> {
+    let everything = format!("{}{{*rest}}", routes::REQUESTER);
+    Router::new()
+        .route(&everything, any(gone))
+        .route(routes::REQUESTER, any(gone))
+        .route(routes::REQUESTER.trim_end_matches('/'), any(gone))
+}
+
+async fn gone(uri: Uri) -> Response {
+    let path = uri.path();
+    let old = path.strip_prefix(routes::REQUESTER).unwrap_or_default().trim_end_matches('/');
+    let operation = REPLACED.iter().find(|(name, _)| *name == old).map(|(_, operation)| *operation);
+    Failure::Gone { path: path.to_owned(), operation }.into_response()
+}

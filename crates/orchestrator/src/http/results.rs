@@ -1,0 +1,46 @@
+//! What the executions of a job published.
+
+use std::sync::Arc;
+
+use api_types::execution::ListResults;
+use api_types::routes;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+
+use super::edge::json;
+use super::error::Failure;
+use super::paging::{List, Listing};
+use super::query::Query;
+use super::{Api, Handled, Parameter, jobs, lookup};
+use crate::store::ResultQuery;
+
+const DEFAULT_LIMIT: u32 = 100;
+
+pub(super) fn router() -> Router<Arc<Api>> {
+    Router::new().route(routes::JOB_RESULTS, get(list))
+}
+
+async fn list(State(api): State<Arc<Api>>, query: Query, Parameter(text): Parameter) -> Handled {
+    let limit = query.limit(DEFAULT_LIMIT)?;
+    let token = query.text("next_token")?.map(str::to_owned);
+    let answer = api
+        .reader
+        .run(move |reads| {
+            let job = lookup::job(reads, &text)?;
+            let job_type = jobs::specification(&job.spec_json)?.job_type;
+            if !job_type.is_finite() {
+                return Err(Failure::NoResultsForType { job: job.id, job_type });
+            }
+            let listing =
+                Listing { list: List::Results, order: 0, reverse: false, job: Some(job.id) };
+            let after = listing.position(token.as_deref())?;
+            let page = reads.results(&ResultQuery { job: job.id, after, limit })?;
+            let last = page.items.last().map(|result| result.position);
+            let next_token = listing.token(last, page.more);
+            let results = page.items.into_iter().map(|stored| stored.result).collect();
+            Ok(ListResults { results, next_token })
+        })
+        .await?;
+    json(&answer)
+}

@@ -1,0 +1,374 @@
+//! A deserializer over a parsed body that notes mistakes and goes on.
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::fmt::Write as _;
+
+use api_types::error::FieldError;
+use serde::de::value::{Error, StrDeserializer};
+use serde::de::{DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor};
+
+use super::tree::Tree;
+use super::{MAX_PROBLEMS, Texts};
+
+/// Where the reading is, and what it noted.
+pub(super) struct Context<'a> {
+    texts: Texts,
+    /// Steps are taken back only when a value was read: after an error, this is its place.
+    path: RefCell<Vec<Step<'a>>>,
+    problems: RefCell<Vec<FieldError>>,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Key(&'a str),
+    Index(usize),
+}
+
+/// One place in the body.
+#[derive(Clone, Copy)]
+pub(super) struct Lenient<'a> {
+    tree: &'a Tree,
+    context: &'a Context<'a>,
+}
+
+struct List<'a> {
+    items: std::iter::Enumerate<std::slice::Iter<'a, Tree>>,
+    context: &'a Context<'a>,
+}
+
+struct Object<'a> {
+    entries: std::slice::Iter<'a, (String, Tree)>,
+    keys: Keys,
+    seen: HashSet<&'a str>,
+    /// The entry whose key was handed out last.
+    current: Option<(&'a str, &'a Tree)>,
+    context: &'a Context<'a>,
+}
+
+/// How keys are matched.
+enum Keys {
+    AsTheyAre,
+    /// Without regard to case, to these.
+    Fields(&'static [&'static str]),
+}
+
+/// A path of `serde_ignored` as messages have it: `Tasks[0].Foo`.
+pub(super) fn render(path: &serde_ignored::Path<'_>) -> String {
+    use serde_ignored::Path;
+    match path {
+        Path::Root => String::new(),
+        Path::Seq { parent, index } => format!("{}[{index}]", render(parent)),
+        Path::Map { parent, key } => {
+            let parent = render(parent);
+            if parent.is_empty() { key.clone() } else { format!("{parent}.{key}") }
+        }
+        Path::Some { parent }
+        | Path::NewtypeStruct { parent }
+        | Path::NewtypeVariant { parent } => render(parent),
+    }
+}
+
+// === impl Context ===
+
+impl<'a> Context<'a> {
+    pub(super) fn new(texts: Texts) -> Self {
+        Self { texts, path: RefCell::new(Vec::new()), problems: RefCell::new(Vec::new()) }
+    }
+
+    pub(super) fn path(&self) -> String {
+        let mut text = String::new();
+        for step in self.path.borrow().iter() {
+            match step {
+                Step::Key(key) if text.is_empty() => text.push_str(key),
+                // Writing to a string cannot fail.
+                Step::Key(key) => drop(write!(text, ".{key}")),
+                Step::Index(index) => drop(write!(text, "[{index}]")),
+            }
+        }
+        text
+    }
+
+    pub(super) fn take_problems(&self) -> Vec<FieldError> {
+        self.problems.take()
+    }
+
+    fn note(&self, reason: impl Into<String>) {
+        let path = self.path();
+        let mut problems = self.problems.borrow_mut();
+        if problems.len() < MAX_PROBLEMS {
+            problems.push(FieldError { path, reason: reason.into() });
+        }
+    }
+
+    fn step_into<T, E>(&self, step: Step<'a>, read: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        self.path.borrow_mut().push(step);
+        let value = read()?;
+        self.path.borrow_mut().pop();
+        Ok(value)
+    }
+}
+
+// === impl Lenient ===
+
+impl<'a> Lenient<'a> {
+    pub(super) fn new(tree: &'a Tree, context: &'a Context<'a>) -> Self {
+        Self { tree, context }
+    }
+
+    fn mismatch(self, expected: &str) {
+        self.context.note(format!("expected {expected}, but {} came", self.tree));
+    }
+
+    fn text(self, text: &'a str) -> &'a str {
+        if self.context.texts == Texts::WithoutNul && text.contains('\0') {
+            self.context.note("must not contain the NUL character");
+        }
+        text
+    }
+
+    fn list(self, items: &'a [Tree]) -> List<'a> {
+        List { items: items.iter().enumerate(), context: self.context }
+    }
+
+    fn object(self, keys: Keys) -> Object<'a> {
+        let entries = match self.tree {
+            Tree::Object(entries) => entries.as_slice(),
+            _ => {
+                self.mismatch("an object");
+                &[]
+            }
+        };
+        Object {
+            entries: entries.iter(),
+            keys,
+            seen: HashSet::new(),
+            current: None,
+            context: self.context,
+        }
+    }
+}
+
+macro_rules! whole_numbers {
+    ($($method:ident $visit:ident $type:ty, $expected:literal;)*) => {
+        $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+            let number = match self.tree {
+                Tree::Number(number) => number
+                    .as_i64()
+                    .and_then(|number| <$type>::try_from(number).ok())
+                    .or_else(|| number.as_u64().and_then(|number| <$type>::try_from(number).ok())),
+                _ => None,
+            };
+            visitor.$visit(number.unwrap_or_else(|| {
+                self.mismatch($expected);
+                0
+            }))
+        })*
+    };
+}
+
+impl<'de: 'a, 'a> Deserializer<'de> for Lenient<'a> {
+    type Error = Error;
+
+    whole_numbers! {
+        deserialize_i8 visit_i8 i8, "a whole number of 8 bits";
+        deserialize_i16 visit_i16 i16, "a whole number of 16 bits";
+        deserialize_i32 visit_i32 i32, "a whole number of 32 bits";
+        deserialize_i64 visit_i64 i64, "a whole number of 64 bits";
+        deserialize_u8 visit_u8 u8, "a whole number from 0 to 255";
+        deserialize_u16 visit_u16 u16, "a whole number from 0 to 65535";
+        deserialize_u32 visit_u32 u32, "a whole number from 0 to 4294967295";
+        deserialize_u64 visit_u64 u64, "a whole number, zero or more";
+    }
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.tree {
+            Tree::Null => visitor.visit_unit(),
+            Tree::Bool(value) => visitor.visit_bool(*value),
+            Tree::Number(number) => match (number.as_u64(), number.as_i64(), number.as_f64()) {
+                (Some(number), _, _) => visitor.visit_u64(number),
+                (None, Some(number), _) => visitor.visit_i64(number),
+                (None, None, number) => visitor.visit_f64(number.unwrap_or_default()),
+            },
+            Tree::Text(text) => visitor.visit_str(self.text(text)),
+            Tree::List(items) => visitor.visit_seq(self.list(items)),
+            Tree::Object(_) => visitor.visit_map(self.object(Keys::AsTheyAre)),
+        }
+    }
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.tree {
+            Tree::Bool(value) => visitor.visit_bool(*value),
+            _ => {
+                self.mismatch("true or false");
+                visitor.visit_bool(false)
+            }
+        }
+    }
+
+    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.tree {
+            Tree::Number(number) => visitor.visit_f64(number.as_f64().unwrap_or_default()),
+            _ => {
+                self.mismatch("a number");
+                visitor.visit_f64(0.0)
+            }
+        }
+    }
+
+    fn deserialize_f32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.deserialize_f64(visitor)
+    }
+
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.tree {
+            Tree::Text(text) => visitor.visit_str(self.text(text)),
+            _ => {
+                self.mismatch("a text");
+                visitor.visit_str("")
+            }
+        }
+    }
+
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.deserialize_str(visitor)
+    }
+
+    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.deserialize_str(visitor)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.tree {
+            Tree::Null => visitor.visit_none(),
+            _ => visitor.visit_some(self),
+        }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.tree {
+            Tree::List(items) => visitor.visit_seq(self.list(items)),
+            _ => {
+                self.mismatch("a list");
+                visitor.visit_seq(self.list(&[]))
+            }
+        }
+    }
+
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_map(self.object(Keys::AsTheyAre))
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_map(self.object(Keys::Fields(fields)))
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        match self.tree {
+            Tree::Text(text) => {
+                let word: StrDeserializer<'_, Error> = text.as_str().into_deserializer();
+                visitor.visit_enum(word)
+            }
+            // There is no empty word to go on with: this ends the reading.
+            other => {
+                Err(serde::de::Error::custom(format_args!("expected a text, but {other} came")))
+            }
+        }
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_unit()
+    }
+
+    serde::forward_to_deserialize_any! {
+        char bytes byte_buf unit unit_struct tuple tuple_struct
+    }
+}
+
+// === impl List ===
+
+impl<'de: 'a, 'a> SeqAccess<'de> for List<'a> {
+    type Error = Error;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, Error> {
+        let Some((index, tree)) = self.items.next() else { return Ok(None) };
+        let item = Lenient::new(tree, self.context);
+        self.context.step_into(Step::Index(index), || seed.deserialize(item)).map(Some)
+    }
+}
+
+// === impl Object ===
+
+impl<'a> Object<'a> {
+    /// The next entry with its key as the type spells it; keys that came before are noted and
+    /// passed over, and so are fields that are null.
+    fn next_entry(&mut self) -> Option<(&'a str, &'a Tree)> {
+        for (written, tree) in self.entries.by_ref() {
+            let field = match self.keys {
+                Keys::AsTheyAre => None,
+                Keys::Fields(fields) => {
+                    fields.iter().find(|field| field.eq_ignore_ascii_case(written))
+                }
+            };
+            let is_map = matches!(self.keys, Keys::AsTheyAre);
+            let key = field.copied().unwrap_or(written.as_str());
+            if (field.is_some() || is_map) && !self.seen.insert(key) {
+                self.context.path.borrow_mut().push(Step::Key(key));
+                self.context.note("is given more than once");
+                self.context.path.borrow_mut().pop();
+                continue;
+            }
+            if field.is_some() && *tree == Tree::Null {
+                continue;
+            }
+            if is_map && self.context.texts == Texts::WithoutNul && key.contains('\0') {
+                self.context.note("keys must not contain the NUL character");
+            }
+            return Some((key, tree));
+        }
+        None
+    }
+}
+
+impl<'de: 'a, 'a> MapAccess<'de> for Object<'a> {
+    type Error = Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, Error> {
+        self.current = self.next_entry();
+        let Some((key, _)) = self.current else { return Ok(None) };
+        let key: StrDeserializer<'_, Error> = key.into_deserializer();
+        seed.deserialize(key).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
+        let Some((key, tree)) = self.current.take() else {
+            return Err(serde::de::Error::custom("a value was asked for before its key"));
+        };
+        let value = Lenient::new(tree, self.context);
+        self.context.step_into(Step::Key(key), || seed.deserialize(value))
+    }
+}

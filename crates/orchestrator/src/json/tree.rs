@@ -1,0 +1,126 @@
+//! Parsed JSON that keeps what a map would lose: the order of keys, and keys that came twice.
+
+use std::cell::Cell;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::Number;
+
+/// Values that one body may hold. Each costs 32 bytes, so that a hostile body of ten million bytes
+/// cannot become hundreds of megabytes; the largest useful batch of reports has a tenth of this.
+const MAX_VALUES: usize = 250_000;
+
+/// Characters of a text that a message repeats.
+const SHOWN_CHARS: usize = 40;
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Tree {
+    Null,
+    Bool(bool),
+    Number(Number),
+    Text(String),
+    List(Vec<Tree>),
+    Object(Vec<(String, Tree)>),
+}
+
+// === impl Tree ===
+
+impl Tree {
+    pub(super) fn parse(text: &str) -> Result<Self, serde_json::Error> {
+        let left = Cell::new(MAX_VALUES);
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        let tree = Node { left: &left }.deserialize(&mut deserializer)?;
+        deserializer.end()?;
+        Ok(tree)
+    }
+}
+
+/// How a message names what came.
+impl fmt::Display for Tree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => f.write_str("null"),
+            Self::Bool(value) => write!(f, "{value}"),
+            Self::Number(number) => write!(f, "the number {number}"),
+            Self::Text(text) => {
+                let shown: String = text.chars().take(SHOWN_CHARS).collect();
+                let more = if shown.len() < text.len() { "…" } else { "" };
+                write!(f, "the text {shown:?}{more}")
+            }
+            Self::List(_) => f.write_str("a list"),
+            Self::Object(_) => f.write_str("an object"),
+        }
+    }
+}
+
+/// Builds one value, and counts it.
+#[derive(Clone, Copy)]
+struct Node<'a> {
+    left: &'a Cell<usize>,
+}
+
+impl<'de> DeserializeSeed<'de> for Node<'_> {
+    type Value = Tree;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Tree, D::Error> {
+        let left = self.left.get().checked_sub(1).ok_or_else(|| {
+            D::Error::custom(format_args!("it holds more than {MAX_VALUES} values"))
+        })?;
+        self.left.set(left);
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Node<'_> {
+    type Value = Tree;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Tree, E> {
+        Ok(Tree::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Tree, E> {
+        Ok(Tree::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Tree, E> {
+        Ok(Tree::Number(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Tree, E> {
+        Ok(Tree::Number(value.into()))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Tree, E> {
+        Number::from_f64(value)
+            .map(Tree::Number)
+            .ok_or_else(|| E::custom("a number is out of range"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Tree, E> {
+        Ok(Tree::Text(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Tree, E> {
+        Ok(Tree::Text(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Tree, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = list.next_element_seed(self)? {
+            items.push(item);
+        }
+        Ok(Tree::List(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tree, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(key) = map.next_key::<String>()? {
+            entries.push((key, map.next_value_seed(self)?));
+        }
+        Ok(Tree::Object(entries))
+    }
+}

@@ -1,0 +1,160 @@
+//! Settings: defaults, then a TOML file, then `ORCHESTRATOR_…` from the environment.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use figment::Figment;
+use figment::providers::{Env, Format, Serialized, Toml};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What every environment variable of this daemon begins with; `__` nests.
+pub const ENV_PREFIX: &str = "ORCHESTRATOR_";
+
+/// The shortest lease: below it one slow commit would make a node lost.
+const MIN_NODE_TTL_SECONDS: u64 = 2;
+
+/// The longest lease: a dead node keeps its executions that long.
+const MAX_NODE_TTL_SECONDS: u64 = 86_400;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Where the API is served; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Holds the database and the orchestrator's identity; belongs to one orchestrator at a time.
+    pub data_dir: PathBuf,
+    /// Seconds after which a node that has not renewed its lease is lost.
+    pub node_ttl: u64,
+    /// Whether new nodes take part without an operator's word.
+    pub approve_new_nodes: bool,
+}
+
+/// Settings that the daemon refuses to start with.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidSettings {
+    #[error("the settings file {} cannot be read", path.display())]
+    File { path: PathBuf, source: std::io::Error },
+    #[error("{}", unknown_settings(names))]
+    Unknown { names: Vec<String> },
+    #[error(transparent)]
+    Value(Box<figment::Error>),
+    #[error("{key}: {reason}")]
+    Refused { key: &'static str, reason: String },
+}
+
+fn unknown_settings(names: &[String]) -> String {
+    format!(
+        "unknown settings: {}; known: listen, data_dir, node_ttl, approve_new_nodes",
+        names.join(", ")
+    )
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 1234)),
+            data_dir: PathBuf::from("/var/lib/orchestrator"),
+            node_ttl: 30,
+            approve_new_nodes: true,
+        }
+    }
+}
+
+// === impl Settings ===
+
+impl Settings {
+    /// Defaults, then `file`, then the environment of this process.
+    pub fn load(file: Option<&Path>) -> Result<Self, InvalidSettings> {
+        let mut figment = Figment::from(Serialized::defaults(Self::default()));
+        if let Some(path) = file {
+            // figment takes a missing file for an empty one.
+            let text = std::fs::read_to_string(path)
+                .map_err(|source| InvalidSettings::File { path: path.to_owned(), source })?;
+            figment = figment.merge(Toml::string(&text));
+        }
+        Self::extract(&figment.merge(Env::prefixed(ENV_PREFIX).split("__")))
+    }
+
+    /// All unknown keys are told at once, each with where it came from.
+    fn extract(figment: &Figment) -> Result<Self, InvalidSettings> {
+        let invalid = |error| InvalidSettings::Value(Box::new(error));
+        let everything: Value = figment.extract().map_err(invalid)?;
+        let mut names = Vec::new();
+        // What is wrong with a value is told below, in figment's words.
+        drop(serde_ignored::deserialize::<_, _, Self>(&everything, |path| {
+            let key = path.to_string();
+            let source = figment.find_metadata(&key).map(|metadata| metadata.name.as_ref());
+            names.push(match source {
+                Some(source) => format!("'{key}' (from {source})"),
+                None => format!("'{key}'"),
+            });
+        }));
+        if !names.is_empty() {
+            return Err(InvalidSettings::Unknown { names });
+        }
+        let settings: Self = figment.extract().map_err(invalid)?;
+        settings.checked()
+    }
+
+    fn checked(self) -> Result<Self, InvalidSettings> {
+        if !(MIN_NODE_TTL_SECONDS..=MAX_NODE_TTL_SECONDS).contains(&self.node_ttl) {
+            let reason = format!(
+                "must be between {MIN_NODE_TTL_SECONDS} and {MAX_NODE_TTL_SECONDS} seconds, {} came",
+                self.node_ttl
+            );
+            return Err(InvalidSettings::Refused { key: "node_ttl", reason });
+        }
+        if self.data_dir.as_os_str().is_empty() {
+            let reason = "must name a directory".to_owned();
+            return Err(InvalidSettings::Refused { key: "data_dir", reason });
+        }
+        Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extract(toml: &str) -> Result<Settings, String> {
+        let figment = Figment::from(Serialized::defaults(Settings::default()));
+        Settings::extract(&figment.merge(Toml::string(toml))).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_is_not_set_has_its_default() {
+        let settings = extract("node_ttl = 5").unwrap();
+        assert_eq!(settings, Settings { node_ttl: 5, ..Settings::default() });
+        assert_eq!(settings.listen.to_string(), "127.0.0.1:1234");
+    }
+
+    #[test]
+    fn every_unknown_key_is_named() {
+        let error = extract("listen = 1\nnode_tll = 2\n[store]\nkind = 'x'").unwrap_err();
+        for key in ["'listen'", "'node_tll'", "'store'"] {
+            assert!(error.contains(key), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_kind_is_named() {
+        for (toml, word) in [
+            ("listen = 'nowhere'", "listen"),
+            ("node_ttl = 'long'", "node_ttl"),
+            ("node_ttl = 1", "node_ttl: must be between 2 and 86400"),
+            ("data_dir = ''", "data_dir: must name a directory"),
+        ] {
+            let error = extract(toml).unwrap_err();
+            assert!(error.contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_named_file_that_is_missing_is_an_error() {
+        let error = Settings::load(Some(Path::new("/nonexistent/settings.toml"))).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the settings file /nonexistent/settings.toml cannot be read"
+        );
+    }
+}

@@ -1,0 +1,65 @@
+//! What every store promises, as tests that run against each implementation.
+//!
+//! An implementation says how it is opened ([`Backend`]) and calls [`store_contract!`], which
+//! makes one test of each promise.
+
+mod commits;
+mod executions;
+mod history;
+mod listing;
+mod live;
+mod model;
+mod samples;
+
+use std::sync::Arc;
+
+use super::{Reads, Store};
+
+pub(super) use self::commits::*;
+pub(super) use self::executions::*;
+pub(super) use self::history::*;
+pub(super) use self::listing::*;
+pub(super) use self::live::*;
+pub(super) use self::model::{Model, random_query};
+pub(super) use self::samples::{Random, Sample, key_row};
+
+/// One database, which lives as long as this.
+pub(super) trait Backend {
+    /// Opens it; what was opened before is gone by then.
+    fn open(&self) -> (Box<dyn Store>, Arc<dyn Reads>);
+}
+
+/// One test for each promise; `$new` makes a backend with an empty database.
+macro_rules! store_contract {
+    ($new:path: $($promise:ident),+ $(,)?) => {
+        $(#[test]
+        fn $promise() {
+            crate::store::contract::$promise(&$new());
+        })+
+    };
+    ($new:path) => {
+        crate::store::contract::store_contract!($new:
+            every_record_reads_back,
+            the_last_of_several_changes_stands,
+            a_repeated_commit_changes_nothing,
+            a_commit_that_leaves_a_gap_is_refused,
+            a_refused_commit_leaves_nothing,
+            an_idempotency_key_is_found_until_it_is_too_old,
+            keys_are_forgotten_in_parts,
+            a_probe_leaves_nothing,
+            only_what_is_live_is_loaded,
+            slots_of_ops_and_daemon_jobs_keep_their_nodes,
+            the_last_sequence_and_time_are_kept,
+            a_prefix_finds_all_that_have_it,
+            odd_texts_read_back,
+            every_job_query_agrees_with_the_model,
+            pages_of_jobs_neither_repeat_nor_skip,
+            jobs_that_come_and_go_do_not_disturb_a_walk,
+            executions_are_listed_in_every_order,
+            executions_carry_what_they_left,
+            history_is_filtered_and_paged,
+            results_are_listed_by_slot,
+        );
+    };
+}
+pub(super) use store_contract;

@@ -1,0 +1,277 @@
+//! Writes a commit: the changes of many inputs and their idempotency keys, in one transaction.
+//!
+//! Each distinct job is looked up by its ID once per commit; all else is keyed by its number.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use api_types::JobId;
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+
+use super::jobs::{insert_job, update_job};
+use super::row::{Id, avoid_bytes, bad_record, job_state_code};
+use crate::engine::change::{Changes, EventRow, EventSubject, NodeRow, PendingSlotRow};
+use crate::store::{IdempotencyRow, StoreError};
+
+/// The numbers of the jobs that a commit is about.
+#[derive(Default)]
+pub(super) struct JobNumbers(HashMap<JobId, i64>);
+
+pub(super) fn commit(
+    connection: &mut Connection,
+    number: u64,
+    changes: &Changes,
+    keys: &[IdempotencyRow],
+) -> Result<(), StoreError> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let last = last_commit(&transaction)?;
+    if number <= last {
+        return Ok(());
+    }
+    if number != last + 1 {
+        return Err(StoreError::CommitGap { came: number, last });
+    }
+    write(&transaction, changes)?;
+    write_keys(&transaction, keys)?;
+    write_progress(&transaction, number, changes)?;
+    transaction.commit()?;
+    Ok(())
+}
+
+pub(super) fn last_commit(connection: &Connection) -> Result<u64, StoreError> {
+    let last: i64 = connection
+        .prepare_cached("SELECT last_commit FROM progress WHERE one = 1")?
+        .query_row([], |row| row.get(0))?;
+    Ok(last.cast_unsigned())
+}
+
+fn write(transaction: &Transaction<'_>, changes: &Changes) -> Result<(), StoreError> {
+    let mut numbers = JobNumbers::default();
+    write_jobs(transaction, &mut numbers, changes)?;
+    super::executions::write(transaction, &mut numbers, changes)?;
+    for ((job, slot), row) in &changes.pending_slots {
+        let job = numbers.of(transaction, *job)?;
+        write_pending_slot(transaction, job, *slot, row.as_ref())?;
+    }
+    for (node, row) in &changes.nodes {
+        match row {
+            Some(row) => write_node(transaction, row)?,
+            None => {
+                let mut delete = transaction.prepare_cached("DELETE FROM node WHERE id = ?1")?;
+                delete.execute([node.bytes()])?;
+            }
+        }
+    }
+    for event in &changes.events {
+        let job = numbers.of(transaction, event.job)?;
+        write_event(transaction, job, event)?;
+    }
+    Ok(())
+}
+
+/// New jobs in the order in which they are listed, so that the indexes grow at their ends.
+fn write_jobs(
+    transaction: &Transaction<'_>,
+    numbers: &mut JobNumbers,
+    changes: &Changes,
+) -> Result<(), StoreError> {
+    let mut new: Vec<_> = changes.new_jobs.iter().collect();
+    new.sort_unstable_by_key(|job| (job.create_time, job.id));
+    for job in &new {
+        let row = changes
+            .jobs
+            .get(&job.id)
+            .ok_or_else(|| bad_record(format!("new job {} without its state", job.id)))?;
+        let number = insert_job(transaction, job, row)?;
+        numbers.0.insert(job.id, number);
+    }
+    for row in changes.jobs.values() {
+        // Those that are known by now were just inserted, as they stand at the end.
+        if !numbers.0.contains_key(&row.id) {
+            let number = numbers.of(transaction, row.id)?;
+            update_job(transaction, number, row)?;
+        }
+    }
+    Ok(())
+}
+
+fn write_pending_slot(
+    transaction: &Transaction<'_>,
+    job: i64,
+    slot: u32,
+    row: Option<&PendingSlotRow>,
+) -> Result<(), StoreError> {
+    let Some(row) = row else {
+        transaction
+            .prepare_cached("DELETE FROM pending_slot WHERE job = ?1 AND slot = ?2")?
+            .execute(params![job, slot])?;
+        return Ok(());
+    };
+    transaction
+        .prepare_cached(
+            "INSERT OR REPLACE INTO pending_slot
+                (job, slot, evaluation, pinned, attempt, foreign_tries, streak, avoid, due,
+                 previous)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        )?
+        .execute(params![
+            job,
+            slot,
+            row.evaluation.bytes(),
+            row.pinned.map(Id::bytes),
+            row.tries.attempt,
+            row.tries.foreign,
+            row.tries.streak,
+            avoid_bytes(&row.tries),
+            row.due.map(|due| due.0),
+            row.previous.map(Id::bytes),
+        ])?;
+    Ok(())
+}
+
+fn write_node(transaction: &Transaction<'_>, row: &NodeRow) -> Result<(), StoreError> {
+    let record = serde_json::to_string(&*row.record).map_err(bad_record)?;
+    transaction
+        .prepare_cached(
+            "INSERT OR REPLACE INTO node
+                (id, session, membership, connection, eligibility, message, drain_deadline,
+                 last_heartbeat, record)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        )?
+        .execute(params![
+            row.id.bytes(),
+            row.session.cast_signed(),
+            row.membership.as_str(),
+            row.connection.as_str(),
+            row.eligibility.as_str(),
+            row.message,
+            row.drain_deadline.map(|deadline| deadline.0),
+            row.last_heartbeat.0,
+            record,
+        ])?;
+    Ok(())
+}
+
+fn write_event(
+    transaction: &Transaction<'_>,
+    job: i64,
+    event: &EventRow,
+) -> Result<(), StoreError> {
+    let (previous, new, execution, node) = match event.subject {
+        EventSubject::Job { previous, new } => {
+            (job_state_code(previous), job_state_code(new), None, None)
+        }
+        EventSubject::Execution { id, node, previous, new } => {
+            let (previous, new) = (u8::from(previous).into(), u8::from(new).into());
+            (previous, new, Some(id.bytes()), Some(node.bytes()))
+        }
+    };
+    transaction
+        .prepare_cached(
+            "INSERT INTO event
+                (seq, job, time, revision, previous, new, execution, node, comment)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        )?
+        .execute(params![
+            event.seq.cast_signed(),
+            job,
+            event.time.0,
+            event.revision.cast_signed(),
+            previous,
+            new,
+            execution,
+            node,
+            &*event.comment,
+        ])?;
+    Ok(())
+}
+
+fn write_keys(transaction: &Transaction<'_>, keys: &[IdempotencyRow]) -> Result<(), StoreError> {
+    for row in keys {
+        transaction
+            .prepare_cached(
+                "INSERT INTO idempotency (key, create_time, body_hash, answer)
+                 VALUES (?1, ?2, ?3, ?4)
+                 ON CONFLICT (key) DO UPDATE SET create_time = excluded.create_time,
+                    body_hash = excluded.body_hash, answer = excluded.answer",
+            )?
+            .execute(params![row.key, row.create_time.0, row.body_hash, row.answer])?;
+    }
+    Ok(())
+}
+
+/// Keeps the last sequence and time apart from the events, which retention removes.
+fn write_progress(
+    transaction: &Transaction<'_>,
+    number: u64,
+    changes: &Changes,
+) -> Result<(), StoreError> {
+    let last_seq = changes.events.iter().map(|event| event.seq).max().unwrap_or(0);
+    let last_time = changes.events.iter().map(|event| event.time.0).max().unwrap_or(0);
+    transaction
+        .prepare_cached(
+            "UPDATE progress SET last_commit = ?1, last_seq = max(last_seq, ?2),
+                last_time = max(last_time, ?3)
+             WHERE one = 1",
+        )?
+        .execute(params![number.cast_signed(), last_seq.cast_signed(), last_time])?;
+    Ok(())
+}
+
+// === impl JobNumbers ===
+
+impl JobNumbers {
+    pub(super) fn of(
+        &mut self,
+        transaction: &Transaction<'_>,
+        id: JobId,
+    ) -> Result<i64, StoreError> {
+        match self.0.entry(id) {
+            Entry::Occupied(entry) => Ok(*entry.get()),
+            Entry::Vacant(entry) => {
+                let number = super::jobs::number(transaction, id)?
+                    .ok_or_else(|| bad_record(format!("a change of {id}, which is not stored")))?;
+                Ok(*entry.insert(number))
+            }
+        }
+    }
+}
+
+// === idempotency keys ===
+
+pub(super) fn idempotency(
+    connection: &Connection,
+    key: &str,
+    oldest: i64,
+) -> Result<Option<IdempotencyRow>, StoreError> {
+    let row = connection
+        .prepare_cached(
+            "SELECT create_time, body_hash, answer FROM idempotency
+             WHERE key = ?1 AND create_time >= ?2",
+        )?
+        .query_row(params![key, oldest], |row| {
+            Ok(IdempotencyRow {
+                key: key.to_owned(),
+                create_time: super::row::time(row, 0)?,
+                body_hash: row.get(1)?,
+                answer: row.get(2)?,
+            })
+        })
+        .optional()?;
+    Ok(row)
+}
+
+pub(super) fn forget_keys(
+    connection: &Connection,
+    oldest: i64,
+    limit: u32,
+) -> Result<u32, StoreError> {
+    let removed = connection
+        .prepare_cached(
+            "DELETE FROM idempotency WHERE rowid IN (
+                SELECT rowid FROM idempotency INDEXED BY idempotency_time
+                WHERE create_time < ?1 ORDER BY create_time LIMIT ?2)",
+        )?
+        .execute(params![oldest, limit])?;
+    Ok(u32::try_from(removed).unwrap_or(u32::MAX))
+}

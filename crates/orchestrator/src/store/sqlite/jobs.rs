@@ -1,0 +1,150 @@
+//! Jobs: how they are written and read.
+
+use std::collections::BTreeMap;
+
+use api_types::JobId;
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
+
+use super::row::{self, Id, counter, job_state, job_state_code, job_type_code};
+use super::select::{COUNTED, Selection};
+use crate::engine::change::{JobRow, NewJobRow};
+use crate::store::{JobQuery, Page, StoreError, StoredJob};
+
+/// The columns that [`read_job`] reads.
+const COLUMNS: &str = "j.id, s.json, j.state, j.message, j.version, j.revision, j.create_time,
+    j.modify_time FROM job AS j CROSS JOIN job_spec AS s ON s.job = j.number";
+
+/// Writes a new job as its row has it; tells its number.
+pub(super) fn insert_job(
+    transaction: &Transaction<'_>,
+    job: &NewJobRow,
+    row: &JobRow,
+) -> Result<i64, StoreError> {
+    let name = (job.name != job.id.to_string()).then_some(job.name.as_str());
+    transaction
+        .prepare_cached(
+            "INSERT INTO job (id, create_time, type, namespace, name, state, live, version,
+                revision, modify_time, started, slots, fresh, completed, evaluation, message)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+        )?
+        .execute(params![
+            job.id.bytes(),
+            job.create_time.0,
+            job_type_code(job.job_type),
+            job.namespace,
+            name,
+            job_state_code(row.state),
+            row.live,
+            row.version.cast_signed(),
+            row.revision.cast_signed(),
+            row.modify_time.0,
+            row.started,
+            row.slots,
+            row.fresh,
+            row.completed,
+            row.evaluation.bytes(),
+            &*row.message,
+        ])?;
+    let number = transaction.last_insert_rowid();
+    transaction
+        .prepare_cached("INSERT INTO job_spec (job, json) VALUES (?1, ?2)")?
+        .execute(params![number, job.spec_json])?;
+    insert_labels(transaction, number, job, &job.labels)?;
+    Ok(number)
+}
+
+fn insert_labels(
+    transaction: &Transaction<'_>,
+    number: i64,
+    job: &NewJobRow,
+    labels: &BTreeMap<String, String>,
+) -> Result<(), StoreError> {
+    for (key, value) in labels {
+        transaction
+            .prepare_cached(
+                "INSERT INTO label (key, create_time, id, job, value, integer)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            )?
+            .execute(params![
+                key,
+                job.create_time.0,
+                job.id.bytes(),
+                number,
+                value,
+                // What `gt` and `lt` of a selector take for an integer.
+                value.parse::<i64>().ok(),
+            ])?;
+    }
+    Ok(())
+}
+
+pub(super) fn update_job(
+    transaction: &Transaction<'_>,
+    number: i64,
+    row: &JobRow,
+) -> Result<(), StoreError> {
+    transaction
+        .prepare_cached(
+            "UPDATE job SET state = ?2, live = ?3, version = ?4, revision = ?5, modify_time = ?6,
+                started = ?7, slots = ?8, fresh = ?9, completed = ?10, evaluation = ?11,
+                message = ?12
+             WHERE number = ?1",
+        )?
+        .execute(params![
+            number,
+            job_state_code(row.state),
+            row.live,
+            row.version.cast_signed(),
+            row.revision.cast_signed(),
+            row.modify_time.0,
+            row.started,
+            row.slots,
+            row.fresh,
+            row.completed,
+            row.evaluation.bytes(),
+            &*row.message,
+        ])?;
+    Ok(())
+}
+
+pub(super) fn number(connection: &Connection, id: JobId) -> Result<Option<i64>, StoreError> {
+    Ok(connection
+        .prepare_cached("SELECT number FROM job WHERE id = ?1")?
+        .query_row([id.bytes()], |row| row.get(0))
+        .optional()?)
+}
+
+pub(super) fn job(connection: &Connection, id: JobId) -> Result<Option<StoredJob>, StoreError> {
+    let mut statement = connection.prepare_cached(&format!("SELECT {COLUMNS} WHERE j.id = ?1"))?;
+    row::one(&mut statement, [id.bytes()], read_job)
+}
+
+/// A page: first the numbers of its jobs, then the jobs.
+pub(super) fn jobs(
+    connection: &Connection,
+    query: &JobQuery,
+) -> Result<Page<StoredJob>, StoreError> {
+    let mut numbers = Selection::new(query, COUNTED).numbers(connection)?;
+    let more = numbers.len() > query.limit as usize;
+    numbers.truncate(query.limit as usize);
+    let mut statement =
+        connection.prepare_cached(&format!("SELECT {COLUMNS} WHERE j.number = ?1"))?;
+    let mut items = Vec::with_capacity(numbers.len());
+    for number in numbers {
+        items.extend(row::one(&mut statement, [number], read_job)?);
+    }
+    Ok(Page { items, more })
+}
+
+fn read_job(row: &Row<'_>) -> Result<StoredJob, StoreError> {
+    Ok(StoredJob {
+        id: Id::get(row, 0)?,
+        spec_json: row.get(1)?,
+        state: job_state(row.get(2)?)?,
+        message: row.get(3)?,
+        version: counter(row, 4)?,
+        revision: counter(row, 5)?,
+        create_time: row::time(row, 6)?,
+        modify_time: row::time(row, 7)?,
+    })
+}

@@ -1,0 +1,154 @@
+//! Reads back what is live: partial indexes lead to it, so what is stored besides costs nothing.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use api_types::engine::UnknownWord;
+use api_types::job::JobType;
+use api_types::{JobId, NodeId, Timestamp};
+use rusqlite::{Connection, Row};
+
+use super::executions;
+use super::row::{self, Id, bad_record, counter, job_state, job_type_code};
+use crate::engine::change::{JobRow, Live, LiveJobRow, NodeRow, PendingSlotRow};
+use crate::store::StoreError;
+
+pub(super) fn load(connection: &mut Connection) -> Result<Live, StoreError> {
+    let connection = connection.transaction()?;
+    let (last_seq, last_time) = connection.query_row(
+        "SELECT last_seq, last_time FROM progress WHERE one = 1",
+        [],
+        |row| Ok((counter(row, 0)?, row::time(row, 1)?)),
+    )?;
+    Ok(Live {
+        jobs: jobs(&connection)?,
+        executions: live_executions(&connection)?,
+        pending_slots: pending_slots(&connection)?,
+        nodes: nodes(&connection)?,
+        last_seq,
+        last_time,
+        covered: covered(&connection)?,
+    })
+}
+
+fn jobs(connection: &Connection) -> Result<Vec<LiveJobRow>, StoreError> {
+    let mut statement = connection.prepare(
+        "SELECT j.id, j.state, j.message, j.version, j.revision, j.modify_time, j.started, j.slots,
+            j.fresh, j.completed, j.evaluation, j.create_time, s.json
+         FROM job AS j INDEXED BY job_live CROSS JOIN job_spec AS s ON s.job = j.number
+         WHERE j.live = 1 ORDER BY j.number",
+    )?;
+    row::all(&mut statement, [], |row| {
+        Ok(LiveJobRow {
+            row: JobRow {
+                id: Id::get(row, 0)?,
+                state: job_state(row.get(1)?)?,
+                message: row.get::<_, String>(2)?.into(),
+                version: counter(row, 3)?,
+                revision: counter(row, 4)?,
+                modify_time: row::time(row, 5)?,
+                started: row.get(6)?,
+                slots: row.get(7)?,
+                fresh: row.get(8)?,
+                completed: row.get(9)?,
+                evaluation: Id::get(row, 10)?,
+                live: true,
+            },
+            create_time: row::time(row, 11)?,
+            spec_json: row.get(12)?,
+        })
+    })
+}
+
+fn live_executions(
+    connection: &Connection,
+) -> Result<Vec<crate::engine::change::ExecutionRow>, StoreError> {
+    let columns = executions::COLUMNS;
+    let mut statement = connection.prepare(&format!(
+        "SELECT {columns} FROM execution AS e INDEXED BY execution_live
+            CROSS JOIN job AS j ON j.number = e.job
+         WHERE e.live = 1 ORDER BY e.number"
+    ))?;
+    row::all(&mut statement, [], executions::read_row)
+}
+
+fn pending_slots(connection: &Connection) -> Result<Vec<PendingSlotRow>, StoreError> {
+    let mut statement = connection.prepare(
+        "SELECT j.id, p.slot, p.evaluation, p.pinned, p.attempt, p.foreign_tries, p.streak,
+            p.avoid, p.due, p.previous
+         FROM pending_slot AS p CROSS JOIN job AS j ON j.number = p.job
+         ORDER BY p.job, p.slot",
+    )?;
+    row::all(&mut statement, [], |row| {
+        Ok(PendingSlotRow {
+            job: Id::get(row, 0)?,
+            index: row.get(1)?,
+            evaluation: Id::get(row, 2)?,
+            pinned: Id::get_option(row, 3)?,
+            tries: row::tries(row, 4)?,
+            due: row.get::<_, Option<i64>>(8)?.map(Timestamp),
+            previous: Id::get_option(row, 9)?,
+        })
+    })
+}
+
+fn nodes(connection: &Connection) -> Result<Vec<NodeRow>, StoreError> {
+    let mut statement = connection.prepare(
+        "SELECT id, session, membership, connection, eligibility, message, drain_deadline,
+            last_heartbeat, record
+         FROM node ORDER BY id",
+    )?;
+    row::all(&mut statement, [], |row| {
+        let record: String = row.get(8)?;
+        Ok(NodeRow {
+            id: Id::get(row, 0)?,
+            session: counter(row, 1)?,
+            membership: word(row, 2)?,
+            connection: word(row, 3)?,
+            eligibility: word(row, 4)?,
+            message: row.get(5)?,
+            drain_deadline: row.get::<_, Option<i64>>(6)?.map(Timestamp),
+            last_heartbeat: row::time(row, 7)?,
+            record: Arc::new(serde_json::from_str(&record).map_err(bad_record)?),
+        })
+    })
+}
+
+fn word<T: FromStr<Err = UnknownWord>>(row: &Row<'_>, column: usize) -> Result<T, StoreError> {
+    row.get::<_, String>(column)?.parse().map_err(bad_record)
+}
+
+/// The node of every slot of live ops and daemon jobs: that of the slot's first execution, or
+/// where none was made yet, the one that it is pinned to.
+///
+/// Each slot is looked up by itself, since a daemon's slot may have had thousands of executions.
+fn covered(connection: &Connection) -> Result<Vec<(JobId, u32, NodeId)>, StoreError> {
+    let mut jobs = connection.prepare(
+        "SELECT number, id, slots FROM job INDEXED BY job_live
+         WHERE live = 1 AND type IN (?1, ?2) ORDER BY number",
+    )?;
+    let mut slot_node = connection.prepare(
+        "SELECT node FROM execution INDEXED BY execution_job
+         WHERE job = ?1 AND slot = ?2 ORDER BY create_time LIMIT 1",
+    )?;
+    let mut pinned = connection.prepare(
+        "SELECT pinned FROM pending_slot WHERE job = ?1 AND slot = ?2 AND pinned NOT NULL",
+    )?;
+    let types = [job_type_code(JobType::Ops), job_type_code(JobType::Daemon)];
+    let jobs = row::all(&mut jobs, types, |row| {
+        Ok((row.get::<_, i64>(0)?, JobId::get(row, 1)?, row.get::<_, u32>(2)?))
+    })?;
+    let mut covered = Vec::new();
+    for (number, job, slots) in jobs {
+        for slot in 0..slots {
+            let key = [number, i64::from(slot)];
+            let read = |row: &Row<'_>| Ok(NodeId::get(row, 0)?);
+            let node = match row::one(&mut slot_node, key, read)? {
+                None => row::one(&mut pinned, key, read)?,
+                some => some,
+            };
+            covered.extend(node.map(|node| (job, slot, node)));
+        }
+    }
+    Ok(covered)
+}

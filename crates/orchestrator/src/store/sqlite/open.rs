@@ -1,0 +1,140 @@
+//! Opens the file: the lock, whose file it is, whether it is whole, and its format.
+//!
+//! A start must not take longer the more jobs are stored, so a large file is not read through: the
+//! schema and the row of progress are looked at (SQLite itself refuses a file that is shorter than
+//! its header says); a damaged page in the middle is met, and named, when it is read.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rusqlite::{Connection, OpenFlags};
+use rustix::fs::{FlockOperation, flock};
+
+use super::fault::{classify, damaged};
+use super::reads::SqliteReads;
+use super::{SqliteStore, schema};
+use crate::store::StoreError;
+
+/// The database, in the data directory.
+const FILE: &str = "orchestrator.db";
+
+/// Held locked as long as the store is open.
+const LOCK_FILE: &str = "orchestrator.lock";
+
+/// Specifications may hold secrets in `Env`: nobody else on the machine reads them.
+const FILE_MODE: u32 = 0o600;
+
+/// Files up to this size are read through at the start, which takes well below a second.
+const CHECKED_BYTES: u64 = 32 << 20;
+
+/// Pages of 4 KiB in the log before they are carried over to the file. Larger means fewer writes
+/// of the same page, and a longer stall when it happens: 32 MB take a few tens of milliseconds.
+const CHECKPOINT_PAGES: u32 = 8192;
+
+/// What is left of the log when it was emptied after having been larger.
+const LOG_BYTES: u32 = 64 << 20;
+
+/// The writer's page cache, in KiB: holds the upper levels of all indexes at a million jobs, and
+/// the leaves that are written to.
+const WRITER_CACHE_KIB: i32 = 64 << 10;
+
+/// Statements that stay prepared; the writer has about thirty, readers make theirs by the query.
+pub(super) const PREPARED_STATEMENTS: usize = 64;
+
+/// Opens the store in this directory, and makes both when they are not there.
+pub fn open(dir: &Path) -> Result<(SqliteStore, Arc<SqliteReads>), StoreError> {
+    std::fs::create_dir_all(dir).map_err(|source| io(dir, source))?;
+    let lock = lock(dir)?;
+    let path = dir.join(FILE);
+    create(dir, &path)?;
+    let connection = prepare(&path).map_err(|error| classify(&path, error))?;
+    let reads = SqliteReads::open(&path).map_err(|error| classify(&path, error))?;
+    Ok((SqliteStore { connection, path, _lock: lock }, Arc::new(reads)))
+}
+
+fn lock(dir: &Path) -> Result<File, StoreError> {
+    let path = dir.join(LOCK_FILE);
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(FILE_MODE)
+        .open(&path)
+        .map_err(|source| io(&path, source))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(StoreError::InUse { path: dir.to_owned() }),
+        Err(error) => Err(io(&path, error.into())),
+    }
+}
+
+/// Makes the file with its mode, which SQLite gives to the files beside it too.
+fn create(dir: &Path, path: &Path) -> Result<(), StoreError> {
+    match OpenOptions::new().create_new(true).write(true).mode(FILE_MODE).open(path) {
+        Ok(_) => File::open(dir).and_then(|dir| dir.sync_all()).map_err(|source| io(dir, source)),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(source) => Err(io(path, source)),
+    }
+}
+
+fn prepare(path: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags)?;
+    let format = identify(&connection, path)?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+    connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
+    connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
+    connection.set_prepared_statement_cache_capacity(PREPARED_STATEMENTS);
+    schema::migrate(&mut connection, format)?;
+    check(&connection, path)?;
+    Ok(connection)
+}
+
+/// Tells the format of the file, 0 for an empty one; refuses what is not ours before anything is
+/// written to it.
+fn identify(connection: &Connection, path: &Path) -> Result<u32, StoreError> {
+    let read = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
+    let application = read("application_id")?;
+    let format = u32::try_from(read("user_version")?).unwrap_or(u32::MAX);
+    let objects: i64 =
+        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    if objects == 0 && application == 0 && format == 0 {
+        return Ok(0);
+    }
+    if application != schema::APPLICATION_ID {
+        return Err(StoreError::Foreign { path: path.to_owned() });
+    }
+    if format > schema::FORMAT {
+        let known = schema::FORMAT;
+        return Err(StoreError::Newer { path: path.to_owned(), found: format, known });
+    }
+    Ok(format)
+}
+
+fn check(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+    connection
+        .query_row("SELECT last_commit FROM progress WHERE one = 1", [], |row| row.get::<_, i64>(0))
+        .map_err(|error| match error {
+            rusqlite::Error::QueryReturnedNoRows => damaged(path, "its row of progress is missing"),
+            error => error.into(),
+        })?;
+    let length = std::fs::metadata(path).map_err(|source| io(path, source))?.len();
+    if length <= CHECKED_BYTES {
+        let found: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+        if found != "ok" {
+            return Err(damaged(path, found));
+        }
+    }
+    Ok(())
+}
+
+fn io(path: &Path, source: std::io::Error) -> StoreError {
+    match source.kind() {
+        std::io::ErrorKind::StorageFull => StoreError::Full { path: path.to_owned() },
+        _ => StoreError::Io { path: PathBuf::from(path), source },
+    }
+}

@@ -1,0 +1,146 @@
+//! The readers: a few connections that only read, each call on one of them.
+//!
+//! In WAL mode they see the last commit and never wait for the writer. Calls block: async callers
+//! make them where blocking is allowed.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use api_types::id::IdPrefix;
+use api_types::{ExecutionId, JobId};
+use rusqlite::{Connection, OpenFlags, params};
+
+use super::fault::classify;
+use super::open::PREPARED_STATEMENTS;
+use super::row::{self, Id};
+use super::{executions, history, jobs, results};
+use crate::engine::change::EventRow;
+use crate::store::{
+    ExecutionQuery, HistoryQuery, JobQuery, Page, Reads, ResultQuery, StoreError, StoredExecution,
+    StoredJob, StoredResult,
+};
+
+/// Reads that run at the same time; more wait for one of them to end. Twice the cores of the
+/// smallest machine that is designed for: reads seldom wait for the disk.
+const CONNECTIONS: usize = 4;
+
+/// Page cache of each connection, in KiB; what it lacks is mostly in the system's.
+const CACHE_KIB: i32 = 16 << 10;
+
+pub struct SqliteReads {
+    path: PathBuf,
+    idle: Mutex<Vec<Connection>>,
+    returned: Condvar,
+}
+
+/// A connection on loan.
+struct Loan<'a> {
+    /// Taken only when the loan ends.
+    connection: Option<Connection>,
+    reads: &'a SqliteReads,
+}
+
+// === impl SqliteReads ===
+
+impl SqliteReads {
+    pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
+        let idle = (0..CONNECTIONS).map(|_| connect(path)).collect::<Result<_, _>>()?;
+        Ok(Self { path: path.to_owned(), idle: Mutex::new(idle), returned: Condvar::new() })
+    }
+
+    /// Runs a read in one transaction, so that its statements see the same commit.
+    fn read<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut loan = self.lend();
+        let connection = loan.connection.as_mut().expect("a loan has its connection until it ends");
+        connection
+            .transaction()
+            .map_err(StoreError::from)
+            .and_then(|transaction| read(&transaction))
+            .map_err(|error| classify(&self.path, error))
+    }
+
+    fn lend(&self) -> Loan<'_> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match idle.pop() {
+                Some(connection) => return Loan { connection: Some(connection), reads: self },
+                None => {
+                    idle = self.returned.wait(idle).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        }
+    }
+}
+
+fn connect(path: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
+    connection.set_prepared_statement_cache_capacity(PREPARED_STATEMENTS);
+    Ok(connection)
+}
+
+impl Drop for Loan<'_> {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            let mut idle = self.reads.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            idle.push(connection);
+            self.reads.returned.notify_one();
+        }
+    }
+}
+
+// === impl Reads ===
+
+impl Reads for SqliteReads {
+    fn find_jobs(&self, prefix: IdPrefix, limit: u32) -> Result<Vec<JobId>, StoreError> {
+        self.read(|connection| find(connection, "job", prefix, limit))
+    }
+
+    fn find_executions(
+        &self,
+        prefix: IdPrefix,
+        limit: u32,
+    ) -> Result<Vec<ExecutionId>, StoreError> {
+        self.read(|connection| find(connection, "execution", prefix, limit))
+    }
+
+    fn job(&self, id: JobId) -> Result<Option<StoredJob>, StoreError> {
+        self.read(|connection| jobs::job(connection, id))
+    }
+
+    fn jobs(&self, query: &JobQuery) -> Result<Page<StoredJob>, StoreError> {
+        self.read(|connection| jobs::jobs(connection, query))
+    }
+
+    fn execution(&self, id: ExecutionId) -> Result<Option<StoredExecution>, StoreError> {
+        self.read(|connection| executions::execution(connection, id))
+    }
+
+    fn executions(&self, query: &ExecutionQuery) -> Result<Page<StoredExecution>, StoreError> {
+        self.read(|connection| executions::executions(connection, query))
+    }
+
+    fn history(&self, query: &HistoryQuery) -> Result<Page<EventRow>, StoreError> {
+        self.read(|connection| history::history(connection, query))
+    }
+
+    fn results(&self, query: &ResultQuery) -> Result<Page<StoredResult>, StoreError> {
+        self.read(|connection| results::results(connection, query))
+    }
+}
+
+/// In order of the IDs.
+fn find<T: Id>(
+    connection: &Connection,
+    table: &'static str,
+    prefix: IdPrefix,
+    limit: u32,
+) -> Result<Vec<T>, StoreError> {
+    let sql = format!("SELECT id FROM {table} WHERE id BETWEEN ?1 AND ?2 ORDER BY id LIMIT ?3");
+    let range = params![prefix.low.into_bytes(), prefix.high.into_bytes(), limit];
+    row::all(&mut *connection.prepare_cached(&sql)?, range, |row| Ok(T::get(row, 0)?))
+}

@@ -1,0 +1,202 @@
+//! The tables, and the steps that bring an older file up to them.
+//!
+//! Jobs and executions have a number of their own (the rowid) besides their random ID. Everything
+//! that belongs to a job is keyed by that number, so that what is written together lies together
+//! and a job's rows can be removed as ranges; only the two `…_id` indexes are written in random
+//! order.
+//!
+//! What a job costs on disk, besides its specification: about 300 bytes of row, 250 bytes in seven
+//! indexes, and per label about 3 × (key + value + 30 bytes). An execution costs about 300 bytes,
+//! an event about 150.
+//!
+//! - `job` changes with every state; `job_spec` holds what never does, so that a state change does
+//!   not rewrite it.
+//! - `label` is a table of its own in the order in which jobs are listed, by key, by key and value,
+//!   and by key and integer: see `select.rs` for what walks which.
+//! - `job.name` is null when the name is the job's ID, as it is by default: the index of names
+//!   then has no entry in random order per job.
+//! - `live` is kept as a column for the partial indexes that a start reads.
+//! - No `auto_vacuum`: free pages are reused anyway, and its pointer maps cost writes with every
+//!   page that is split.
+
+use rusqlite::{Connection, TransactionBehavior};
+
+/// "jobs", in the header of the file.
+pub(super) const APPLICATION_ID: i32 = 0x6a6f_6273;
+
+/// The format this release writes: one more than the last step's place.
+pub(super) const FORMAT: u32 = 1;
+
+/// Step `n` brings a file from format `n` to `n + 1`.
+const STEPS: [&str; FORMAT as usize] = [FORMAT_1];
+
+const FORMAT_1: &str = "
+CREATE TABLE progress (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    last_commit INTEGER NOT NULL,
+    last_seq INTEGER NOT NULL,
+    last_time INTEGER NOT NULL
+);
+INSERT INTO progress VALUES (1, 0, 0, 0);
+
+CREATE TABLE job (
+    number INTEGER PRIMARY KEY,
+    id BLOB NOT NULL,
+    create_time INTEGER NOT NULL,
+    type INTEGER NOT NULL,
+    state INTEGER NOT NULL,
+    live INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    modify_time INTEGER NOT NULL,
+    started INTEGER NOT NULL,
+    slots INTEGER NOT NULL,
+    fresh INTEGER NOT NULL,
+    completed INTEGER NOT NULL,
+    evaluation BLOB NOT NULL,
+    namespace TEXT NOT NULL,
+    name TEXT,
+    message TEXT NOT NULL
+);
+CREATE UNIQUE INDEX job_id ON job (id);
+CREATE INDEX job_time ON job (create_time, id);
+CREATE INDEX job_namespace ON job (namespace, create_time, id);
+CREATE INDEX job_state ON job (state, create_time, id);
+CREATE INDEX job_name ON job (name, create_time, id) WHERE name IS NOT NULL;
+CREATE INDEX job_type ON job (type, create_time, id);
+CREATE INDEX job_live ON job (number) WHERE live = 1;
+
+CREATE TABLE job_spec (
+    job INTEGER PRIMARY KEY,
+    json TEXT NOT NULL
+);
+
+CREATE TABLE label (
+    key TEXT NOT NULL,
+    create_time INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    job INTEGER NOT NULL,
+    value TEXT NOT NULL,
+    integer INTEGER,
+    PRIMARY KEY (key, create_time, id)
+) WITHOUT ROWID;
+CREATE INDEX label_value ON label (key, value, create_time, id, job);
+CREATE INDEX label_integer ON label (key, integer, create_time, id, job)
+    WHERE integer IS NOT NULL;
+
+CREATE TABLE execution (
+    number INTEGER PRIMARY KEY,
+    id BLOB NOT NULL,
+    job INTEGER NOT NULL,
+    slot INTEGER NOT NULL,
+    create_time INTEGER NOT NULL,
+    modify_time INTEGER NOT NULL,
+    compute INTEGER NOT NULL,
+    desired INTEGER NOT NULL,
+    live INTEGER NOT NULL,
+    node BLOB NOT NULL,
+    session INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    start_time INTEGER NOT NULL,
+    cpu_millis INTEGER NOT NULL,
+    memory_bytes INTEGER NOT NULL,
+    disk_bytes INTEGER NOT NULL,
+    gpus INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    foreign_tries INTEGER NOT NULL,
+    streak INTEGER NOT NULL,
+    avoid BLOB NOT NULL,
+    evaluation BLOB NOT NULL,
+    previous BLOB,
+    next BLOB,
+    followup BLOB,
+    desired_message TEXT NOT NULL,
+    compute_message TEXT NOT NULL
+);
+CREATE UNIQUE INDEX execution_id ON execution (id);
+CREATE INDEX execution_job ON execution (job, slot, create_time, id);
+CREATE INDEX execution_live ON execution (number) WHERE live = 1;
+
+CREATE TABLE run_output (
+    execution INTEGER PRIMARY KEY,
+    exit_code INTEGER NOT NULL,
+    stdout_truncated INTEGER NOT NULL,
+    stderr_truncated INTEGER NOT NULL,
+    stdout TEXT NOT NULL,
+    stderr TEXT NOT NULL,
+    runner_error TEXT NOT NULL
+);
+
+CREATE TABLE published (
+    job INTEGER NOT NULL,
+    slot INTEGER NOT NULL,
+    create_time INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    result TEXT NOT NULL,
+    PRIMARY KEY (job, slot, create_time, id)
+) WITHOUT ROWID;
+
+CREATE TABLE pending_slot (
+    job INTEGER NOT NULL,
+    slot INTEGER NOT NULL,
+    evaluation BLOB NOT NULL,
+    pinned BLOB,
+    attempt INTEGER NOT NULL,
+    foreign_tries INTEGER NOT NULL,
+    streak INTEGER NOT NULL,
+    avoid BLOB NOT NULL,
+    due INTEGER,
+    previous BLOB,
+    PRIMARY KEY (job, slot)
+) WITHOUT ROWID;
+
+CREATE TABLE node (
+    id BLOB PRIMARY KEY,
+    session INTEGER NOT NULL,
+    membership TEXT NOT NULL,
+    connection TEXT NOT NULL,
+    eligibility TEXT NOT NULL,
+    message TEXT NOT NULL,
+    drain_deadline INTEGER,
+    last_heartbeat INTEGER NOT NULL,
+    record TEXT NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE event (
+    seq INTEGER PRIMARY KEY,
+    job INTEGER NOT NULL,
+    time INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    previous INTEGER NOT NULL,
+    new INTEGER NOT NULL,
+    -- Both null on job-level events.
+    execution BLOB,
+    node BLOB,
+    comment TEXT NOT NULL
+);
+CREATE INDEX event_job ON event (job, seq);
+
+CREATE TABLE idempotency (
+    key TEXT NOT NULL,
+    create_time INTEGER NOT NULL,
+    body_hash BLOB NOT NULL,
+    answer TEXT NOT NULL
+);
+CREATE UNIQUE INDEX idempotency_key ON idempotency (key);
+CREATE INDEX idempotency_time ON idempotency (create_time);
+
+-- What a probe writes, for a moment.
+CREATE TABLE probe (one INTEGER PRIMARY KEY, filling BLOB NOT NULL);
+";
+
+/// Brings the file from `format` to [`FORMAT`], each step in a transaction of its own.
+pub(super) fn migrate(connection: &mut Connection, format: u32) -> rusqlite::Result<()> {
+    for (step, sql) in (1..).zip(STEPS).skip(format as usize) {
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        transaction.execute_batch(sql)?;
+        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+        transaction.pragma_update(None, "user_version", step)?;
+        transaction.commit()?;
+    }
+    Ok(())
+}

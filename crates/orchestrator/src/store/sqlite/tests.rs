@@ -1,0 +1,38 @@
+//! The contract of stores, and what is special about a file.
+
+mod damage;
+mod full;
+mod kill;
+mod plans;
+mod speed;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tempfile::TempDir;
+
+use super::open;
+use crate::store::contract::{Backend, store_contract};
+use crate::store::{Reads, Store};
+
+/// A database in a directory of its own.
+struct Directory(TempDir);
+
+fn directory() -> Directory {
+    Directory(tempfile::tempdir().unwrap())
+}
+
+impl Directory {
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Backend for Directory {
+    fn open(&self) -> (Box<dyn Store>, Arc<dyn Reads>) {
+        let (store, reads) = open(self.path()).unwrap();
+        (Box::new(store), reads)
+    }
+}
+
+store_contract!(directory);

@@ -1,0 +1,146 @@
+//! A job as it came becomes a job as it is kept: read, checked all at once, every default filled in.
+//!
+//! `docs/api.md`, "Create Job", has the rules. Nothing here knows of HTTP or of the engine.
+
+mod job;
+mod params;
+mod resources;
+mod task;
+mod text;
+
+use std::sync::Arc;
+
+use api_types::JobId;
+use api_types::error::FieldError;
+use api_types::job::JobSpec;
+use api_types::submission::CreateJobRequest;
+
+use crate::json::{self, MAX_PROBLEMS, Texts, Unreadable};
+
+/// Meta keys that begin with this belong to the service.
+const RESERVED_META: &str = "service.org/";
+
+/// Warnings of one answer; what is beyond is counted in a last one.
+const MAX_WARNINGS: usize = 100;
+
+/// Who accepts jobs; it goes into their Meta.
+#[derive(Debug, Clone)]
+pub(crate) struct Requester {
+    pub id: String,
+    /// Base64 of the Ed25519 public key.
+    pub public_key: String,
+}
+
+/// A job that can be submitted.
+#[derive(Debug)]
+pub(crate) struct Accepted {
+    pub id: JobId,
+    /// The ID came with the request, so it may be taken.
+    pub id_given: bool,
+    pub spec: JobSpec,
+    pub spec_json: Arc<str>,
+    pub warnings: Vec<String>,
+}
+
+/// Why a job is not accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Rejected {
+    /// The body is not JSON.
+    Malformed(String),
+    /// Everything that is wrong with the job.
+    Invalid(Vec<FieldError>),
+}
+
+/// What the checks found so far.
+#[derive(Debug, Default)]
+struct Findings {
+    problems: Vec<FieldError>,
+    warnings: Vec<String>,
+}
+
+/// Reads and checks the body of Create Job.
+pub(crate) fn accept(
+    body: &[u8],
+    minted: JobId,
+    requester: &Requester,
+) -> Result<Accepted, Rejected> {
+    let reading =
+        json::read::<CreateJobRequest>(body, Texts::WithoutNul).map_err(|unreadable| {
+            match unreadable {
+                Unreadable::Malformed(reason) => Rejected::Malformed(reason),
+                Unreadable::Shape(problems) => Rejected::Invalid(problems),
+            }
+        })?;
+    let unread: Vec<FieldError> = reading
+        .problems
+        .into_iter()
+        .map(|FieldError { path, reason }| FieldError { path: inside_job(&path), reason })
+        .collect();
+
+    let mut findings = Findings::default();
+    for path in &reading.unknown {
+        findings.warn(format!("{} is not a known field and was ignored", inside_job(path)));
+    }
+    let checked = match reading.value.job {
+        Some(job) => Some(job::check(job, minted, requester, &mut findings)),
+        None => {
+            findings.refuse("Job", "is required: the body is {\"Job\": {…}}");
+            None
+        }
+    };
+
+    let Findings { problems, warnings } = findings;
+    // An empty value stands where nothing could be read; what the checks say of it is no news.
+    let further = problems.into_iter().filter(|problem| {
+        !unread.iter().any(|earlier| is_at_or_below(&problem.path, &earlier.path))
+    });
+    let mut problems = unread.clone();
+    problems.extend(further);
+    problems.truncate(MAX_PROBLEMS);
+    match (checked, problems.is_empty()) {
+        (Some(checked), true) => checked.accepted(bounded(warnings)),
+        (None, true) => Err(Rejected::Invalid(Vec::new())),
+        (_, false) => Err(Rejected::Invalid(problems)),
+    }
+}
+
+/// Paths are told as seen from inside the job.
+fn inside_job(path: &str) -> String {
+    path.strip_prefix("Job.").unwrap_or(path).to_owned()
+}
+
+fn is_at_or_below(path: &str, place: &str) -> bool {
+    if place.is_empty() || place == "Job" {
+        return true;
+    }
+    path.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
+fn bounded(mut warnings: Vec<String>) -> Vec<String> {
+    if warnings.len() > MAX_WARNINGS {
+        let more = warnings.len() - MAX_WARNINGS;
+        warnings.truncate(MAX_WARNINGS);
+        warnings.push(format!("{more} more warnings are left out"));
+    }
+    warnings
+}
+
+// === impl Findings ===
+
+impl Findings {
+    fn refuse(&mut self, path: impl Into<String>, reason: impl Into<String>) {
+        self.problems.push(FieldError { path: path.into(), reason: reason.into() });
+    }
+
+    fn warn(&mut self, warning: impl Into<String>) {
+        self.warnings.push(warning.into());
+    }
+
+    /// The value, or a note of why there is none.
+    fn take<T, E: std::fmt::Display>(&mut self, path: &str, result: Result<T, E>) -> Option<T> {
+        result.map_err(|error| self.refuse(path, error.to_string())).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests;

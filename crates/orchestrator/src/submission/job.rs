@@ -1,0 +1,272 @@
+//! The job as a whole.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api_types::JobId;
+use api_types::error::FieldError;
+use api_types::job::{Constraint, DEFAULT_NAMESPACE, JobSpec, JobType, RetryPolicy, Task};
+use api_types::submission::{
+    ConstraintSubmission, JobSubmission, RetryPolicySubmission, TaskSubmission,
+};
+
+use super::text::MapKind;
+use super::{Accepted, Findings, RESERVED_META, Rejected, Requester, task};
+
+/// The most executions one job may ask for; ten times the live executions of a whole cluster.
+const MAX_COUNT: i64 = 1_000_000;
+
+const DEFAULT_PRIORITY: i64 = 50;
+const MAX_PRIORITY: i64 = 100;
+
+/// Constraints of one job: each is looked at for every node that a placement considers.
+const MAX_CONSTRAINTS: usize = 64;
+
+/// Values of one constraint.
+const MAX_CONSTRAINT_VALUES: usize = 256;
+
+/// The most attempts a job may name; who wants more wants no limit, which is 0.
+const MAX_ATTEMPTS: i64 = 1_000_000;
+
+/// The longest delay between two attempts: a day.
+const MAX_RETRY_DELAY_SECONDS: i64 = 86_400;
+
+/// What the checks made of a job; some of it is missing when they found problems.
+pub(super) struct Checked {
+    id: JobId,
+    id_given: bool,
+    job_type: Option<JobType>,
+    name: String,
+    namespace: String,
+    priority: u32,
+    count: u32,
+    constraints: Vec<Constraint>,
+    meta: BTreeMap<String, String>,
+    labels: BTreeMap<String, String>,
+    retry_policy: Option<RetryPolicy>,
+    task: Option<Task>,
+}
+
+pub(super) fn check(
+    job: JobSubmission,
+    minted: JobId,
+    requester: &Requester,
+    findings: &mut Findings,
+) -> Checked {
+    warn_of_service_fields(&job, findings);
+    let job_type = job_type(job.job_type.as_deref(), findings);
+    let (id, id_given) = job_id(job.id.as_deref(), job_type, minted, findings);
+    let name = job.name.filter(|name| !name.is_empty()).unwrap_or_else(|| id.to_string());
+    findings.check_name("Name", &name);
+    let namespace = job
+        .namespace
+        .filter(|namespace| !namespace.is_empty())
+        .unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
+    findings.check_namespace("Namespace", &namespace);
+    let labels = job.labels.unwrap_or_default();
+    findings.check_map("Labels", &labels, MapKind::Labels);
+    Checked {
+        id,
+        id_given,
+        job_type,
+        name,
+        namespace,
+        priority: priority(job.priority, findings),
+        count: count(job.count, job_type, findings),
+        constraints: constraints(job.constraints.unwrap_or_default(), findings),
+        meta: meta(job.meta.unwrap_or_default(), requester, findings),
+        labels,
+        retry_policy: job_type
+            .map(|job_type| retry_policy(job.retry_policy.unwrap_or_default(), job_type, findings)),
+        task: only_task(job.tasks.unwrap_or_default(), findings),
+    }
+}
+
+fn warn_of_service_fields(job: &JobSubmission, findings: &mut Findings) {
+    let fields = [
+        ("State", &job.state),
+        ("Version", &job.version),
+        ("Revision", &job.revision),
+        ("CreateTime", &job.create_time),
+        ("ModifyTime", &job.modify_time),
+    ];
+    for (name, value) in fields {
+        if value.is_some() {
+            findings.warn(format!("{name} is set by the service; the value was ignored"));
+        }
+    }
+}
+
+fn job_type(word: Option<&str>, findings: &mut Findings) -> Option<JobType> {
+    match word.filter(|word| !word.is_empty()) {
+        Some(word) => findings.take("Type", word.parse()),
+        None => {
+            findings.refuse("Type", "is required; known: batch, ops, service, daemon");
+            None
+        }
+    }
+}
+
+fn job_id(
+    text: Option<&str>,
+    job_type: Option<JobType>,
+    minted: JobId,
+    findings: &mut Findings,
+) -> (JobId, bool) {
+    let Some((text, job_type)) = text.filter(|text| !text.is_empty()).zip(job_type) else {
+        return (minted, false);
+    };
+    if job_type.is_finite() {
+        findings.warn(format!(
+            "ID is assigned by the service for {job_type} jobs; the value was ignored"
+        ));
+        return (minted, false);
+    }
+    match findings.take("ID", text.parse()) {
+        Some(id) => (id, true),
+        None => (minted, false),
+    }
+}
+
+fn priority(priority: Option<i64>, findings: &mut Findings) -> u32 {
+    let priority = priority.unwrap_or(DEFAULT_PRIORITY);
+    if !(0..=MAX_PRIORITY).contains(&priority) {
+        findings
+            .refuse("Priority", format!("must be between 0 and {MAX_PRIORITY}, {priority} came"));
+    }
+    u32::try_from(priority).unwrap_or(0)
+}
+
+fn count(count: Option<i64>, job_type: Option<JobType>, findings: &mut Findings) -> u32 {
+    let count = count.unwrap_or(0);
+    if count < 0 {
+        findings.refuse("Count", format!("must not be negative, {count} came"));
+    } else if count > MAX_COUNT {
+        findings.refuse("Count", format!("must not be above {MAX_COUNT}, {count} came"));
+    }
+    if let Some(job_type @ (JobType::Ops | JobType::Daemon)) = job_type
+        && count > 1
+    {
+        findings.warn(format!(
+            "Count {count} was ignored: {job_type} jobs run once on every matching node"
+        ));
+        return 1;
+    }
+    u32::try_from(count).unwrap_or(0).max(1)
+}
+
+fn constraints(submitted: Vec<ConstraintSubmission>, findings: &mut Findings) -> Vec<Constraint> {
+    if submitted.len() > MAX_CONSTRAINTS {
+        findings.refuse("Constraints", format!("must not be more than {MAX_CONSTRAINTS}"));
+        return Vec::new();
+    }
+    let mut constraints = Vec::with_capacity(submitted.len());
+    for (index, submitted) in submitted.into_iter().enumerate() {
+        let path = format!("Constraints[{index}]");
+        let constraint = Constraint {
+            key: submitted.key.unwrap_or_default(),
+            operator: submitted.operator.unwrap_or_default(),
+            values: submitted.values.unwrap_or_default(),
+        };
+        if constraint.key.trim().is_empty() {
+            findings.refuse(format!("{path}.Key"), "is required");
+        }
+        if constraint.values.len() > MAX_CONSTRAINT_VALUES {
+            let reason = format!("must not be more than {MAX_CONSTRAINT_VALUES}");
+            findings.refuse(format!("{path}.Values"), reason);
+        }
+        if constraint.operator.is_empty() {
+            findings.refuse(format!("{path}.Operator"), "is required");
+        } else {
+            findings.take(&path, constraint.requirement());
+        }
+        constraints.push(constraint);
+    }
+    constraints
+}
+
+fn meta(
+    submitted: BTreeMap<String, String>,
+    requester: &Requester,
+    findings: &mut Findings,
+) -> BTreeMap<String, String> {
+    let (reserved, mut meta): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        submitted.into_iter().partition(|(key, _)| key.starts_with(RESERVED_META));
+    for key in reserved.keys() {
+        findings.warn(format!("Meta.{key} is set by the service; the value was ignored"));
+    }
+    findings.check_map("Meta", &meta, MapKind::Meta);
+    meta.insert(format!("{RESERVED_META}requester.id"), requester.id.clone());
+    meta.insert(format!("{RESERVED_META}requester.publicKey"), requester.public_key.clone());
+    meta
+}
+
+fn retry_policy(
+    submitted: RetryPolicySubmission,
+    job_type: JobType,
+    findings: &mut Findings,
+) -> RetryPolicy {
+    let default = RetryPolicy::default_for(job_type);
+    let mut within = |field: &str, value: Option<i64>, default: u32, most: i64| {
+        let Some(value) = value else { return default };
+        if !(0..=most).contains(&value) {
+            let reason = format!("must be between 0 and {most}, {value} came");
+            findings.refuse(format!("RetryPolicy.{field}"), reason);
+        }
+        u32::try_from(value).unwrap_or(default)
+    };
+    let attempts = within("Attempts", submitted.attempts, default.attempts, MAX_ATTEMPTS);
+    let delay = within("Delay", submitted.delay, default.delay, MAX_RETRY_DELAY_SECONDS);
+    // A delay above the default bound raises the bound when nothing is said of it.
+    let bound = default.max_delay.max(delay);
+    let max_delay = within("MaxDelay", submitted.max_delay, bound, MAX_RETRY_DELAY_SECONDS);
+    if max_delay < delay {
+        let reason = format!("must not be below Delay ({delay}), {max_delay} came");
+        findings.refuse("RetryPolicy.MaxDelay", reason);
+    }
+    RetryPolicy { attempts, delay, max_delay }
+}
+
+fn only_task(mut tasks: Vec<TaskSubmission>, findings: &mut Findings) -> Option<Task> {
+    if tasks.len() > 1 {
+        findings.refuse("Tasks", format!("must be exactly one, {} came", tasks.len()));
+        return None;
+    }
+    match tasks.pop() {
+        Some(submitted) => task::check(submitted, findings),
+        None => {
+            findings.refuse("Tasks", "is required: exactly one task");
+            None
+        }
+    }
+}
+
+// === impl Checked ===
+
+impl Checked {
+    /// Called when no problem was found, so that nothing is missing.
+    pub(super) fn accepted(self, warnings: Vec<String>) -> Result<Accepted, Rejected> {
+        let (Some(job_type), Some(retry_policy), Some(task)) =
+            (self.job_type, self.retry_policy, self.task)
+        else {
+            let reason = "cannot be accepted as it stands".to_owned();
+            return Err(Rejected::Invalid(vec![FieldError { path: "Job".to_owned(), reason }]));
+        };
+        let spec = JobSpec {
+            name: self.name,
+            namespace: self.namespace,
+            job_type,
+            priority: self.priority,
+            count: self.count,
+            constraints: self.constraints,
+            meta: self.meta,
+            labels: self.labels,
+            retry_policy,
+            tasks: vec![task],
+        };
+        let spec_json: Arc<str> = serde_json::to_string(&spec)
+            .expect("a specification has only keys that are texts and numbers that are finite")
+            .into();
+        Ok(Accepted { id: self.id, id_given: self.id_given, spec, spec_json, warnings })
+    }
+}

@@ -1,0 +1,319 @@
+//! What the `Params` of engines, publishers and sources may hold.
+//!
+//! Keys of `Params` are map keys: they are matched as they are spelled. Each type has a table of
+//! its fields; what is not in the table is ignored with a warning, `null` means absent.
+
+use std::borrow::Cow;
+
+use api_types::engine::{EngineType, Params, PublisherType};
+use api_types::source::SourceType;
+use data_url::DataUrl;
+use serde_json::{Map, Value};
+
+use super::Findings;
+
+/// Elements of one list in `Params`.
+const MAX_ELEMENTS: usize = 4096;
+
+/// The fields that a type knows.
+pub(super) enum Table {
+    Fields(&'static [Field]),
+    /// For the engine of tests and benchmarks, which takes what they please.
+    Anything,
+}
+
+pub(super) struct Field {
+    name: &'static str,
+    required: Required,
+    shape: Shape,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Required {
+    Yes,
+    No,
+}
+
+/// What a field holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Text,
+    Flag,
+    TextList,
+    TextMap,
+    /// A list of `KEY=VALUE`.
+    Variables,
+    AbsolutePath,
+    DataUrl,
+    HttpUrl,
+    /// One element of `InputSources`.
+    Source,
+    SourceList,
+}
+
+const fn required(name: &'static str, shape: Shape) -> Field {
+    Field { name, required: Required::Yes, shape }
+}
+
+const fn optional(name: &'static str, shape: Shape) -> Field {
+    Field { name, required: Required::No, shape }
+}
+
+const DOCKER: &[Field] = &[
+    required("Image", Shape::Text),
+    optional("Entrypoint", Shape::TextList),
+    optional("Parameters", Shape::TextList),
+    optional("EnvironmentVariables", Shape::Variables),
+    optional("WorkingDirectory", Shape::AbsolutePath),
+];
+
+const WASM: &[Field] = &[
+    required("EntryModule", Shape::Source),
+    optional("EntryPoint", Shape::Text),
+    optional("Parameters", Shape::TextList),
+    optional("EnvironmentVariables", Shape::TextMap),
+    optional("ImportModules", Shape::SourceList),
+];
+
+const S3_SOURCE: &[Field] = &[
+    required("Bucket", Shape::Text),
+    required("Key", Shape::Text),
+    optional("Region", Shape::Text),
+    optional("Endpoint", Shape::HttpUrl),
+    optional("VersionID", Shape::Text),
+    optional("ChecksumSHA256", Shape::Text),
+    optional("Filter", Shape::Text),
+];
+
+const S3_PUBLISHER: &[Field] = &[
+    required("Bucket", Shape::Text),
+    required("Key", Shape::Text),
+    optional("Region", Shape::Text),
+    optional("Endpoint", Shape::HttpUrl),
+];
+
+const REPOSITORY: &[Field] = &[required("Repo", Shape::Text), optional("Ref", Shape::Text)];
+
+const LOCAL_DIRECTORY: &[Field] =
+    &[required("SourcePath", Shape::AbsolutePath), optional("ReadWrite", Shape::Flag)];
+
+pub(super) fn of_engine(engine: EngineType) -> Table {
+    match engine {
+        EngineType::Docker => Table::Fields(DOCKER),
+        EngineType::Wasm => Table::Fields(WASM),
+        EngineType::Noop => Table::Anything,
+    }
+}
+
+pub(super) fn of_publisher(publisher: PublisherType) -> Table {
+    match publisher {
+        PublisherType::S3 => Table::Fields(S3_PUBLISHER),
+        PublisherType::None | PublisherType::Noop | PublisherType::Local | PublisherType::Ipfs => {
+            Table::Fields(&[])
+        }
+    }
+}
+
+pub(super) fn of_source(source: SourceType) -> Table {
+    Table::Fields(match source {
+        SourceType::Inline => const { &[required("URL", Shape::DataUrl)] },
+        SourceType::UrlDownload => const { &[required("URL", Shape::HttpUrl)] },
+        SourceType::LocalDirectory => LOCAL_DIRECTORY,
+        SourceType::S3 => S3_SOURCE,
+        SourceType::RepoClone | SourceType::RepoCloneLfs => REPOSITORY,
+        SourceType::Ipfs => const { &[required("CID", Shape::Text)] },
+    })
+}
+
+pub(super) fn known_sources() -> String {
+    SourceType::ALL.iter().map(|source| source.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// Checks `Params`, and gives back what of them is known.
+pub(super) fn check(
+    mut params: Params,
+    table: Table,
+    path: &str,
+    findings: &mut Findings,
+) -> Params {
+    let Table::Fields(fields) = table else { return params };
+    let mut known = Params::new();
+    for field in fields {
+        let place = format!("{path}.{}", field.name);
+        let value = params.remove(field.name).filter(|value| !value.is_null());
+        let missing = match (&value, field.shape) {
+            (None, _) => true,
+            (Some(Value::String(text)), _) => text.trim().is_empty(),
+            (Some(_), _) => false,
+        };
+        if missing && field.required == Required::Yes {
+            findings.refuse(place, "is required");
+            continue;
+        }
+        let Some(value) = value.filter(|_| !missing) else { continue };
+        if let Some(value) = field.shape.check(value, &place, findings) {
+            known.insert(field.name.to_owned(), value);
+        }
+    }
+    for key in params.keys() {
+        findings.warn(format!("{path}.{key} is not a known field and was ignored"));
+    }
+    known
+}
+
+// === impl Shape ===
+
+impl Shape {
+    fn check(self, value: Value, path: &str, findings: &mut Findings) -> Option<Value> {
+        match (self, &value) {
+            (Self::Text, Value::String(_)) | (Self::Flag, Value::Bool(_)) => {}
+            (Self::AbsolutePath, Value::String(text)) => findings.check_path(path, text),
+            (Self::DataUrl, Value::String(text)) => check_data_url(text, path, findings),
+            (Self::HttpUrl, Value::String(text)) => check_http_url(text, path, findings),
+            (Self::TextList | Self::Variables | Self::SourceList, Value::Array(elements))
+                if elements.len() > MAX_ELEMENTS =>
+            {
+                findings.refuse(path, format!("must not have more than {MAX_ELEMENTS} elements"));
+                return None;
+            }
+            (Self::TextList | Self::Variables, Value::Array(elements)) => {
+                for (index, element) in elements.iter().enumerate() {
+                    self.check_element(element, &format!("{path}[{index}]"), findings);
+                }
+            }
+            (Self::TextMap, Value::Object(map)) => {
+                for (key, value) in map.iter().filter(|(_, value)| !value.is_string()) {
+                    refuse_type(findings, &format!("{path}.{key}"), "a text", value);
+                }
+            }
+            (Self::Source, Value::Object(_)) => return check_source(value, path, findings),
+            (Self::SourceList, Value::Array(_)) => return check_sources(value, path, findings),
+            (
+                Self::Text
+                | Self::Flag
+                | Self::TextList
+                | Self::TextMap
+                | Self::Variables
+                | Self::AbsolutePath
+                | Self::DataUrl
+                | Self::HttpUrl
+                | Self::Source
+                | Self::SourceList,
+                value,
+            ) => {
+                refuse_type(findings, path, self.expected(), value);
+                return None;
+            }
+        }
+        Some(value)
+    }
+
+    fn check_element(self, element: &Value, path: &str, findings: &mut Findings) {
+        let Value::String(text) = element else {
+            refuse_type(findings, path, "a text", element);
+            return;
+        };
+        if self == Self::Variables && text.split_once('=').is_none_or(|(key, _)| key.is_empty()) {
+            findings.refuse(path, format!("must be KEY=VALUE, '{text}' came"));
+        }
+    }
+
+    const fn expected(self) -> &'static str {
+        match self {
+            Self::Text | Self::AbsolutePath | Self::DataUrl | Self::HttpUrl => "a text",
+            Self::Flag => "true or false",
+            Self::TextList | Self::Variables => "a list of texts",
+            Self::TextMap => "an object of texts",
+            Self::Source => "an input source",
+            Self::SourceList => "a list of input sources",
+        }
+    }
+}
+
+fn refuse_type(findings: &mut Findings, path: &str, expected: &str, value: &Value) {
+    let came: Cow<'static, str> = match value {
+        Value::Null => "null".into(),
+        Value::Bool(value) => value.to_string().into(),
+        Value::Number(number) => format!("the number {number}").into(),
+        Value::String(_) => "a text".into(),
+        Value::Array(_) => "a list".into(),
+        Value::Object(_) => "an object".into(),
+    };
+    findings.refuse(path, format!("expected {expected}, but {came} came"));
+}
+
+/// A module of a WebAssembly program is an input source without a target.
+fn check_source(value: Value, path: &str, findings: &mut Findings) -> Option<Value> {
+    let Value::Object(mut element) = value else { return None };
+    let Some(Value::Object(mut source)) = element.remove("Source") else {
+        findings.refuse(format!("{path}.Source"), "is required: an object with Type and Params");
+        return None;
+    };
+    let place = format!("{path}.Source.Type");
+    let source_type: SourceType = match source.remove("Type") {
+        Some(Value::String(word)) => findings.take(&place, word.parse())?,
+        _ => {
+            findings.refuse(place, format!("is required; known: {}", known_sources()));
+            return None;
+        }
+    };
+    let place = format!("{path}.Source.Params");
+    let params = match source.remove("Params") {
+        Some(Value::Object(params)) => params,
+        None | Some(Value::Null) => Params::new(),
+        Some(other) => {
+            refuse_type(findings, &place, "an object", &other);
+            return None;
+        }
+    };
+    let params = check(params, of_source(source_type), &place, findings);
+    let mut checked = Map::new();
+    checked.insert("Type".to_owned(), source_type.as_str().into());
+    checked.insert("Params".to_owned(), params.into());
+    let mut known = Map::new();
+    known.insert("Source".to_owned(), checked.into());
+    for name in ["Target", "Alias"] {
+        match element.remove(name) {
+            None | Some(Value::Null) => {}
+            Some(text @ Value::String(_)) => drop(known.insert(name.to_owned(), text)),
+            Some(other) => refuse_type(findings, &format!("{path}.{name}"), "a text", &other),
+        }
+    }
+    for key in element.keys() {
+        findings.warn(format!("{path}.{key} is not a known field and was ignored"));
+    }
+    Some(known.into())
+}
+
+fn check_sources(value: Value, path: &str, findings: &mut Findings) -> Option<Value> {
+    let Value::Array(elements) = value else { return None };
+    let mut checked = Vec::with_capacity(elements.len());
+    for (index, element) in elements.into_iter().enumerate() {
+        checked.extend(Shape::Source.check(element, &format!("{path}[{index}]"), findings));
+    }
+    Some(checked.into())
+}
+
+fn check_data_url(text: &str, path: &str, findings: &mut Findings) {
+    match DataUrl::process(text) {
+        Ok(url) => {
+            if url.decode_to_vec().is_err() {
+                findings.refuse(path, "is a data URL whose base64 is broken");
+            }
+        }
+        Err(_) => {
+            findings.refuse(path, "must be a data URL (RFC 2397), like 'data:text/plain,hello'");
+        }
+    }
+}
+
+fn check_http_url(text: &str, path: &str, findings: &mut Findings) {
+    let lower = text.get(..8).unwrap_or(text).to_ascii_lowercase();
+    let rest = ["https://", "http://"]
+        .iter()
+        .find_map(|scheme| lower.starts_with(scheme).then(|| &text[scheme.len()..]));
+    let has_host = rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'));
+    if !has_host || text.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        findings.refuse(path, "must be a URL that begins with http:// or https://");
+    }
+}

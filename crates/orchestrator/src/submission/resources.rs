@@ -1,0 +1,67 @@
+//! What a task asks of a node; people write it as `Resources` or as `ResourcesConfig`.
+
+use api_types::job::TaskResources;
+use api_types::quantity;
+use api_types::submission::ResourcesSubmission;
+
+use super::Findings;
+
+pub(super) fn check(
+    resources: Option<ResourcesSubmission>,
+    config: Option<ResourcesSubmission>,
+    findings: &mut Findings,
+) -> TaskResources {
+    let (place, submitted) = match (resources, config) {
+        (Some(resources), Some(config)) => {
+            if plain(&resources) != plain(&config) {
+                findings.refuse(
+                    "Tasks[0].ResourcesConfig",
+                    "differs from Resources; give one of them, or the same in both",
+                );
+            }
+            ("Tasks[0].Resources", resources)
+        }
+        (Some(resources), None) => ("Tasks[0].Resources", resources),
+        (None, Some(config)) => ("Tasks[0].ResourcesConfig", config),
+        (None, None) => return TaskResources::default(),
+    };
+    let asked = plain(&submitted);
+    let mut amount = |field: &str, text: &str, parse: Parse, zero: Zero| {
+        if text.is_empty() {
+            return;
+        }
+        let path = format!("{place}.{field}");
+        match (findings.take(&path, parse(text)), zero) {
+            (Some(0), Zero::Refused) => {
+                findings.refuse(path, "must be more than zero; leave it out for the default");
+            }
+            (_, Zero::Refused | Zero::Taken) => {}
+        }
+    };
+    amount("CPU", &asked.cpu, quantity::parse_cpu_millis, Zero::Refused);
+    amount("Memory", &asked.memory, quantity::parse_bytes, Zero::Refused);
+    amount("Disk", &asked.disk, quantity::parse_bytes, Zero::Taken);
+    amount("GPU", &asked.gpu, quantity::parse_gpus, Zero::Taken);
+    asked
+}
+
+type Parse = fn(&str) -> Result<u64, quantity::InvalidQuantity>;
+
+/// Whether nothing at all may be asked for. Container engines take zero CPU or memory for
+/// "without limit", which is the opposite.
+#[derive(Clone, Copy)]
+enum Zero {
+    Refused,
+    Taken,
+}
+
+fn plain(submitted: &ResourcesSubmission) -> TaskResources {
+    let text =
+        |field: &Option<String>| field.as_deref().map(str::trim).unwrap_or_default().to_owned();
+    TaskResources {
+        cpu: text(&submitted.cpu),
+        memory: text(&submitted.memory),
+        disk: text(&submitted.disk),
+        gpu: text(&submitted.gpu),
+    }
+}

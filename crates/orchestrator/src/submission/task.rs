@@ -1,0 +1,216 @@
+//! The one task of a job.
+
+use std::collections::HashSet;
+
+use api_types::engine::{EngineSpec, EngineType, NetworkType, PublisherSpec, PublisherType};
+use api_types::job::{NetworkSpec, Task, Timeouts};
+use api_types::source::{InputSource, ResultPath, SourceSpec, SourceType};
+use api_types::submission::{
+    InputSourceSubmission, NetworkSubmission, ResultPathSubmission, TaskSubmission,
+    TimeoutsSubmission, TypedSubmission,
+};
+
+use super::text::MapKind;
+use super::{Findings, params, resources};
+
+const TASK: &str = "Tasks[0]";
+
+/// Inputs and result paths of one task: each is a mount or a copy.
+const MAX_INPUTS: usize = 64;
+const MAX_RESULT_PATHS: usize = 64;
+
+/// Names that the published archive uses itself.
+const ARCHIVE_NAMES: [&str; 3] = ["stdout", "stderr", "exitCode"];
+
+/// A hundred years: beyond it, moments no longer fit the clock.
+const MAX_TIMEOUT_SECONDS: i64 = 100 * 365 * 86_400;
+
+const MAX_DOMAINS: usize = 256;
+const MAX_DOMAIN_BYTES: usize = 253;
+
+pub(super) fn check(task: TaskSubmission, findings: &mut Findings) -> Option<Task> {
+    let name = task.name.unwrap_or_default();
+    if name.is_empty() {
+        findings.refuse(format!("{TASK}.Name"), "is required");
+    } else {
+        findings.check_name(&format!("{TASK}.Name"), &name);
+    }
+    let engine = engine(task.engine, findings);
+    let publisher = publisher(task.publisher.unwrap_or_default(), findings);
+    let env = task.env.unwrap_or_default();
+    findings.check_map(&format!("{TASK}.Env"), &env, MapKind::Env);
+    let meta = task.meta.unwrap_or_default();
+    findings.check_map(&format!("{TASK}.Meta"), &meta, MapKind::Meta);
+    let input_sources = inputs(task.input_sources.unwrap_or_default(), findings);
+    let result_paths = result_paths(task.result_paths.unwrap_or_default(), findings);
+    let resources = resources::check(task.resources, task.resources_config, findings);
+    let network = network(task.network.unwrap_or_default(), findings);
+    let timeouts = timeouts(task.timeouts.unwrap_or_default(), findings);
+    Some(Task {
+        name,
+        engine: engine?,
+        publisher: publisher?,
+        env,
+        meta,
+        input_sources,
+        result_paths,
+        resources,
+        network: network?,
+        timeouts,
+    })
+}
+
+fn engine(submitted: Option<TypedSubmission>, findings: &mut Findings) -> Option<EngineSpec> {
+    let submitted = submitted.unwrap_or_default();
+    let Some(word) = submitted.kind.filter(|word| !word.is_empty()) else {
+        findings.refuse(format!("{TASK}.Engine.Type"), "is required; known: docker, wasm, noop");
+        return None;
+    };
+    let engine_type: EngineType = findings.take(&format!("{TASK}.Engine.Type"), word.parse())?;
+    let path = format!("{TASK}.Engine.Params");
+    let params = submitted.params.unwrap_or_default();
+    let params = params::check(params, params::of_engine(engine_type), &path, findings);
+    Some(EngineSpec { engine_type, params })
+}
+
+fn publisher(submitted: TypedSubmission, findings: &mut Findings) -> Option<PublisherSpec> {
+    let word = submitted.kind.unwrap_or_default();
+    let publisher_type: PublisherType =
+        findings.take(&format!("{TASK}.Publisher.Type"), word.parse())?;
+    let path = format!("{TASK}.Publisher.Params");
+    let params = submitted.params.unwrap_or_default();
+    let params = params::check(params, params::of_publisher(publisher_type), &path, findings);
+    Some(PublisherSpec { publisher_type, params })
+}
+
+fn inputs(submitted: Vec<InputSourceSubmission>, findings: &mut Findings) -> Vec<InputSource> {
+    let path = format!("{TASK}.InputSources");
+    if submitted.len() > MAX_INPUTS {
+        findings.refuse(path, format!("must not be more than {MAX_INPUTS}"));
+        return Vec::new();
+    }
+    let mut inputs: Vec<InputSource> = Vec::with_capacity(submitted.len());
+    for (index, submitted) in submitted.into_iter().enumerate() {
+        let path = format!("{path}[{index}]");
+        let source = source(submitted.source.unwrap_or_default(), &path, findings);
+        let target = submitted.target.unwrap_or_default();
+        let place = format!("{path}.Target");
+        if target.is_empty() {
+            findings.refuse(&place, "is required: the absolute path at which the task sees it");
+        } else {
+            findings.check_path(&place, &target);
+        }
+        let same = |input: &InputSource| trimmed(&input.target) == trimmed(&target);
+        if !target.is_empty() && inputs.iter().any(same) {
+            findings.refuse(&place, format!("'{target}' is the target of another input"));
+        }
+        let alias = submitted.alias.unwrap_or_default();
+        if !alias.is_empty() {
+            findings.check_name(&format!("{path}.Alias"), &alias);
+        }
+        if let Some(source) = source {
+            inputs.push(InputSource { source, target, alias });
+        }
+    }
+    inputs
+}
+
+fn trimmed(path: &str) -> &str {
+    path.trim_end_matches('/')
+}
+
+fn source(submitted: TypedSubmission, path: &str, findings: &mut Findings) -> Option<SourceSpec> {
+    let place = format!("{path}.Source.Type");
+    let Some(word) = submitted.kind.filter(|word| !word.is_empty()) else {
+        findings.refuse(place, format!("is required; known: {}", params::known_sources()));
+        return None;
+    };
+    let source_type: SourceType = findings.take(&place, word.parse())?;
+    let place = format!("{path}.Source.Params");
+    let params = submitted.params.unwrap_or_default();
+    let params = params::check(params, params::of_source(source_type), &place, findings);
+    Some(SourceSpec { source_type, params })
+}
+
+fn result_paths(submitted: Vec<ResultPathSubmission>, findings: &mut Findings) -> Vec<ResultPath> {
+    let path = format!("{TASK}.ResultPaths");
+    if submitted.len() > MAX_RESULT_PATHS {
+        findings.refuse(path, format!("must not be more than {MAX_RESULT_PATHS}"));
+        return Vec::new();
+    }
+    let mut names = HashSet::new();
+    let mut result_paths = Vec::with_capacity(submitted.len());
+    for (index, submitted) in submitted.into_iter().enumerate() {
+        let path = format!("{path}[{index}]");
+        let name = submitted.name.unwrap_or_default();
+        let place = format!("{path}.Name");
+        if name.is_empty() {
+            findings.refuse(&place, "is required: its directory in the published archive");
+        } else if name.contains('/') || name == "." || name == ".." {
+            findings.refuse(&place, "must be the name of one directory, without '/'");
+        } else if ARCHIVE_NAMES.contains(&name.as_str()) {
+            findings.refuse(&place, format!("'{name}' is a file of the archive itself"));
+        } else {
+            findings.check_name(&place, &name);
+        }
+        if !name.is_empty() && !names.insert(name.clone()) {
+            findings.refuse(&place, format!("'{name}' is the name of another result path"));
+        }
+        let kept = submitted.path.unwrap_or_default();
+        let place = format!("{path}.Path");
+        if kept.is_empty() {
+            findings.refuse(&place, "is required: an absolute path inside the task");
+        } else {
+            findings.check_path(&place, &kept);
+        }
+        result_paths.push(ResultPath { name, path: kept });
+    }
+    result_paths
+}
+
+fn network(submitted: NetworkSubmission, findings: &mut Findings) -> Option<NetworkSpec> {
+    let path = format!("{TASK}.Network");
+    let network_type = match submitted.network_type.filter(|word| !word.is_empty()) {
+        Some(word) => findings.take(&format!("{path}.Type"), word.parse())?,
+        None => NetworkType::None,
+    };
+    let domains = submitted.domains.unwrap_or_default();
+    let place = format!("{path}.Domains");
+    match network_type {
+        NetworkType::None | NetworkType::Full if !domains.is_empty() => {
+            findings.refuse(&place, format!("only goes with Type HTTP, not with {network_type}"));
+        }
+        NetworkType::Http if domains.is_empty() => {
+            findings.refuse(&place, "Type HTTP takes at least one domain");
+        }
+        NetworkType::None | NetworkType::Full | NetworkType::Http => {}
+    }
+    if domains.len() > MAX_DOMAINS {
+        findings.refuse(&place, format!("must not be more than {MAX_DOMAINS}"));
+    }
+    for (index, domain) in domains.iter().enumerate().take(MAX_DOMAINS) {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "-._*".contains(c);
+        if domain.is_empty() || domain.len() > MAX_DOMAIN_BYTES || !domain.chars().all(allowed) {
+            findings.refuse(format!("{place}[{index}]"), format!("'{domain}' is not a domain"));
+        }
+    }
+    Some(NetworkSpec { network_type, domains })
+}
+
+fn timeouts(submitted: TimeoutsSubmission, findings: &mut Findings) -> Timeouts {
+    let mut seconds = |field: &str, value: Option<i64>| {
+        let value = value.unwrap_or(0);
+        if !(0..=MAX_TIMEOUT_SECONDS).contains(&value) {
+            let reason = format!(
+                "must be whole seconds between 0 (none) and {MAX_TIMEOUT_SECONDS}, {value} came"
+            );
+            findings.refuse(format!("{TASK}.Timeouts.{field}"), reason);
+        }
+        u64::try_from(value).unwrap_or(0)
+    };
+    Timeouts {
+        execution_timeout: seconds("ExecutionTimeout", submitted.execution_timeout),
+        queue_timeout: seconds("QueueTimeout", submitted.queue_timeout),
+        total_timeout: seconds("TotalTimeout", submitted.total_timeout),
+    }
+}

@@ -1,0 +1,116 @@
+//! What names, keys and paths of a submission may look like.
+
+use std::collections::BTreeMap;
+
+use super::Findings;
+
+/// Bytes of a name (job, task, result path, alias): they end up in lists, logs and file names.
+const MAX_NAME_BYTES: usize = 255;
+
+/// Bytes of a namespace.
+const MAX_NAMESPACE_BYTES: usize = 128;
+
+/// Bytes of a key of Labels, Meta or Env.
+const MAX_KEY_BYTES: usize = 256;
+
+/// Bytes of a label's value: labels are kept per job and searched.
+const MAX_LABEL_VALUE_BYTES: usize = 1024;
+
+/// Bytes of a value of Meta or Env; Linux takes no longer argument or variable than 128 KiB.
+const MAX_VALUE_BYTES: usize = 128 * 1024;
+
+/// Entries of one map.
+const MAX_ENTRIES: usize = 1024;
+
+/// Bytes of a path; Linux takes no longer one.
+const MAX_PATH_BYTES: usize = 4096;
+
+/// Which rules the keys and values of a map follow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum MapKind {
+    /// Keys must be such that a selector can name them.
+    Labels,
+    Meta,
+    /// Names of environment variables.
+    Env,
+}
+
+impl Findings {
+    /// A name: one line of text, not blank.
+    pub(super) fn check_name(&mut self, path: &str, name: &str) {
+        if name.trim().is_empty() {
+            self.refuse(path, "must not be blank");
+        } else if name.len() > MAX_NAME_BYTES {
+            self.refuse(path, format!("must not be longer than {MAX_NAME_BYTES} bytes"));
+        } else if name.chars().any(char::is_control) {
+            self.refuse(path, "must not contain control characters");
+        }
+    }
+
+    /// A namespace: one word that a query can name.
+    pub(super) fn check_namespace(&mut self, path: &str, namespace: &str) {
+        if namespace == "*" {
+            self.refuse(path, "'*' stands for all namespaces and cannot be the name of one");
+        } else if namespace.len() > MAX_NAMESPACE_BYTES {
+            self.refuse(path, format!("must not be longer than {MAX_NAMESPACE_BYTES} bytes"));
+        } else if namespace.chars().any(|c| c.is_control() || c.is_whitespace()) {
+            self.refuse(path, "must not contain white space or control characters");
+        }
+    }
+
+    pub(super) fn check_map(&mut self, path: &str, map: &BTreeMap<String, String>, kind: MapKind) {
+        if map.len() > MAX_ENTRIES {
+            self.refuse(path, format!("must not have more than {MAX_ENTRIES} entries"));
+            return;
+        }
+        let longest = match kind {
+            MapKind::Labels => MAX_LABEL_VALUE_BYTES,
+            MapKind::Meta | MapKind::Env => MAX_VALUE_BYTES,
+        };
+        for (key, value) in map {
+            let place = format!("{path}.{key}");
+            if let Err(reason) = check_key(key, kind) {
+                self.refuse(&place, reason);
+            }
+            if value.len() > longest {
+                self.refuse(&place, format!("must not be longer than {longest} bytes"));
+            }
+        }
+    }
+
+    /// An absolute path inside the task.
+    pub(super) fn check_path(&mut self, place: &str, path: &str) {
+        if !path.starts_with('/') {
+            self.refuse(place, format!("must be an absolute path, '{path}' came"));
+        } else if path.len() > MAX_PATH_BYTES {
+            self.refuse(place, format!("must not be longer than {MAX_PATH_BYTES} bytes"));
+        } else if path.split('/').any(|part| part == "..") {
+            self.refuse(place, "must not contain '..'");
+        } else if path.chars().any(char::is_control) {
+            self.refuse(place, "must not contain control characters");
+        } else if path.split('/').all(|part| part.is_empty() || part == ".") {
+            self.refuse(place, "must not be the root of the task's file system");
+        }
+    }
+}
+
+fn check_key(key: &str, kind: MapKind) -> Result<(), String> {
+    if key.trim().is_empty() {
+        return Err("a key must not be blank".to_owned());
+    }
+    if key.len() > MAX_KEY_BYTES {
+        return Err(format!("a key must not be longer than {MAX_KEY_BYTES} bytes"));
+    }
+    if key.chars().any(char::is_control) {
+        return Err("a key must not contain control characters".to_owned());
+    }
+    match kind {
+        MapKind::Labels if key.contains(|c: char| c.is_whitespace() || "=!<>,()".contains(c)) => {
+            Err("a label's key must not contain white space or any of = ! < > , ( )".to_owned())
+        }
+        MapKind::Env if key.contains('=') => {
+            Err("a variable's name must not contain '='".to_owned())
+        }
+        MapKind::Labels | MapKind::Meta | MapKind::Env => Ok(()),
+    }
+}
