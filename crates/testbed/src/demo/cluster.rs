@@ -109,7 +109,9 @@ impl DemoCluster {
         for agent in agents {
             agent.shutdown().await;
         }
-        orchestrator.shutdown().await;
+        if let Err(error) = orchestrator.shutdown().await {
+            tracing::warn!(%error, "the orchestrator ended badly");
+        }
         for node in nodes {
             if let Err(error) = docker::remove_containers_of_node(&docker, &node).await {
                 tracing::warn!(%node, %error, "containers may be left behind");
