@@ -3,7 +3,7 @@
 use std::fs::{self, Permissions};
 use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 use bytes::{Buf, Bytes};
 use tar::{Archive, EntryType};
@@ -57,20 +57,21 @@ pub(crate) fn unpack(reader: impl Read, into: &Path, limit_bytes: u64) -> Result
         if !entry.unpack_in(into)? {
             return Err(ArchiveError::Escape { path: path.display().to_string() });
         }
-        let mode = entry.header().mode()?;
-        // Only these two are themselves: a link would be followed.
-        match kind {
-            EntryType::Directory => {
-                fs::set_permissions(into.join(&path), Permissions::from_mode(0o755))?;
-            }
-            EntryType::Regular | EntryType::Continuous => {
-                let mode = (mode & 0o755) | 0o444;
-                fs::set_permissions(into.join(&path), Permissions::from_mode(mode))?;
-            }
-            _ => {}
-        }
+        let mode = match kind {
+            EntryType::Directory => 0o755,
+            EntryType::Regular | EntryType::Continuous => (entry.header().mode()? & 0o755) | 0o444,
+            // A link has no mode of its own, and what it points to is not ours to change.
+            _ => continue,
+        };
+        fs::set_permissions(unpacked_at(into, &path), Permissions::from_mode(mode))?;
     }
     Ok(())
+}
+
+/// Where an entry was unpacked to: `join` alone would let an absolute path replace the directory.
+fn unpacked_at(into: &Path, entry: &Path) -> PathBuf {
+    let plain = entry.components().filter(|part| matches!(part, Component::Normal(_)));
+    into.join(plain.collect::<PathBuf>())
 }
 
 /// The chunks of an asynchronous stream, read by a thread that may block.

@@ -28,7 +28,7 @@ pub(crate) fn of_this_machine(
                 stat.f_bavail.saturating_mul(stat.f_frsize)
             }
         },
-        // This build hands no devices to tasks, so a node has none unless its operator says so.
+        // Not looked for: a node has GPUs when its operator says so.
         gpus: settings.gpu.unwrap_or(0),
     })
 }

@@ -12,16 +12,19 @@
 //! asks again for the step that was under way when the agent died. That is all there is to
 //! recovery; a phase therefore holds whatever the next step needs.
 
+mod event;
+mod phase;
 mod verdict;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use api_types::execution::{ComputeState, DesiredState, PublishedResult, RunOutput};
+use api_types::execution::{ComputeState, DesiredState, RunOutput};
 use api_types::protocol::{FailureCause, LocalExecution, Report, Work};
 use api_types::{ExecutionId, NodeId, Timestamp};
-use serde::{Deserialize, Serialize};
 
+pub(crate) use event::{Collected, Effect, Event, Exit, Failure};
+pub(crate) use phase::{Phase, StopReason};
 pub(crate) use verdict::Verdict;
 
 /// The exit code in the output of a run whose process never started, or whose end nobody saw.
@@ -36,110 +39,6 @@ pub(crate) struct Execution {
     pub(crate) phase: Phase,
     /// The sequence number of its last report.
     pub(crate) reported: u64,
-}
-
-/// Where it stands.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Phase {
-    /// Taken on; waits to be told to run.
-    Accepted,
-    /// Its image and inputs are being fetched and its container made.
-    Preparing,
-    /// As `Preparing`, but no longer wanted.
-    Withdrawing {
-        message: String,
-    },
-    Starting,
-    /// As `Starting`, but no longer wanted.
-    Overtaken {
-        message: String,
-    },
-    Running {
-        started_at: Timestamp,
-    },
-    /// Told to end; its process may still run.
-    Stopping {
-        reason: StopReason,
-    },
-    /// Its process has ended; output and results are being taken in and published.
-    Collecting {
-        verdict: Verdict,
-    },
-    Done {
-        state: ComputeState,
-        message: String,
-        finished_at: Timestamp,
-    },
-}
-
-/// Why a running task is made to end.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum StopReason {
-    NoLongerWanted { message: String },
-    ExecutionTimeout,
-}
-
-/// What happened.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Event {
-    /// The orchestrator tells what it wants.
-    Desired {
-        state: DesiredState,
-        message: String,
-    },
-    Prepared,
-    Started {
-        at: Timestamp,
-    },
-    TimedOut,
-    Exited(Exit),
-    Collected(Collected),
-    /// The step under way cannot be done.
-    Failed(Failure),
-}
-
-/// How a process ended.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Exit {
-    pub(crate) code: i32,
-    /// The kernel killed a process of the task because its memory limit was reached.
-    pub(crate) out_of_memory: bool,
-}
-
-/// What was kept of a run.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Collected {
-    /// Its `exitCode` and `runnerError` are not looked at: the verdict has them.
-    pub(crate) output: RunOutput,
-    pub(crate) published: Option<PublishedResult>,
-    /// What the user should know besides, like a result path that does not exist.
-    pub(crate) notes: Vec<String>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Failure {
-    pub(crate) cause: FailureCause,
-    /// What failed and what to do, in words for the user.
-    pub(crate) message: String,
-}
-
-/// What is to be done now, once the ledger has what this execution has become.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Effect {
-    Report(Box<Report>),
-    /// Fetch image and inputs, make the container.
-    Prepare,
-    /// Give up fetching, as soon as may be; the step still ends with its event.
-    CancelPrepare,
-    Start,
-    /// Wait for the end of the process; tell when the deadline passes before it.
-    Watch {
-        deadline: Option<Timestamp>,
-    },
-    Stop,
-    Collect,
-    /// Remove the container and the inputs; nothing waits for it.
-    Discard,
 }
 
 // === impl Execution ===
@@ -450,62 +349,6 @@ impl Execution {
             desired_state: self.desired,
             message: self.phase.message().to_owned(),
         }
-    }
-}
-
-// === impl Phase ===
-
-impl Phase {
-    pub(crate) fn is_done(&self) -> bool {
-        matches!(self, Self::Done { .. })
-    }
-
-    /// The phase in one word.
-    pub(crate) fn word(&self) -> &'static str {
-        match self {
-            Self::Accepted => "Accepted",
-            Self::Preparing => "Preparing",
-            Self::Withdrawing { .. } => "Withdrawing",
-            Self::Starting | Self::Overtaken { .. } => "Starting",
-            Self::Running { .. } => "Running",
-            Self::Stopping { .. } => "Stopping",
-            Self::Collecting { .. } => "Collecting",
-            Self::Done { state, .. } => match state {
-                ComputeState::Completed => "Completed",
-                ComputeState::Cancelled => "Cancelled",
-                ComputeState::AskForBidRejected | ComputeState::BidRejected => "Declined",
-                ComputeState::Failed
-                | ComputeState::Undefined
-                | ComputeState::New
-                | ComputeState::AskForBid
-                | ComputeState::AskForBidAccepted
-                | ComputeState::BidAccepted => "Failed",
-            },
-        }
-    }
-
-    fn message(&self) -> &str {
-        match self {
-            Self::Withdrawing { message }
-            | Self::Overtaken { message }
-            | Self::Done { message, .. }
-            | Self::Stopping { reason: StopReason::NoLongerWanted { message } } => message,
-            Self::Stopping { reason: StopReason::ExecutionTimeout } => "execution timeout",
-            Self::Collecting { verdict } => &verdict.message,
-            Self::Accepted | Self::Preparing | Self::Starting | Self::Running { .. } => "",
-        }
-    }
-}
-
-// === impl Failure ===
-
-impl Failure {
-    pub(crate) fn node(message: impl Into<String>) -> Self {
-        Self { cause: FailureCause::Node, message: message.into() }
-    }
-
-    pub(crate) fn task(message: impl Into<String>) -> Self {
-        Self { cause: FailureCause::Task, message: message.into() }
     }
 }
 

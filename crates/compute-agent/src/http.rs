@@ -45,6 +45,3 @@ pub(crate) fn router(shared: Shared) -> Router {
         .layer(axum::middleware::from_fn(render::envelope))
         .with_state(shared)
 }
-
-#[cfg(test)]
-mod tests;

@@ -15,7 +15,7 @@ use api_types::engine::EngineType;
 use api_types::node::Membership;
 use api_types::protocol::{Heartbeat, SessionAnswer};
 use api_types::{Code, NodeId, Timestamp};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 use tracing::{debug, info, warn};
 
@@ -57,7 +57,8 @@ pub(crate) enum SessionState {
 #[derive(Debug)]
 pub(crate) struct SessionWatch {
     state: watch::Sender<SessionState>,
-    refused: Notify,
+    /// The last session of which someone was told that it is over.
+    refused: watch::Sender<Option<u64>>,
 }
 
 /// What speaks to the orchestrator.
@@ -89,7 +90,7 @@ impl Session {
             tokio::select! {
                 Refused = self.heartbeats(&answer) => {}
                 Refused = self.follow(answer.session) => {}
-                () = self.watch.refused.notified() => {}
+                () = self.watch.refused(answer.session) => {}
                 // The sender lives as long as the engines, which this holds.
                 _ = engines.changed() => {
                     info!("the engines of this node changed; joining anew");
@@ -181,7 +182,7 @@ fn is_refusal(error: &ClientError) -> bool {
 impl SessionWatch {
     pub(crate) fn new() -> Arc<Self> {
         let state = watch::Sender::new(SessionState::Joining { renewed_at: Timestamp::ZERO });
-        Arc::new(Self { state, refused: Notify::new() })
+        Arc::new(Self { state, refused: watch::Sender::new(None) })
     }
 
     pub(crate) fn state(&self) -> SessionState {
@@ -201,10 +202,13 @@ impl SessionWatch {
     }
 
     /// Someone was told that this session is over. A later one is left alone.
-    fn refuse(&self, refused: u64) {
-        if matches!(self.state(), SessionState::Joined { session, .. } if session == refused) {
-            self.refused.notify_one();
-        }
+    fn refuse(&self, session: u64) {
+        self.refused.send_replace(Some(session));
+    }
+
+    async fn refused(&self, session: u64) {
+        // It cannot close while `self` lives.
+        drop(self.refused.subscribe().wait_for(|refused| *refused == Some(session)).await);
     }
 
     fn joined(&self, answer: &SessionAnswer) {

@@ -143,6 +143,11 @@ impl Settings {
             let reason = "an agent without any engine can run nothing".to_owned();
             return Err(InvalidSettings::Refused { key: "engines", reason });
         }
+        let host = &self.docker.host;
+        if !["unix://", "tcp://", "http://"].iter().any(|scheme| host.starts_with(scheme)) {
+            let reason = format!("'{host}' begins with none of unix://, tcp://, http://");
+            return Err(InvalidSettings::Refused { key: "docker.host (or DOCKER_HOST)", reason });
+        }
         Ok(self)
     }
 

@@ -225,9 +225,12 @@ impl Steps {
             {
                 debug!(execution = %step.id, %error, "a container is left to the next sweep");
             }
-            if !step.work.task.input_sources.is_empty()
-                && let Err(error) = steps.dirs.of(step.id).remove_inputs()
-            {
+            if step.work.task.input_sources.is_empty() {
+                return;
+            }
+            let dir = steps.dirs.of(step.id);
+            let removed = tokio::task::spawn_blocking(move || dir.remove_inputs()).await;
+            if let Err(error) = removed.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
                 warn!(execution = %step.id, %error, "the inputs cannot be removed");
             }
         });

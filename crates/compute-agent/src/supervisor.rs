@@ -10,19 +10,18 @@
 //! [`MAX_FINISHED`] are kept.
 
 pub(crate) mod mailbox;
+mod queries;
 mod reconcile;
+mod slot;
 pub(crate) mod sweep;
 mod turn;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use api_types::execution::{ComputeState, DesiredState};
-use api_types::id::IdPrefix;
-use api_types::protocol::{
-    Acknowledgement, Assignment, FailureCause, LocalExecution, Report, Work,
-};
+use api_types::protocol::{Acknowledgement, Assignment, FailureCause, Report, Work};
 use api_types::quantity::Resources;
 use api_types::{ExecutionId, Timestamp};
 use tokio::sync::mpsc;
@@ -36,7 +35,9 @@ use crate::ledger::{Contents, Ledger};
 use crate::outbox::Outbox;
 use crate::steps::{Step, Steps};
 
+use mailbox::WeakMailbox;
 pub(crate) use mailbox::{Found, Mailbox, Message, Usage};
+use slot::Slot;
 use turn::Turn;
 
 /// Messages that go into one commit; the others wait for the next.
@@ -62,15 +63,7 @@ pub(crate) struct Supervisor {
     retain: Duration,
     outbox: Arc<Outbox>,
     steps: Arc<Steps>,
-    mailbox: Mailbox,
-}
-
-struct Slot {
-    execution: Execution,
-    /// Reports that the orchestrator has not acknowledged.
-    unacknowledged: u32,
-    /// Ends the fetching that is under way, if any.
-    cancel: CancellationToken,
+    mailbox: WeakMailbox,
 }
 
 /// What the supervisor is made from, besides the ledger.
@@ -113,7 +106,7 @@ impl Supervisor {
             retain,
             outbox,
             steps,
-            mailbox,
+            mailbox: mailbox.downgrade(),
         }
     }
 
@@ -348,8 +341,8 @@ impl Supervisor {
 
     fn carry_out(&mut self, id: ExecutionId, effect: Effect) {
         let Some(slot) = self.table.get_mut(&id) else { return };
-        let work = slot.execution.work.clone();
-        let step = Step { id, work, mailbox: self.mailbox.clone() };
+        let Some(mailbox) = self.mailbox.upgrade() else { return };
+        let step = Step { id, work: slot.execution.work.clone(), mailbox };
         match effect {
             // Reports went to the outbox.
             Effect::Report(_) => {}
@@ -364,87 +357,6 @@ impl Supervisor {
             Effect::Collect => self.steps.collect(step),
             Effect::Discard => self.steps.discard(step),
         }
-    }
-
-    fn usage(&self) -> Usage {
-        let mut usage = Usage::default();
-        for Slot { execution, .. } in self.table.values() {
-            let counter = match execution.phase {
-                Phase::Done { .. } => continue,
-                Phase::Accepted | Phase::Preparing | Phase::Withdrawing { .. } => {
-                    &mut usage.enqueued_executions
-                }
-                Phase::Starting
-                | Phase::Overtaken { .. }
-                | Phase::Running { .. }
-                | Phase::Stopping { .. }
-                | Phase::Collecting { .. } => &mut usage.running_executions,
-            };
-            *counter += 1;
-            usage.used = usage.used.plus(&Resources::from(execution.work.resources));
-        }
-        usage
-    }
-
-    fn list(&self) -> Vec<LocalExecution> {
-        let all: BTreeMap<_, _> =
-            self.table.iter().map(|(id, slot)| (*id, self.local(&slot.execution))).collect();
-        all.into_values().collect()
-    }
-
-    fn find(&self, prefix: &IdPrefix) -> Found {
-        let found: Vec<_> = self
-            .table
-            .values()
-            .map(|slot| &slot.execution)
-            .filter(|execution| prefix.contains(execution.id.uuid()))
-            .collect();
-        match found.as_slice() {
-            [] => Found::None,
-            [one] => Found::One {
-                local: Box::new(self.local(one)),
-                engine: one.work.task.engine.engine_type,
-            },
-            many => Found::Many(many.iter().map(|execution| execution.id).collect()),
-        }
-    }
-
-    fn local(&self, execution: &Execution) -> LocalExecution {
-        execution.local(self.ledger.node_id())
-    }
-
-    /// Those that nothing needs any more.
-    fn leftovers(&self, mut found: Vec<ExecutionId>) -> Vec<ExecutionId> {
-        found.retain(|id| self.table.get(id).is_none_or(|slot| slot.execution.phase.is_done()));
-        found
-    }
-}
-
-// === impl Slot ===
-
-impl Slot {
-    fn new(execution: Execution) -> Self {
-        Self { execution, unacknowledged: 0, cancel: CancellationToken::new() }
-    }
-
-    /// Its place among the finished, if it has one.
-    fn finished(&self) -> Option<(Timestamp, ExecutionId)> {
-        (self.execution.phase.is_done() && self.unacknowledged == 0).then(|| self.finished_key())
-    }
-
-    fn finished_key(&self) -> (Timestamp, ExecutionId) {
-        let finished_at = match self.execution.phase {
-            Phase::Done { finished_at, .. } => finished_at,
-            Phase::Accepted
-            | Phase::Preparing
-            | Phase::Withdrawing { .. }
-            | Phase::Starting
-            | Phase::Overtaken { .. }
-            | Phase::Running { .. }
-            | Phase::Stopping { .. }
-            | Phase::Collecting { .. } => Timestamp::ZERO,
-        };
-        (finished_at, self.execution.id)
     }
 }
 

@@ -60,6 +60,10 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// eight the Engine only gets slower.
 const MAX_CHANGES_AT_ONCE: usize = 8;
 
+/// So many times in a row the Engine may answer with an error when it is asked how a task ended,
+/// over half a minute or more; then the task is given up.
+const MAX_WAIT_REFUSALS: u32 = 12;
+
 /// Waits between tries to reach an Engine that went away while tasks ran.
 const RETRY_FIRST: Duration = Duration::from_millis(200);
 const RETRY_LONGEST: Duration = Duration::from_secs(5);
@@ -157,10 +161,16 @@ impl Docker {
 
     async fn wait_for_end(&self, id: ExecutionId) -> Result<Exit, ExecutorError> {
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
+        let mut refusals = 0;
         loop {
             match self.end(id).await {
                 Err(ExecutorError::Unreachable { reason, .. }) => {
                     debug!(execution = %id, reason, "docker is away while a task runs");
+                }
+                // An Engine that is stopping or starting answers all kinds of things.
+                Err(ExecutorError::Failed(failure)) if refusals < MAX_WAIT_REFUSALS => {
+                    refusals += 1;
+                    debug!(execution = %id, failure.message, "docker cannot tell of a task's end");
                 }
                 // After it was away the Engine may name an end before it knows of it.
                 Ok(None) => {}

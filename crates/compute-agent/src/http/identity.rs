@@ -41,7 +41,7 @@ pub(super) async fn readyz(
         SessionState::Joined { .. } => Ok(alive(pretty).await),
         SessionState::Joining { .. } => {
             let message = "the agent has not joined its orchestrator";
-            Err(Failure::new(Code::StoreUnavailable, message))
+            Err(Failure::new(Code::ShuttingDown, message))
         }
     }
 }

@@ -7,16 +7,16 @@ use super::*;
 use crate::execution::{Effect, Phase};
 use crate::testing;
 
-fn offered(number: u128) -> (Execution, StoredReport) {
+fn offered(number: u32) -> (Execution, StoredReport) {
     let (execution, effects) = Execution::offered(
-        testing::execution_id(number),
+        testing::execution_id(number.into()),
         testing::work(),
         Ok(()),
-        Timestamp(number as i64),
+        Timestamp(number.into()),
     );
     let Some(Effect::Report(report)) = effects.into_iter().next() else { panic!("no report") };
     let json = serde_json::to_string(&report).unwrap();
-    (execution, StoredReport { position: number as u64, report: *report, json })
+    (execution, StoredReport { position: number.into(), report: *report, json })
 }
 
 #[test]

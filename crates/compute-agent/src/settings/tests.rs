@@ -67,6 +67,7 @@ fn what_is_wrong_is_named() {
         ("", &[("ENGINES", "podman")], "'podman' is not an engine"),
         ("", &[("ENGINES", "")], "an agent without any engine"),
         ("", &[("LISTEN", "here")], "listen"),
+        ("", &[("DOCKER__HOST", "ssh://there")], "'ssh://there' begins with none of"),
     ] {
         let error = settings(toml, env).unwrap_err();
         assert!(error.to_lowercase().contains(&part.to_lowercase()), "{part}: {error}");

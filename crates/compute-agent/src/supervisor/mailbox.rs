@@ -54,12 +54,21 @@ pub(crate) struct Stopping;
 #[derive(Debug, Clone)]
 pub(crate) struct Mailbox(mpsc::Sender<Message>);
 
+/// The supervisor's own way to its mailbox, to hand on: it does not keep the supervisor alive
+/// when everybody else is gone.
+#[derive(Debug)]
+pub(super) struct WeakMailbox(mpsc::WeakSender<Message>);
+
 // === impl Mailbox ===
 
 impl Mailbox {
     pub(crate) fn new() -> (Self, mpsc::Receiver<Message>) {
         let (sender, receiver) = mpsc::channel(CAPACITY);
         (Self(sender), receiver)
+    }
+
+    pub(super) fn downgrade(&self) -> WeakMailbox {
+        WeakMailbox(self.0.downgrade())
     }
 
     /// After the supervisor's end nobody listens, which is fine: the ledger has what counts.
@@ -97,5 +106,14 @@ impl Mailbox {
         let (sender, receiver) = oneshot::channel();
         self.send(question(sender)).await;
         receiver.await.map_err(|_| Stopping)
+    }
+}
+
+// === impl WeakMailbox ===
+
+impl WeakMailbox {
+    /// None when everybody is gone, and with them whoever could carry a step out.
+    pub(super) fn upgrade(&self) -> Option<Mailbox> {
+        self.0.upgrade().map(Mailbox)
     }
 }

@@ -1,1 +1,207 @@
-//! TBD
+//! Nothing leaves before it is on disk; finished work is forgotten in time; nothing is run twice.
+
+use std::path::PathBuf;
+
+use api_types::engine::EngineType;
+use api_types::protocol::Work;
+use rusqlite::Connection;
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::data_dir::DataDir;
+use crate::executor::Engines;
+use crate::publisher::Publishers;
+use crate::settings::Settings;
+use crate::source::Sources;
+use crate::steps::Tasks;
+use crate::testing::{execution_id, plain_work};
+
+/// No wait here takes longer on a working supervisor.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Fixture {
+    mailbox: Mailbox,
+    outbox: Arc<Outbox>,
+    running: JoinHandle<()>,
+    ledger: PathBuf,
+    root: TempDir,
+}
+
+fn start(root: TempDir, retain: Duration) -> Fixture {
+    let data_dir = DataDir::open(root.path()).unwrap();
+    let path = data_dir.ledger();
+    let ledger = Ledger::open(&path).unwrap();
+    let contents = ledger.load(&path).unwrap();
+    let settings = Settings { engines: vec![EngineType::Noop], ..Settings::default() };
+    let steps = Arc::new(Steps {
+        node_id: ledger.node_id(),
+        engines: Engines::new(&settings),
+        sources: Sources::default(),
+        publishers: Publishers::default(),
+        dirs: data_dir.executions(),
+        stop_grace: Duration::ZERO,
+        tasks: Tasks::new(tokio::runtime::Handle::current()),
+    });
+    let (mailbox, messages) = Mailbox::new();
+    let outbox = Arc::new(Outbox::default());
+    let capacity = Resources { cpu_millis: 4000, memory_bytes: 1 << 40, ..Resources::ZERO };
+    let mailbox_of_steps = mailbox.clone();
+    let parts =
+        Parts { capacity, retain, outbox: outbox.clone(), steps, mailbox: mailbox_of_steps };
+    let supervisor = Supervisor::new(ledger, contents, parts);
+    let running = tokio::task::spawn_blocking(move || {
+        let _data_dir = data_dir;
+        supervisor.run(messages);
+    });
+    Fixture { mailbox, outbox, running, ledger: path, root }
+}
+
+impl Fixture {
+    async fn offer(&self, number: u128, state: DesiredState) {
+        self.offer_work(number, state, plain_work()).await;
+    }
+
+    async fn offer_work(&self, number: u128, desired_state: DesiredState, work: Work) {
+        let assignment = Assignment {
+            execution_id: execution_id(number),
+            desired_state,
+            compute_state: ComputeState::AskForBid,
+            message: String::new(),
+            work: Some(work),
+        };
+        self.mailbox.send(Message::Change(Box::new(assignment))).await;
+    }
+
+    /// What waits to be reported, once there is so much.
+    async fn reports(&self, count: usize) -> Vec<Report> {
+        let enough = async {
+            loop {
+                let batch = self.outbox.next_batch().await;
+                if batch.len() >= count {
+                    return batch;
+                }
+                // Messages are answered in their order, so this does not spin.
+                self.mailbox.usage().await.unwrap();
+            }
+        };
+        tokio::time::timeout(PATIENCE, enough).await.expect("the reports come")
+    }
+
+    async fn acknowledge(&self, reports: &[Report]) {
+        let acknowledged: Vec<_> = reports
+            .iter()
+            .map(|report| Acknowledgement {
+                execution_id: report.execution_id,
+                sequence: report.sequence,
+            })
+            .collect();
+        self.outbox.acknowledge(reports, &acknowledged);
+        self.mailbox.send(Message::Acknowledged(acknowledged)).await;
+    }
+
+    async fn held(&self) -> usize {
+        self.mailbox.list().await.unwrap().len()
+    }
+
+    async fn restart(self, retain: Duration) -> Self {
+        self.mailbox.send(Message::Stop).await;
+        self.running.await.unwrap();
+        start(self.root, retain)
+    }
+}
+
+fn states(reports: &[Report]) -> Vec<ComputeState> {
+    reports.iter().map(|report| report.compute_state).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_told_before_it_is_on_disk() {
+    let fixture = start(tempfile::tempdir().unwrap(), PATIENCE);
+    let blocker = Connection::open(&fixture.ledger).unwrap();
+    blocker.execute_batch("BEGIN IMMEDIATE").unwrap();
+    fixture.offer(1, DesiredState::Pending).await;
+    let early = tokio::time::timeout(Duration::from_millis(300), fixture.outbox.next_batch()).await;
+    assert!(early.is_err(), "{early:?}");
+    blocker.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(states(&fixture.reports(1).await), [ComputeState::AskForBidAccepted]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_accepted_is_there_after_a_restart_and_so_are_its_reports() {
+    let fixture = start(tempfile::tempdir().unwrap(), PATIENCE);
+    fixture.offer(1, DesiredState::Pending).await;
+    let first = fixture.reports(1).await;
+    let fixture = fixture.restart(PATIENCE).await;
+    assert_eq!(fixture.reports(1).await, first);
+    fixture.acknowledge(&first).await;
+    // Offered again, as a snapshot does: it is known.
+    fixture.offer(1, DesiredState::Running).await;
+    let rest = fixture.reports(2).await;
+    assert_eq!(states(&rest), [ComputeState::BidAccepted, ComputeState::Completed]);
+    assert_eq!(rest.iter().map(|report| report.sequence).collect::<Vec<_>>(), [2, 3]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_finished_execution_is_forgotten_when_it_is_acknowledged_and_old_enough() {
+    let fixture = start(tempfile::tempdir().unwrap(), Duration::ZERO);
+    fixture.offer(1, DesiredState::Running).await;
+    let reports = fixture.reports(3).await;
+    fixture.mailbox.send(Message::Tick).await;
+    assert_eq!(fixture.held().await, 1);
+    fixture.acknowledge(&reports[..2]).await;
+    assert_eq!(fixture.held().await, 1);
+    fixture.acknowledge(&reports[2..]).await;
+    fixture.mailbox.send(Message::Tick).await;
+    let forgotten = async { while fixture.held().await > 0 {} };
+    tokio::time::timeout(PATIENCE, forgotten).await.expect("it is forgotten");
+    let fixture = fixture.restart(Duration::ZERO).await;
+    assert_eq!(fixture.held().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_that_lists_what_is_done_and_acknowledged_is_told_again() {
+    let fixture = start(tempfile::tempdir().unwrap(), PATIENCE);
+    fixture.offer(1, DesiredState::Running).await;
+    let reports = fixture.reports(3).await;
+    fixture.acknowledge(&reports).await;
+    let assignment = Assignment {
+        execution_id: execution_id(1),
+        desired_state: DesiredState::Running,
+        compute_state: ComputeState::BidAccepted,
+        message: String::new(),
+        work: Some(plain_work()),
+    };
+    fixture.mailbox.send(Message::Snapshot(vec![assignment])).await;
+    let again = fixture.reports(1).await;
+    assert_eq!(states(&again), [ComputeState::Completed]);
+    assert_eq!(again[0].sequence, 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_held_counts_as_used_until_it_is_done() {
+    let fixture = start(tempfile::tempdir().unwrap(), PATIENCE);
+    fixture.offer(1, DesiredState::Pending).await;
+    fixture.offer(2, DesiredState::Pending).await;
+    let usage = fixture.mailbox.usage().await.unwrap();
+    assert_eq!((usage.enqueued_executions, usage.running_executions), (2, 0));
+    assert_eq!((usage.used.cpu_millis, usage.used.memory_bytes), (1000, 128_000_000));
+    fixture.offer(1, DesiredState::Running).await;
+    fixture.offer(2, DesiredState::Stopped).await;
+    fixture.reports(5).await;
+    assert_eq!(fixture.mailbox.usage().await.unwrap(), Usage::default());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_execution_that_this_node_never_had_is_told_once_until_it_is_acknowledged() {
+    let fixture = start(tempfile::tempdir().unwrap(), PATIENCE);
+    for _ in 0..3 {
+        fixture.offer(1, DesiredState::Stopped).await;
+    }
+    let reports = fixture.reports(1).await;
+    assert_eq!(states(&reports), [ComputeState::Cancelled]);
+    let fixture = fixture.restart(PATIENCE).await;
+    fixture.offer(1, DesiredState::Stopped).await;
+    assert_eq!(fixture.held().await, 0);
+    assert_eq!(fixture.reports(1).await, reports);
+}

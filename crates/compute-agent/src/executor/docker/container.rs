@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use api_types::engine::{DockerParams, NetworkType};
 use api_types::protocol::Work;
 use api_types::quantity::Resources;
-use bollard::models::{ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount, MountType};
+use bollard::models::{
+    ContainerCreateBody, DeviceRequest, HostConfig, HostConfigLogConfig, Mount, MountType,
+};
 use bytes::Bytes;
 
 use super::{LABEL_EXECUTION, LABEL_JOB, LABEL_NODE};
@@ -73,6 +75,9 @@ fn host_config(run: &Run) -> HostConfig {
         // The same as the memory limit: no swap.
         memory_swap: memory,
         pids_limit: Some(MAX_PIDS),
+        // An Engine without a driver for them refuses the container, which is what the user
+        // should hear.
+        device_requests: (resources.gpus > 0).then(|| vec![gpus(resources.gpus)]),
         network_mode: Some(match run.work.task.network.network_type {
             // HTTP is declined at the offer; none is what it would get at worst.
             NetworkType::None | NetworkType::Http => "none".to_owned(),
@@ -111,6 +116,14 @@ fn read_only_mount(input: &crate::executor::MountedInput) -> Mount {
         source: Some(input.source.to_string_lossy().into_owned()),
         target: Some(input.target.clone()),
         read_only: Some(true),
+        ..Default::default()
+    }
+}
+
+fn gpus(count: u64) -> DeviceRequest {
+    DeviceRequest {
+        count: Some(signed(count)),
+        capabilities: Some(vec![vec!["gpu".to_owned()]]),
         ..Default::default()
     }
 }

@@ -41,7 +41,7 @@ fn walk(reads: &dyn Reads, query: &JobQuery, mut between: impl FnMut(usize)) -> 
     for page in 0.. {
         let items = reads.jobs(&query).unwrap();
         assert!(items.items.len() <= query.limit as usize);
-        assert_eq!(items.items.len() == query.limit as usize || !items.more, true);
+        assert!(items.items.len() == query.limit as usize || !items.more);
         ids.extend(items.items.iter().map(|job| job.id));
         match items.items.last() {
             Some(last) if items.more => {

@@ -62,13 +62,13 @@ fn insert_labels(
     for (key, value) in labels {
         transaction
             .prepare_cached(
-                "INSERT INTO label (key, create_time, id, job, value, integer)
+                "INSERT INTO label (key, id, create_time, job, value, integer)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
             )?
             .execute(params![
                 key,
-                job.create_time.0,
                 job.id.bytes(),
+                job.create_time.0,
                 number,
                 value,
                 // What `gt` and `lt` of a selector take for an integer.

@@ -9,7 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 use rustix::fs::{FlockOperation, flock};
 
 use super::fault::{classify, damaged};
@@ -83,7 +83,12 @@ fn prepare(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags)?;
     let format = identify(&connection, path)?;
-    connection.pragma_update(None, "journal_mode", "WAL")?;
+    let mode: String =
+        connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
+    if mode != "wal" {
+        let source = std::io::Error::other("its file system cannot share a write-ahead log");
+        return Err(io(path, source));
+    }
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
@@ -120,6 +125,12 @@ fn check(connection: &Connection, path: &Path) -> Result<(), StoreError> {
         .query_row("SELECT last_commit FROM progress WHERE one = 1", [], |row| row.get::<_, i64>(0))
         .map_err(|error| match error {
             rusqlite::Error::QueryReturnedNoRows => damaged(path, "its row of progress is missing"),
+            // What SQLite calls unknown is a statement that does not fit the tables.
+            rusqlite::Error::SqliteFailure(error, Some(detail))
+                if error.code == ErrorCode::Unknown =>
+            {
+                damaged(path, detail)
+            }
             error => error.into(),
         })?;
     let length = std::fs::metadata(path).map_err(|source| io(path, source))?.len();

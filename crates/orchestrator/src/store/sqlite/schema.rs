@@ -2,17 +2,18 @@
 //!
 //! Jobs and executions have a number of their own (the rowid) besides their random ID. Everything
 //! that belongs to a job is keyed by that number, so that what is written together lies together
-//! and a job's rows can be removed as ranges; only the two `…_id` indexes are written in random
-//! order.
+//! and a job's rows can be removed as ranges. Only the two `…_id` indexes and `label` itself are
+//! written in random order.
 //!
 //! What a job costs on disk, besides its specification: about 300 bytes of row, 250 bytes in seven
-//! indexes, and per label about 3 × (key + value + 30 bytes). An execution costs about 300 bytes,
+//! indexes, and per label about 3 × (key + value + 40 bytes). An execution costs about 300 bytes,
 //! an event about 150.
 //!
 //! - `job` changes with every state; `job_spec` holds what never does, so that a state change does
 //!   not rewrite it.
-//! - `label` is a table of its own in the order in which jobs are listed, by key, by key and value,
-//!   and by key and integer: see `select.rs` for what walks which.
+//! - `label` is in order of IDs under each key; its indexes are in order of creation, under the key,
+//!   the key and value, and the key and integer: see `select.rs` for what walks which. The rows of
+//!   a job are found by the keys in its specification.
 //! - `job.name` is null when the name is the job's ID, as it is by default: the index of names
 //!   then has no entry in random order per job.
 //! - `live` is kept as a column for the partial indexes that a start reads.
@@ -73,13 +74,14 @@ CREATE TABLE job_spec (
 
 CREATE TABLE label (
     key TEXT NOT NULL,
-    create_time INTEGER NOT NULL,
     id BLOB NOT NULL,
+    create_time INTEGER NOT NULL,
     job INTEGER NOT NULL,
     value TEXT NOT NULL,
     integer INTEGER,
-    PRIMARY KEY (key, create_time, id)
+    PRIMARY KEY (key, id)
 ) WITHOUT ROWID;
+CREATE INDEX label_time ON label (key, create_time, id, job, value, integer);
 CREATE INDEX label_value ON label (key, value, create_time, id, job);
 CREATE INDEX label_integer ON label (key, integer, create_time, id, job)
     WHERE integer IS NOT NULL;

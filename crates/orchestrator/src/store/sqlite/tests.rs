@@ -1,5 +1,6 @@
 //! The contract of stores, and what is special about a file.
 
+mod concurrency;
 mod damage;
 mod full;
 mod kill;

@@ -1,1 +1,108 @@
-//! TBD
+//! What of a task reaches its container.
+
+use std::sync::Arc;
+
+use api_types::NodeId;
+use api_types::source::ResultPath;
+use serde_json::json;
+use uuid::Uuid;
+
+use super::*;
+use crate::executor::MountedInput;
+use crate::testing::{execution_id, plain_work};
+
+fn run(change: impl FnOnce(&mut Work)) -> Run {
+    let mut work = plain_work();
+    change(&mut work);
+    Run {
+        id: execution_id(7),
+        node_id: NodeId::from_uuid(Uuid::from_u128(9)),
+        work: Arc::new(work),
+        inputs: vec![MountedInput { source: "/data/in".into(), target: "/inputs".to_owned() }],
+    }
+}
+
+fn host_config_of(change: impl FnOnce(&mut Work)) -> HostConfig {
+    body(&run(change), &DockerParams::default()).host_config.unwrap()
+}
+
+#[test]
+fn a_container_is_fenced_in_by_default() {
+    let config = host_config_of(|_| ());
+    assert_eq!(config.network_mode.as_deref(), Some("none"));
+    assert_eq!(config.cap_drop, Some(vec!["ALL".to_owned()]));
+    assert_eq!(config.security_opt, Some(vec!["no-new-privileges".to_owned()]));
+    assert_eq!(config.pids_limit, Some(MAX_PIDS));
+    assert_eq!((config.memory, config.memory_swap), (Some(64_000_000), Some(64_000_000)));
+    assert_eq!(config.nano_cpus, Some(500_000_000));
+    assert_eq!((config.init, config.privileged, config.device_requests), (Some(true), None, None));
+    let mounts = config.mounts.unwrap();
+    assert_eq!(mounts.len(), 1);
+    assert_eq!((mounts[0].read_only, mounts[0].target.as_deref()), (Some(true), Some("/inputs")));
+}
+
+#[test]
+fn limits_stay_within_what_the_engine_takes() {
+    let config = host_config_of(|work| {
+        work.resources.cpu = 1_000_000.0;
+        work.resources.memory = 1;
+        work.resources.gpu = 2;
+    });
+    let cores = std::thread::available_parallelism().unwrap().get();
+    assert_eq!(config.nano_cpus, Some(i64::try_from(cores).unwrap() * 1_000_000_000));
+    assert_eq!(config.memory, Some(6 << 20));
+    assert_eq!(config.device_requests.unwrap()[0].count, Some(2));
+    let config = host_config_of(|work| {
+        work.resources.cpu = 0.001;
+        work.resources.memory = 0;
+    });
+    assert_eq!((config.nano_cpus, config.memory), (Some(10_000_000), None));
+}
+
+#[test]
+fn the_service_s_own_variables_cannot_be_replaced() {
+    let run = run(|work| {
+        work.task.env = [("A", "task"), ("B", "task"), ("SERVICE_JOB_NAME", "mine")]
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into();
+    });
+    let params: DockerParams = serde_json::from_value(
+        json!({"Image": "i", "EnvironmentVariables": ["B=engine=x", "C", "SERVICE_JOB_TYPE=mine"]}),
+    )
+    .unwrap();
+    let env = env(&run, &params);
+    for (key, value) in [
+        ("A", "task"),
+        ("B", "engine=x"),
+        ("C", ""),
+        ("SERVICE_JOB_NAME", "count"),
+        ("SERVICE_JOB_TYPE", "batch"),
+    ] {
+        assert_eq!(env[key], value, "{key}");
+    }
+    let body = body(&run, &params);
+    assert_eq!((body.image.as_deref(), body.entrypoint, body.cmd), (Some("i"), None, None));
+    assert_eq!(body.labels.unwrap()[LABEL_EXECUTION], run.id.to_string());
+}
+
+#[test]
+fn directories_that_results_need_are_made_once() {
+    let run = run(|work| {
+        work.task.result_paths = ["/outputs/", "/outputs", "/a/b/file.txt", "/top.txt", "/a/b"]
+            .map(|path| ResultPath { name: "x".to_owned(), path: path.to_owned() })
+            .into();
+    });
+    let directories: Vec<_> = result_directories(&run.work).into_iter().collect();
+    assert_eq!(directories, ["/a/b", "/outputs"]);
+    let tar = tar_of_directories(&directories).unwrap();
+    let mut archive = tar::Archive::new(&tar[..]);
+    let entries: Vec<_> = archive
+        .entries()
+        .unwrap()
+        .map(|entry| {
+            let entry = entry.unwrap();
+            (entry.path().unwrap().display().to_string(), entry.header().mode().unwrap())
+        })
+        .collect();
+    assert_eq!(entries, [("a/b/".to_owned(), 0o1777), ("outputs/".to_owned(), 0o1777)]);
+}

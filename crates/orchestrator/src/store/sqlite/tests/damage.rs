@@ -88,6 +88,21 @@ fn a_file_with_overwritten_pages_is_refused() {
 }
 
 #[test]
+fn a_file_without_its_tables_is_refused() {
+    for (loss, sentence) in [
+        ("DELETE FROM progress", "is damaged (its row of progress is missing)"),
+        ("DROP TABLE progress", "is damaged (no such table: progress)"),
+    ] {
+        let directory = filled();
+        let connection = Connection::open(file(directory.path())).unwrap();
+        connection.execute_batch(loss).unwrap();
+        drop(connection);
+        let refusal = refusal(directory.path());
+        assert!(refusal.contains(sentence), "{refusal}");
+    }
+}
+
+#[test]
 fn damage_met_while_reading_is_named() {
     let directory = filled();
     let (store, reads) = open(directory.path()).unwrap();

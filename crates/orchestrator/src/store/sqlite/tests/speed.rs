@@ -15,12 +15,12 @@ use super::{Backend, Directory, directory};
 use crate::engine::change::{Changes, EventSubject};
 use crate::store::contract::{Random, Sample};
 use crate::store::sqlite::select::{COUNTED, Selection};
-use crate::store::{JobOrder, JobPosition, JobQuery, Reads, Store};
+use crate::store::{JobOrder, JobPosition, JobQuery, Store};
 
 /// How many jobs the larger store holds.
 fn many() -> u64 {
     let jobs = std::env::var("ORCHESTRATOR_STORE_JOBS").ok();
-    jobs.map_or(20_000, |jobs| jobs.parse().unwrap())
+    jobs.map_or(10_000, |jobs| jobs.parse().unwrap())
 }
 
 /// The `n`th job: three labels, and 1.5 KB of specification.
@@ -123,6 +123,22 @@ fn store_reports(store: &mut dyn Store, group: u64) -> Duration {
     took
 }
 
+/// Ten for each live job.
+fn store_executions(store: &mut dyn Store) {
+    let mut random = Random(82);
+    let mut changes = Changes::default();
+    for job in store.load().unwrap().jobs {
+        let mut sample = Sample::job(&mut random);
+        sample.new.id = job.row.id;
+        for index in 0..10 {
+            let execution = sample.execution(&mut random, index);
+            changes.executions.insert(execution.id, execution);
+        }
+    }
+    let number = store.last_commit().unwrap() + 1;
+    store.commit(number, &changes, &[]).unwrap();
+}
+
 struct Filled {
     directory: Directory,
     connection: Connection,
@@ -134,12 +150,15 @@ fn filled(jobs: u64) -> Filled {
     let (mut store, _) = directory.open();
     let took = store_jobs(store.as_mut(), jobs, 512);
     println!("{jobs} jobs: {}/s", rate(jobs, took));
+    store_executions(store.as_mut());
     drop(store);
     let start = Instant::now();
     let (mut store, _) = directory.open();
-    let live = store.load().unwrap().jobs.len();
-    println!("open and load {live} live of {jobs} jobs: {:?}", start.elapsed());
-    assert_eq!(live as u64, jobs / 100);
+    let live = store.load().unwrap();
+    let (live, executions) = (live.jobs.len() as u64, live.executions.len() as u64);
+    let took = start.elapsed();
+    println!("open and load {live} of {jobs} jobs and {executions} executions: {took:?}");
+    assert_eq!((live, executions), (jobs / 100, jobs / 10));
     let connection = Connection::open(directory.path().join("orchestrator.db")).unwrap();
     connection.pragma_update(None, "cache_size", -65536).unwrap();
     Filled { directory, connection, jobs }

@@ -1,0 +1,81 @@
+//! What happens to an execution, and what it makes happen.
+
+use api_types::Timestamp;
+use api_types::execution::{DesiredState, PublishedResult, RunOutput};
+use api_types::protocol::{FailureCause, Report};
+use serde::{Deserialize, Serialize};
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Event {
+    /// The orchestrator tells what it wants.
+    Desired {
+        state: DesiredState,
+        message: String,
+    },
+    Prepared,
+    Started {
+        at: Timestamp,
+    },
+    TimedOut,
+    Exited(Exit),
+    Collected(Collected),
+    /// The step under way cannot be done.
+    Failed(Failure),
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Exit {
+    pub(crate) code: i32,
+    /// The kernel killed a process of the task because its memory limit was reached.
+    pub(crate) out_of_memory: bool,
+}
+
+/// What was kept of a run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Collected {
+    /// Its `exitCode` and `runnerError` are not looked at: the verdict has them.
+    pub(crate) output: RunOutput,
+    pub(crate) published: Option<PublishedResult>,
+    /// What the user should know besides, like a result path that does not exist.
+    pub(crate) notes: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) cause: FailureCause,
+    /// What failed and what to do, in words for the user.
+    pub(crate) message: String,
+}
+
+/// What is to be done now, once the ledger has what this execution has become.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Effect {
+    Report(Box<Report>),
+    /// Fetch image and inputs, make the container.
+    Prepare,
+    /// Give up fetching, as soon as may be; the step still ends with its event.
+    CancelPrepare,
+    Start,
+    /// Wait for the end of the process; tell when the deadline passes before it.
+    Watch {
+        deadline: Option<Timestamp>,
+    },
+    Stop,
+    Collect,
+    /// Remove the container and the inputs; nothing waits for it.
+    Discard,
+}
+
+// === impl Failure ===
+
+impl Failure {
+    pub(crate) fn node(message: impl Into<String>) -> Self {
+        Self { cause: FailureCause::Node, message: message.into() }
+    }
+
+    pub(crate) fn task(message: impl Into<String>) -> Self {
+        Self { cause: FailureCause::Task, message: message.into() }
+    }
+}

@@ -1,0 +1,14 @@
+//! The agent against a small orchestrator over real sockets, and against real docker.
+
+mod daemon;
+mod engines;
+mod failing;
+mod http;
+mod image;
+mod node;
+mod noop;
+mod orchestrator;
+mod restarting;
+mod running;
+mod sessions;
+mod stopping;

@@ -1,0 +1,176 @@
+//! One agent with everything around it, and the work that it is given.
+
+use std::collections::{BTreeMap, HashMap};
+
+use api_types::engine::{EngineSpec, EngineType, NetworkType, Params, PublisherSpec};
+use api_types::job::{JobType, NetworkSpec, Task, TaskResources, Timeouts};
+use api_types::protocol::{ListLocalExecutions, Work};
+use api_types::quantity::Capacity;
+use api_types::{ExecutionId, JobId, NodeId, routes};
+use bollard::Docker;
+use bollard::models::ContainerSummary;
+use bollard::query_parameters::ListContainersOptions;
+use compute_agent::{Agent, RunningAgent, Settings};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::image;
+use crate::orchestrator::{Orchestrator, PATIENCE};
+
+pub(crate) struct Node {
+    pub(crate) orchestrator: Orchestrator,
+    pub(crate) settings: Settings,
+    agent: Option<RunningAgent>,
+    /// Holds the data directory, and goes with the node.
+    _dir: TempDir,
+}
+
+/// A node with a Docker Engine, and the image of these tests.
+pub(crate) struct DockerNode {
+    pub(crate) node: Node,
+    pub(crate) docker: Docker,
+    pub(crate) image: String,
+}
+
+impl Node {
+    pub(crate) async fn start(change: impl FnOnce(&mut Settings)) -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let orchestrator = Orchestrator::start().await;
+        let mut settings = Settings {
+            listen: ([127, 0, 0, 1], 0).into(),
+            data_dir: dir.path().join("data"),
+            orchestrator: orchestrator.url(),
+            engines: vec![EngineType::Noop],
+            stop_grace_seconds: 1,
+            ..Settings::default()
+        };
+        change(&mut settings);
+        let mut node = Self { orchestrator, settings, agent: None, _dir: dir };
+        node.start_agent().await;
+        node
+    }
+
+    pub(crate) async fn start_agent(&mut self) {
+        let agent = Agent::start(self.settings.clone()).await.expect("the agent starts");
+        self.agent = Some(agent);
+    }
+
+    /// As if its process were killed.
+    pub(crate) async fn kill_agent(&mut self) {
+        self.agent.take().expect("it runs").kill().await;
+    }
+
+    pub(crate) async fn shut_down_agent(&mut self) {
+        self.agent.take().expect("it runs").shutdown().await;
+    }
+
+    pub(crate) fn id(&self) -> NodeId {
+        self.agent.as_ref().expect("it runs").node_id
+    }
+
+    pub(crate) fn execution_dir(&self, id: ExecutionId) -> std::path::PathBuf {
+        self.settings.data_dir.join("executions").join(id.to_string())
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        let address = self.agent.as_ref().expect("it runs").listen_addr;
+        format!("http://{address}{path}")
+    }
+
+    /// The phase of an execution, as the agent tells it; none when it does not have it.
+    pub(crate) async fn phase(&self, id: ExecutionId) -> Option<String> {
+        let body = crate::http::get(&self.url(routes::AGENT_EXECUTIONS)).await.body;
+        let listed: ListLocalExecutions = serde_json::from_slice(&body).expect("a list");
+        listed.executions.into_iter().find(|local| local.id == id).map(|local| local.phase)
+    }
+
+    pub(crate) async fn wait_for_phase(&self, id: ExecutionId, wanted: &str) {
+        eventually(&format!("{id} in phase {wanted}"), async || {
+            self.phase(id).await.as_deref() == Some(wanted)
+        })
+        .await;
+    }
+}
+
+impl DockerNode {
+    /// None where there is no Docker Engine.
+    pub(crate) async fn start() -> Option<Self> {
+        Self::start_with(|_| ()).await
+    }
+
+    pub(crate) async fn start_with(change: impl FnOnce(&mut Settings)) -> Option<Self> {
+        let docker = image::docker().await?;
+        let image = image::ensure(&docker).await;
+        let node = Node::start(|settings| {
+            settings.engines = vec![EngineType::Docker];
+            change(settings);
+        })
+        .await;
+        Some(Self { node, docker, image })
+    }
+
+    pub(crate) fn orchestrator(&self) -> &Orchestrator {
+        &self.node.orchestrator
+    }
+
+    /// A task of the test image with these steps.
+    pub(crate) fn work(&self, steps: &[&str]) -> Work {
+        work(EngineType::Docker, json!({"Image": self.image, "Parameters": steps}))
+    }
+
+    pub(crate) async fn containers(&self) -> Vec<ContainerSummary> {
+        let filter = format!("service.org/node={}", self.node.id());
+        let options = ListContainersOptions {
+            all: true,
+            filters: Some(HashMap::from([("label".to_owned(), vec![filter])])),
+            ..Default::default()
+        };
+        self.docker.list_containers(Some(options)).await.expect("list containers")
+    }
+
+    /// Removed when collected, which comes after the report.
+    pub(crate) async fn nothing_is_left(&self) {
+        eventually("all containers to be removed", async || self.containers().await.is_empty())
+            .await;
+    }
+}
+
+pub(crate) fn work(engine: EngineType, params: Value) -> Work {
+    let params: Params = serde_json::from_value(params).expect("an object");
+    let job = crate::orchestrator::new_id().uuid();
+    Work {
+        job_id: JobId::from_uuid(job),
+        job_name: "test".to_owned(),
+        namespace: "default".to_owned(),
+        job_type: JobType::Batch,
+        index: 2,
+        count: 3,
+        resources: Capacity { cpu: 0.5, memory: 64_000_000, disk: 0, gpu: 0 },
+        task: Task {
+            name: "main".to_owned(),
+            engine: EngineSpec { engine_type: engine, params },
+            publisher: PublisherSpec::default(),
+            env: BTreeMap::new(),
+            meta: BTreeMap::new(),
+            input_sources: Vec::new(),
+            result_paths: Vec::new(),
+            resources: TaskResources::default(),
+            network: NetworkSpec { network_type: NetworkType::None, domains: Vec::new() },
+            timeouts: Timeouts::default(),
+        },
+    }
+}
+
+/// Looks again and again until it is so, within the patience of these tests.
+pub(crate) async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    /// Between two looks at something that tells nobody when it changes.
+    const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(20);
+    let looking = async {
+        while !is_so().await {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    };
+    if tokio::time::timeout(PATIENCE, looking).await.is_err() {
+        panic!("waited in vain for {what}");
+    }
+}

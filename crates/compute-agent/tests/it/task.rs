@@ -1,0 +1,82 @@
+//! A static program without dependencies, for the image of these tests; compiled by `image.rs`.
+//!
+//! Its arguments are steps that are carried out one after the other.
+
+use std::io::{Read, Write};
+use std::time::Duration;
+
+unsafe extern "C" {
+    fn signal(number: i32, handler: usize) -> usize;
+}
+
+const SIGTERM: i32 = 15;
+const IGNORE: usize = 1;
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    while let Some(step) = arguments.next() {
+        let mut next = || arguments.next().expect("this step takes an argument");
+        match step.as_str() {
+            "out" => println!("{}", next()),
+            "err" => eprintln!("{}", next()),
+            "raw" => {
+                // Bytes that are no UTF-8, and no line end.
+                std::io::stdout().write_all(&[b'a', 0xFF, b'z']).expect("write");
+            }
+            "many" => {
+                let count: usize = next().parse().expect("a number");
+                for line in 0..count {
+                    println!("line {line}");
+                }
+            }
+            "env" => {
+                let name = next();
+                println!("{name}={}", std::env::var(&name).unwrap_or_default());
+            }
+            "cwd" => println!("{}", std::env::current_dir().expect("a directory").display()),
+            "cat" => {
+                let mut text = String::new();
+                let file = std::fs::File::open(next());
+                file.expect("open").read_to_string(&mut text).expect("read");
+                print!("{text}");
+            }
+            "write" => {
+                let (path, text) = (next(), next());
+                match std::fs::write(&path, text) {
+                    Ok(()) => println!("wrote {path}"),
+                    Err(error) => println!("cannot write {path}: {}", error.kind()),
+                }
+            }
+            "interfaces" => {
+                let listed = std::fs::read_dir("/sys/class/net").expect("list");
+                let mut names: Vec<_> = listed
+                    .map(|entry| entry.expect("entry").file_name().into_string().expect("text"))
+                    .collect();
+                names.sort();
+                println!("{}", names.join(" "));
+            }
+            "status" => {
+                let text = std::fs::read_to_string("/proc/self/status").expect("read");
+                let field = next();
+                let line = text.lines().find(|line| line.starts_with(&field)).expect("field");
+                println!("{line}");
+            }
+            "ignore-sigterm" => {
+                // SAFETY: `signal` with SIG_IGN installs no handler of ours.
+                unsafe { signal(SIGTERM, IGNORE) };
+                println!("ignoring");
+            }
+            "sleep" => {
+                std::thread::sleep(Duration::from_millis(next().parse().expect("a number")));
+            }
+            "fill-memory" => {
+                let mut blocks = Vec::new();
+                loop {
+                    blocks.push(vec![1_u8; 1 << 20]);
+                }
+            }
+            "exit" => std::process::exit(next().parse().expect("a number")),
+            other => panic!("'{other}' is no step"),
+        }
+    }
+}
