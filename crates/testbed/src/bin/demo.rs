@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use testbed::demo::{self, DemoCluster, DemoError, Terminal};
+use testbed::demo::{DemoCluster, DemoError, Story, Terminal};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -84,8 +84,20 @@ async fn run(once: bool) -> Result<Ending, DemoError> {
     if !once && matches!(told, Ok(Ending::Success | Ending::WrongResult)) {
         interrupts.next().await;
     }
+    let farewell = match told {
+        Ok(Ending::Interrupted) => farewell(&mut terminal),
+        Ok(Ending::Success | Ending::WrongResult) if !once => farewell(&mut terminal),
+        _ => Ok(()),
+    };
     cluster.end().await;
+    farewell?;
     told
+}
+
+fn farewell(terminal: &mut Terminal) -> std::io::Result<()> {
+    // After the `^C` that the terminal shows.
+    terminal.blank()?;
+    terminal.line("Stopping the daemons and whatever still runs on them.")
 }
 
 async fn tell(
@@ -93,17 +105,14 @@ async fn tell(
     cluster: &DemoCluster,
     once: bool,
 ) -> Result<Ending, DemoError> {
-    let client = &cluster.client;
     let nodes = cluster.ready_nodes().await?;
-    demo::introduce(terminal, cluster, &nodes)?;
-    let id = demo::submit(terminal, client, &cluster.image).await?;
-    let job = demo::follow(terminal, client, id).await?;
-    let right = demo::show_outputs(terminal, client, &job).await?;
-    demo::show_history(terminal, client, id).await?;
+    let mut story = Story::begin(terminal, cluster, &nodes)?;
+    let id = story.submit().await?;
+    let job = story.follow(id).await?;
+    let right = story.show_outputs(&job).await?;
+    story.show_history(id).await?;
     if !once {
-        demo::show_curl_lines(terminal, client, id)?;
-        terminal.line("")?;
-        terminal.line("The cluster stays up until Ctrl-C.")?;
+        story.show_what_to_try(id)?;
     }
     Ok(if right { Ending::Success } else { Ending::WrongResult })
 }
