@@ -1,5 +1,6 @@
 //! The daemon: settings, log, signals, exit code.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use compute_agent::{Settings, StartError};
@@ -15,7 +16,11 @@ const UNAVAILABLE: u8 = 69;
 #[tokio::main]
 async fn main() -> ExitCode {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
     let outcome = match Settings::from_arguments(std::env::args().skip(1)) {
         Ok(settings) => compute_agent::run(settings, stop_signal()).await,
         Err(error) => Err(error.into()),
