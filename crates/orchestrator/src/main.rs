@@ -1,5 +1,6 @@
 //! The orchestrator daemon.
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -60,7 +61,11 @@ fn main() -> ExitCode {
         Err(error) => return refuse(EXIT_SETTINGS, &error.into()),
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
     match run(settings) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => refuse(EXIT_UNAVAILABLE, &error),
