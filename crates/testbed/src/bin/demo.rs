@@ -1,5 +1,6 @@
 //! Shows the service at work: starts a cluster in this process, runs a job, shows its results.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use testbed::demo::{DemoCluster, DemoError, Story, Terminal};
@@ -55,6 +56,7 @@ async fn main() -> ExitCode {
             EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn")),
         )
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .init();
     match run(once).await {
         Ok(Ending::Success) => ExitCode::SUCCESS,

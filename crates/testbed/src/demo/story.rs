@@ -25,7 +25,7 @@ const INTERVAL: Duration = Duration::from_millis(25);
 /// Widths of the columns, by what is in them.
 const SHORT_ID: usize = 11;
 const NAME: usize = 14;
-const TIME: usize = 9;
+const TIME: usize = 10;
 const STATE: usize = 18;
 const NUMBER: usize = 6;
 
