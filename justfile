@@ -21,3 +21,7 @@ check:
 # What the continuous integration runs.
 ci:
     .ci/run
+
+# The simulator over many seeds; a failing one is printed and reproduces with `just sim --from SEED --seeds 1`.
+sim *arguments:
+    cargo run --release --bin sim -- {{arguments}}

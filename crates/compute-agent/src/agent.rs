@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::capacity;
+use crate::core::Limits;
 use crate::data_dir::{DataDir, DataDirError};
 use crate::executor::Engines;
 use crate::http::{self, Shared};
@@ -98,8 +99,7 @@ impl Agent {
         let (mailbox, messages) = Mailbox::new();
         let outbox = Arc::new(Outbox::default());
         let parts = Parts {
-            capacity,
-            retain: settings.retain_finished(),
+            limits: Limits { capacity, retain: settings.retain_finished() },
             outbox: Arc::clone(&outbox),
             steps: Arc::clone(&steps),
             mailbox: mailbox.clone(),

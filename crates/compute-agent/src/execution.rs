@@ -23,29 +23,29 @@ use api_types::execution::{ComputeState, DesiredState, RunOutput};
 use api_types::protocol::{FailureCause, LocalExecution, Report, Work};
 use api_types::{ExecutionId, NodeId, Timestamp};
 
-pub(crate) use event::{Collected, Effect, Event, Exit, Failure};
-pub(crate) use phase::{Phase, StopReason};
-pub(crate) use verdict::Verdict;
+pub use event::{Collected, Effect, Event, Exit, Failure};
+pub use phase::{Phase, StopReason};
+pub use verdict::Verdict;
 
 /// The exit code in the output of a run whose process never started, or whose end nobody saw.
 pub(crate) const NO_EXIT_CODE: i32 = -1;
 
 /// One execution, as this node knows it.
 #[derive(Debug, Clone)]
-pub(crate) struct Execution {
-    pub(crate) id: ExecutionId,
-    pub(crate) work: Arc<Work>,
-    pub(crate) desired: DesiredState,
-    pub(crate) phase: Phase,
+pub struct Execution {
+    pub id: ExecutionId,
+    pub work: Arc<Work>,
+    pub desired: DesiredState,
+    pub phase: Phase,
     /// The sequence number of its last report.
-    pub(crate) reported: u64,
+    pub reported: u64,
 }
 
 // === impl Execution ===
 
 impl Execution {
     /// What becomes of an offer: taken on, or declined with the reason.
-    pub(crate) fn offered(
+    pub fn offered(
         id: ExecutionId,
         work: Arc<Work>,
         admission: Result<(), String>,
@@ -65,7 +65,7 @@ impl Execution {
     }
 
     /// Takes up, after a restart of the agent, the step that was under way.
-    pub(crate) fn resume(&mut self, now: Timestamp) -> Vec<Effect> {
+    pub fn resume(&mut self, now: Timestamp) -> Vec<Effect> {
         match &self.phase {
             Phase::Accepted | Phase::Done { .. } => Vec::new(),
             Phase::Preparing => vec![Effect::Prepare],
@@ -88,7 +88,7 @@ impl Execution {
 
     /// Takes one event in. What does not belong to the phase is late or repeated, and changes
     /// nothing.
-    pub(crate) fn handle(&mut self, event: Event, now: Timestamp) -> Vec<Effect> {
+    pub fn handle(&mut self, event: Event, now: Timestamp) -> Vec<Effect> {
         match event {
             Event::Desired { state: DesiredState::Pending, .. } => Vec::new(),
             Event::Desired { state: DesiredState::Running, .. } => self.run(),
@@ -290,7 +290,7 @@ impl Execution {
 
     /// Tells the outcome once more, for an orchestrator that acknowledged it and does not know it.
     /// Its output went with the first report.
-    pub(crate) fn repeat_outcome(&mut self) -> Vec<Effect> {
+    pub fn repeat_outcome(&mut self) -> Vec<Effect> {
         match &self.phase {
             Phase::Done { state, message, .. } => {
                 let (state, message) = (*state, message.clone());
@@ -340,7 +340,7 @@ impl Execution {
     }
 
     /// What whoever stands at the node is told.
-    pub(crate) fn local(&self, node_id: NodeId) -> LocalExecution {
+    pub fn local(&self, node_id: NodeId) -> LocalExecution {
         LocalExecution {
             id: self.id,
             job_id: self.work.job_id,

@@ -38,32 +38,32 @@ pub(crate) struct Ledger {
 }
 
 /// All that the ledger holds.
-#[derive(Debug, Default)]
-pub(crate) struct Contents {
-    pub(crate) executions: Vec<Execution>,
+#[derive(Debug, Default, Clone)]
+pub struct Contents {
+    pub executions: Vec<Execution>,
     /// Not acknowledged yet, in the order in which they came about.
-    pub(crate) reports: Vec<StoredReport>,
+    pub reports: Vec<StoredReport>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct StoredReport {
+pub struct StoredReport {
     /// Counts all reports of this node.
-    pub(crate) position: u64,
-    pub(crate) report: Report,
+    pub position: u64,
+    pub report: Report,
     /// The report as it is stored; about what it takes in a batch.
-    pub(crate) json: String,
+    pub json: String,
 }
 
 /// What one commit changes.
 #[derive(Debug, Default)]
-pub(crate) struct Batch {
+pub struct Batch {
     /// New executions; each is among `changed` too.
-    pub(crate) admitted: Vec<(ExecutionId, Arc<Work>)>,
+    pub admitted: Vec<(ExecutionId, Arc<Work>)>,
     /// Phase and counters as they are now.
-    pub(crate) changed: BTreeMap<ExecutionId, Execution>,
-    pub(crate) reports: Vec<StoredReport>,
-    pub(crate) acknowledged: Vec<Acknowledgement>,
-    pub(crate) forgotten: Vec<ExecutionId>,
+    pub changed: BTreeMap<ExecutionId, Execution>,
+    pub reports: Vec<StoredReport>,
+    pub acknowledged: Vec<Acknowledgement>,
+    pub forgotten: Vec<ExecutionId>,
 }
 
 // === impl Ledger ===
@@ -174,10 +174,33 @@ impl Ledger {
     }
 }
 
+// === impl Contents ===
+
+impl Contents {
+    /// What the ledger holds once the batch is written to one that held this.
+    pub fn apply(&mut self, batch: &Batch) {
+        for execution in batch.changed.values() {
+            match self.executions.iter_mut().find(|known| known.id == execution.id) {
+                Some(known) => known.clone_from(execution),
+                None => self.executions.push(execution.clone()),
+            }
+        }
+        self.executions.retain(|execution| !batch.forgotten.contains(&execution.id));
+        self.reports.extend(batch.reports.iter().cloned());
+        let acknowledged = |report: &Report| {
+            batch.acknowledged.iter().any(|acknowledgement| {
+                acknowledgement.execution_id == report.execution_id
+                    && acknowledgement.sequence == report.sequence
+            })
+        };
+        self.reports.retain(|stored| !acknowledged(&stored.report));
+    }
+}
+
 // === impl Batch ===
 
 impl Batch {
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.admitted.is_empty()
             && self.changed.is_empty()
             && self.reports.is_empty()

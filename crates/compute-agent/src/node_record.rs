@@ -13,10 +13,10 @@ use api_types::quantity::Resources;
 use api_types::version::VersionRecord;
 use api_types::{NodeId, Timestamp};
 
+use crate::core::Usage;
 use crate::session::SessionState;
 use crate::settings::Settings;
 use crate::steps::Steps;
-use crate::supervisor::Usage;
 
 /// Everything about the node that does not change while the agent runs.
 pub(crate) struct NodeRecord {

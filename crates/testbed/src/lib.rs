@@ -6,3 +6,4 @@ pub mod demo;
 pub mod docker;
 pub mod harness;
 pub mod image;
+pub mod sim;

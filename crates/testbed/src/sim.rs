@@ -20,7 +20,9 @@ mod faults;
 mod network;
 mod orchestrator;
 mod random;
+mod summary;
 mod workload;
 mod world;
 
-pub use world::{Failure, Summary, run};
+pub use summary::{Failure, Sabotage, Summary};
+pub use world::{run, run_with};

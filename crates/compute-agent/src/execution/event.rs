@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Event {
+pub enum Event {
     /// The orchestrator tells what it wants.
     Desired {
         state: DesiredState,
@@ -26,32 +26,32 @@ pub(crate) enum Event {
 
 /// How a process ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Exit {
-    pub(crate) code: i32,
+pub struct Exit {
+    pub code: i32,
     /// The kernel killed a process of the task because its memory limit was reached.
-    pub(crate) out_of_memory: bool,
+    pub out_of_memory: bool,
 }
 
 /// What was kept of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Collected {
+pub struct Collected {
     /// Its `exitCode` and `runnerError` are not looked at: the verdict has them.
-    pub(crate) output: RunOutput,
-    pub(crate) published: Option<PublishedResult>,
+    pub output: RunOutput,
+    pub published: Option<PublishedResult>,
     /// What the user should know besides, like a result path that does not exist.
-    pub(crate) notes: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Failure {
-    pub(crate) cause: FailureCause,
+pub struct Failure {
+    pub cause: FailureCause,
     /// What failed and what to do, in words for the user.
-    pub(crate) message: String,
+    pub message: String,
 }
 
 /// What is to be done now, once the ledger has what this execution has become.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Effect {
+pub enum Effect {
     Report(Box<Report>),
     /// Fetch image and inputs, make the container.
     Prepare,
@@ -71,11 +71,11 @@ pub(crate) enum Effect {
 // === impl Failure ===
 
 impl Failure {
-    pub(crate) fn node(message: impl Into<String>) -> Self {
+    pub fn node(message: impl Into<String>) -> Self {
         Self { cause: FailureCause::Node, message: message.into() }
     }
 
-    pub(crate) fn task(message: impl Into<String>) -> Self {
+    pub fn task(message: impl Into<String>) -> Self {
         Self { cause: FailureCause::Task, message: message.into() }
     }
 }

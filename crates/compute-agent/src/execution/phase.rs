@@ -8,7 +8,7 @@ use super::Verdict;
 
 /// What the ledger keeps of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Phase {
+pub enum Phase {
     /// Taken on; waits to be told to run.
     Accepted,
     /// Its image and inputs are being fetched and its container made.
@@ -42,7 +42,7 @@ pub(crate) enum Phase {
 
 /// Why a running task is made to end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum StopReason {
+pub enum StopReason {
     NoLongerWanted { message: String },
     ExecutionTimeout,
 }
@@ -50,12 +50,12 @@ pub(crate) enum StopReason {
 // === impl Phase ===
 
 impl Phase {
-    pub(crate) fn is_done(&self) -> bool {
+    pub fn is_done(&self) -> bool {
         matches!(self, Self::Done { .. })
     }
 
     /// The phase in one word.
-    pub(crate) fn word(&self) -> &'static str {
+    pub fn word(&self) -> &'static str {
         match self {
             Self::Accepted => "Accepted",
             Self::Preparing => "Preparing",

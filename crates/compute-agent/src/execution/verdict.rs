@@ -9,14 +9,14 @@ use super::{Exit, StopReason};
 
 /// The outcome of a run, kept until its output and results are taken in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Verdict {
-    pub(crate) state: ComputeState,
+pub struct Verdict {
+    pub state: ComputeState,
     /// Says whose failure it was, when the state is `Failed`.
-    pub(crate) cause: FailureCause,
-    pub(crate) message: String,
+    pub cause: FailureCause,
+    pub message: String,
     /// Empty when the exit code says all.
-    pub(crate) runner_error: String,
-    pub(crate) exit_code: i32,
+    pub runner_error: String,
+    pub exit_code: i32,
 }
 
 impl Verdict {

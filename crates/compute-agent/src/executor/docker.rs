@@ -25,9 +25,9 @@ use api_types::{ExecutionId, NodeId, Timestamp};
 use bollard::API_DEFAULT_VERSION;
 use bollard::models::{ContainerState, ContainerStateStatusEnum};
 use bollard::query_parameters::{
-    ContainerArchiveInfoOptions, CreateContainerOptions, DownloadFromContainerOptions,
-    InspectContainerOptions, ListContainersOptions, RemoveContainerOptions, StopContainerOptions,
-    UploadToContainerOptions, WaitContainerOptions,
+    ContainerArchiveInfoOptions, CreateContainerOptions, InspectContainerOptions,
+    ListContainersOptions, RemoveContainerOptions, StopContainerOptions, UploadToContainerOptions,
+    WaitContainerOptions,
 };
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
@@ -129,21 +129,40 @@ impl Docker {
             .run_until_cancelled(self.pulls.ensure(&client, &params.image))
             .await
             .unwrap_or(Err(ExecutorError::Cancelled))?;
-        let body = container::body(run, &params);
-        let name = name(run.id);
-        let options = CreateContainerOptions { name: Some(name.clone()), ..Default::default() };
         let _change = self.change().await;
-        match client.create_container(Some(options), body).await {
-            Ok(answer) => {
-                for warning in answer.warnings {
-                    debug!(execution = %run.id, warning, "docker warns");
+        let making = self.make_container(&client, run, &params);
+        tokio::time::timeout(ANSWER_TIMEOUT, making).await.unwrap_or_else(|_| {
+            Err(error::unreachable(format!("no container was made in {ANSWER_TIMEOUT:?}")))
+        })?;
+        make_result_directories(&client, &name(run.id), &run.work).await
+    }
+
+    async fn make_container(
+        &self,
+        client: &bollard::Docker,
+        run: &Run,
+        params: &DockerParams,
+    ) -> Result<(), ExecutorError> {
+        let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
+        loop {
+            let options = CreateContainerOptions { name: Some(name(run.id)), ..Default::default() };
+            match client.create_container(Some(options), container::body(run, params)).await {
+                Ok(answer) => {
+                    for warning in answer.warnings {
+                        debug!(execution = %run.id, warning, "docker warns");
+                    }
+                    return Ok(());
                 }
+                Err(error) if is_conflict(&error) => {}
+                Err(error) => return Err(error::of_create(error, &params.image)),
             }
-            // A crash of the agent came between making it and saying so; it was not started.
-            Err(error) if is_conflict(&error) => {}
-            Err(error) => return Err(error::of_create(error, &params.image)),
+            // An agent that died here asked for it before. The Engine takes the name first and
+            // makes the container then: until that is done, or has failed, there is only a name.
+            match self.state(run.id).await {
+                Err(ExecutorError::Gone) => backoff.wait().await,
+                found => return found.map(drop),
+            }
         }
-        make_result_directories(&client, &name, &run.work).await
     }
 
     async fn start_once(&self, id: ExecutionId) -> Result<Timestamp, ExecutorError> {
@@ -309,15 +328,10 @@ impl Executor for Docker {
         id: ExecutionId,
         path: &'a str,
     ) -> BoxStream<'a, Result<Bytes, ExecutorError>> {
-        let client = match self.client() {
-            Ok(client) => client,
-            Err(error) => return stream::once(async { Err(error) }).boxed(),
-        };
-        let options = DownloadFromContainerOptions { path: path.to_owned() };
-        client
-            .download_from_container(&name(id), Some(options))
-            .map(move |chunk| chunk.map_err(|error| error::of_path(error, path)))
-            .boxed()
+        match self.client() {
+            Ok(client) => output::of_path(&client, &name(id), path),
+            Err(error) => stream::once(async { Err(error) }).boxed(),
+        }
     }
 
     fn remove(&self, id: ExecutionId) -> BoxFuture<'_, Result<(), ExecutorError>> {

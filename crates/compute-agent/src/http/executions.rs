@@ -19,8 +19,8 @@ use tokio_util::io::ReaderStream;
 use super::Shared;
 use super::failure::Failure;
 use super::render::{Json, Pretty};
+use crate::core::Found;
 use crate::executor::{Engines, OutputStream};
-use crate::supervisor::Found;
 
 /// How many candidates an ambiguous id is answered with.
 const MAX_CANDIDATES: usize = 5;

@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use api_client::ClientError;
+use api_types::Timestamp;
 use api_types::protocol::{Assignment, AssignmentLine, KEEP_ALIVE_SECONDS};
 use futures_util::{Stream, StreamExt};
 use tracing::{debug, info};
 
 use super::{RETRY_FIRST, RETRY_LONGEST, Refused, Session, is_refusal};
 use crate::backoff::Backoff;
+use crate::clock;
+use crate::core::Input;
 use crate::supervisor::Message;
 
 /// After this long without a line the stream is dead, whatever the connection says.
@@ -36,10 +39,11 @@ impl Session {
     pub(super) async fn follow(&self, session: u64) -> Refused {
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
         loop {
+            let asked_at = clock::now();
             let broken = match self.client.assignments(self.node_id, session).await {
                 Ok(lines) => {
                     debug!(session, "following the assignments");
-                    self.read(std::pin::pin!(lines), &mut backoff).await
+                    self.read(std::pin::pin!(lines), asked_at, &mut backoff).await
                 }
                 Err(error) => error.into(),
             };
@@ -54,12 +58,13 @@ impl Session {
     async fn read(
         &self,
         mut lines: impl Stream<Item = Result<AssignmentLine, ClientError>> + Unpin,
+        asked_at: Timestamp,
         backoff: &mut Backoff,
     ) -> Broken {
         match snapshot(&mut lines).await {
             Ok(snapshot) => {
                 debug!(executions = snapshot.len(), "a snapshot of what is desired");
-                self.mailbox.send(Message::Snapshot(snapshot)).await;
+                self.mailbox.send(Message::Core(Input::Snapshot(asked_at, snapshot))).await;
             }
             Err(broken) => return broken,
         }
@@ -67,7 +72,7 @@ impl Session {
         loop {
             match next(&mut lines).await {
                 Ok(AssignmentLine::Assignment(assignment)) => {
-                    self.mailbox.send(Message::Change(assignment)).await;
+                    self.mailbox.send(Message::Core(Input::Change(assignment))).await;
                 }
                 Ok(AssignmentLine::KeepAlive) => {}
                 Ok(AssignmentLine::Snapshot { .. }) => {

@@ -5,6 +5,7 @@ use tracing::{debug, warn};
 
 use super::{RETRY_FIRST, RETRY_LONGEST, Session, is_refusal};
 use crate::backoff::Backoff;
+use crate::core::Input;
 use crate::supervisor::Message;
 
 impl Session {
@@ -20,7 +21,7 @@ impl Session {
                 Ok(answer) => {
                     let left = self.outbox.acknowledge(&batch.reports, &answer.acknowledged);
                     let acknowledged = ours(&batch, answer.acknowledged);
-                    self.mailbox.send(Message::Acknowledged(acknowledged)).await;
+                    self.mailbox.send(Message::Core(Input::Acknowledged(acknowledged))).await;
                     if left == 0 {
                         backoff.reset();
                         continue;

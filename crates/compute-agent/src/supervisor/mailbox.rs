@@ -1,24 +1,18 @@
 //! How everybody else speaks to the supervisor.
 
 use api_types::ExecutionId;
-use api_types::engine::EngineType;
 use api_types::id::IdPrefix;
-use api_types::protocol::{Acknowledgement, Assignment, LocalExecution};
-use api_types::quantity::Resources;
+use api_types::protocol::LocalExecution;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::core::{Found, Input, Usage};
 use crate::execution::Event;
 
 /// Messages on their way; who sends more waits.
 const CAPACITY: usize = 4096;
 
 pub(crate) enum Message {
-    /// All that is desired of this node.
-    Snapshot(Vec<Assignment>),
-    /// What is now desired of one execution.
-    Change(Box<Assignment>),
-    Event(ExecutionId, Event),
-    Acknowledged(Vec<Acknowledgement>),
+    Core(Input),
     /// Time has passed.
     Tick,
     Usage(oneshot::Sender<Usage>),
@@ -28,22 +22,6 @@ pub(crate) enum Message {
     Leftovers(Vec<ExecutionId>, oneshot::Sender<Vec<ExecutionId>>),
     /// Finish the turn, and end.
     Stop,
-}
-
-/// What the executions of this node hold.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Usage {
-    pub(crate) used: Resources,
-    pub(crate) running_executions: u64,
-    pub(crate) enqueued_executions: u64,
-}
-
-/// What an id names.
-#[derive(Debug)]
-pub(crate) enum Found {
-    None,
-    One { local: Box<LocalExecution>, engine: EngineType },
-    Many(Vec<ExecutionId>),
 }
 
 /// The supervisor is gone: the agent is stopping.
@@ -77,7 +55,7 @@ impl Mailbox {
     }
 
     pub(crate) async fn event(&self, id: ExecutionId, event: Event) {
-        self.send(Message::Event(id, event)).await;
+        self.send(Message::Core(Input::Event(id, event))).await;
     }
 
     pub(crate) async fn usage(&self) -> Result<Usage, Stopping> {

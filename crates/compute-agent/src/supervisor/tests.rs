@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 
 use api_types::engine::EngineType;
-use api_types::protocol::Work;
+use api_types::execution::{ComputeState, DesiredState};
+use api_types::protocol::{Acknowledgement, Assignment, Report, Work};
 use rusqlite::Connection;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
 use super::*;
+use crate::core::{Input, Usage};
 use crate::data_dir::DataDir;
 use crate::executor::Engines;
 use crate::publisher::Publishers;
@@ -16,6 +18,7 @@ use crate::settings::Settings;
 use crate::source::Sources;
 use crate::steps::Tasks;
 use crate::testing::{execution_id, plain_work};
+use api_types::Timestamp;
 
 /// No wait here takes longer on a working supervisor.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -47,8 +50,8 @@ fn start(root: TempDir, retain: Duration) -> Fixture {
     let outbox = Arc::new(Outbox::default());
     let capacity = Resources { cpu_millis: 4000, memory_bytes: 1 << 40, ..Resources::ZERO };
     let mailbox_of_steps = mailbox.clone();
-    let parts =
-        Parts { capacity, retain, outbox: outbox.clone(), steps, mailbox: mailbox_of_steps };
+    let limits = Limits { capacity, retain };
+    let parts = Parts { limits, outbox: outbox.clone(), steps, mailbox: mailbox_of_steps };
     let supervisor = Supervisor::new(ledger, contents, parts);
     let running = tokio::task::spawn_blocking(move || {
         let _data_dir = data_dir;
@@ -70,7 +73,7 @@ impl Fixture {
             message: String::new(),
             work: Some(work),
         };
-        self.mailbox.send(Message::Change(Box::new(assignment))).await;
+        self.mailbox.send(Message::Core(Input::Change(Box::new(assignment)))).await;
     }
 
     /// What waits to be reported, once there is so much.
@@ -97,7 +100,7 @@ impl Fixture {
             })
             .collect();
         self.outbox.acknowledge(reports, &acknowledged);
-        self.mailbox.send(Message::Acknowledged(acknowledged)).await;
+        self.mailbox.send(Message::Core(Input::Acknowledged(acknowledged))).await;
     }
 
     async fn held(&self) -> usize {
@@ -172,7 +175,12 @@ async fn a_snapshot_that_lists_what_is_done_and_acknowledged_is_told_again() {
         message: String::new(),
         work: Some(plain_work()),
     };
-    fixture.mailbox.send(Message::Snapshot(vec![assignment])).await;
+    // It was asked for before the acknowledgement came: that it lists the execution is no news.
+    let early = Message::Core(Input::Snapshot(Timestamp(1), vec![assignment.clone()]));
+    fixture.mailbox.send(early).await;
+    fixture.mailbox.usage().await.unwrap();
+    let late = Input::Snapshot(clock::now(), vec![assignment]);
+    fixture.mailbox.send(Message::Core(late)).await;
     let again = fixture.reports(1).await;
     assert_eq!(states(&again), [ComputeState::Completed]);
     assert_eq!(again[0].sequence, 4);

@@ -110,4 +110,5 @@ async fn a_signal_ends_it_with_0_and_its_tasks_run_on() {
     })
     .await;
     assert_eq!(terminate(third).await.code(), Some(0));
+    node.nothing_is_left().await;
 }

@@ -45,4 +45,9 @@ async fn docker_is_offered_while_it_answers_and_what_runs_under_it_is_waited_for
     std::os::unix::fs::symlink(&engine, &link).unwrap();
     let report = node.orchestrator.reported(id, ComputeState::Completed).await;
     assert_eq!(report.run_output.unwrap().stdout, "survived\n");
+    let name = format!("execution-{id}");
+    crate::node::eventually("the container to be removed", async || {
+        docker.inspect_container(&name, None).await.is_err()
+    })
+    .await;
 }

@@ -38,10 +38,10 @@ async fn a_task_that_takes_too_much_memory_is_told_so() {
 async fn a_task_beyond_its_timeout_is_ended() {
     let Some(node) = DockerNode::start().await else { return };
     let mut work = node.work(&["out", "begun", "sleep", "60000"]);
-    work.task.timeouts.execution_timeout = 1;
+    work.task.timeouts.execution_timeout = 2;
     let report = fails(&node, work).await;
     assert_eq!(report.cause, FailureCause::Timeout);
-    assert_eq!(report.message, "execution timeout: still running after 1 s");
+    assert_eq!(report.message, "execution timeout: still running after 2 s");
     assert_eq!(report.run_output.unwrap().stdout, "begun\n");
 }
 

@@ -129,6 +129,7 @@ async fn logs_are_there_while_a_task_runs_and_after() {
     assert_eq!(get(&url("")).await.body, b"to stdout\nto stderr\n");
     assert_eq!(get(&url("?stream=stderr")).await.body, b"to stderr\n");
     assert_eq!(get(&url("?stream=both")).await.status, 400);
+    node.nothing_is_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

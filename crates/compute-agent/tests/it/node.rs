@@ -118,6 +118,15 @@ impl DockerNode {
         work(EngineType::Docker, json!({"Image": self.image, "Parameters": steps}))
     }
 
+    /// Waits until a running task has printed exactly this.
+    pub(crate) async fn printed(&self, id: ExecutionId, text: &str) {
+        let url = self.node.url(&format!("/api/v1/agent/executions/{id}/logs"));
+        eventually(&format!("{id} to print '{text}'"), async || {
+            crate::http::get(&url).await.body == text.as_bytes()
+        })
+        .await;
+    }
+
     pub(crate) async fn containers(&self) -> Vec<ContainerSummary> {
         let filter = format!("service.org/node={}", self.node.id());
         let options = ListContainersOptions {

@@ -83,6 +83,7 @@ async fn docker_work_that_cannot_be_is_declined() {
         let report = node.orchestrator().reported(id, ComputeState::AskForBidRejected).await;
         assert!(report.message.contains(reason), "{}", report.message);
     }
+    node.nothing_is_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

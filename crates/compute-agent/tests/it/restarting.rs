@@ -81,6 +81,7 @@ async fn a_stop_that_was_under_way_is_finished() {
     };
     let id = node.orchestrator().run(node.work(&["ignore-sigterm", "sleep", "60000"])).await;
     node.orchestrator().reported(id, ComputeState::BidAccepted).await;
+    node.printed(id, "ignoring\n").await;
     node.orchestrator().want_state(id, DesiredState::Stopped, "enough");
     node.node.wait_for_phase(id, "Stopping").await;
     node.node.kill_agent().await;
@@ -132,6 +133,7 @@ async fn a_container_that_someone_else_removed_is_a_failure_of_the_node() {
     let report = node.orchestrator().reported(id, ComputeState::Failed).await;
     assert_eq!(report.cause, FailureCause::Node);
     assert!(report.message.contains("removed by someone else"), "{}", report.message);
+    node.nothing_is_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

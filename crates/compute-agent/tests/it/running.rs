@@ -73,6 +73,7 @@ async fn the_environment_has_the_service_s_variables_and_the_engine_s_win() {
         node.node.id()
     );
     assert_eq!(done.run_output.unwrap().stdout, expected);
+    node.nothing_is_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -83,6 +84,7 @@ async fn an_entry_point_replaces_that_of_the_image() {
     let id = node.orchestrator().run(work).await;
     let done = node.orchestrator().reported(id, ComputeState::Completed).await;
     assert_eq!(done.run_output.unwrap().stdout, "a\nb\n");
+    node.nothing_is_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -99,6 +101,7 @@ async fn long_output_is_cut_and_flagged_and_whole_on_the_node() {
     // Bytes that are no UTF-8 are kept as they are.
     whole.extend([b'a', 0xFF, b'z']);
     assert_eq!(std::fs::read(node.node.execution_dir(id).join("stdout")).unwrap(), whole);
+    node.nothing_is_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -117,6 +120,7 @@ async fn a_task_is_fenced_in() {
     let done = node.orchestrator().reported(id, ComputeState::Completed).await;
     let stdout = done.run_output.unwrap().stdout;
     assert_eq!(stdout, "lo\nCapEff:\t0000000000000000\nNoNewPrivs:\t1\n");
+    node.nothing_is_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -127,6 +131,7 @@ async fn the_full_network_has_more_than_loopback() {
     let id = node.orchestrator().run(work).await;
     let done = node.orchestrator().reported(id, ComputeState::Completed).await;
     assert_eq!(done.run_output.unwrap().stdout, "eth0 lo\n");
+    node.nothing_is_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -194,4 +199,5 @@ async fn result_paths_are_collected_and_a_missing_one_is_told() {
     assert_eq!(std::fs::read_to_string(results.join("outputs/answer")).unwrap(), "42");
     assert_eq!(std::fs::read_to_string(results.join("single/file.txt")).unwrap(), "one");
     assert!(!results.join("gone").exists());
+    node.nothing_is_left().await;
 }

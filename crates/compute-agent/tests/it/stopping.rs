@@ -14,6 +14,7 @@ async fn a_running_task_is_asked_to_end_and_its_output_is_kept() {
     };
     let id = node.orchestrator().run(node.work(&["out", "begun", "sleep", "60000"])).await;
     node.orchestrator().reported(id, ComputeState::BidAccepted).await;
+    node.printed(id, "begun\n").await;
     node.orchestrator().want_state(id, DesiredState::Stopped, "enough");
     let report = node.orchestrator().reported(id, ComputeState::Cancelled).await;
     assert_eq!(report.message, "enough");
@@ -28,11 +29,7 @@ async fn a_task_that_ignores_sigterm_is_killed_after_the_grace() {
     let Some(node) = DockerNode::start().await else { return };
     let id = node.orchestrator().run(node.work(&["ignore-sigterm", "sleep", "60000"])).await;
     node.orchestrator().reported(id, ComputeState::BidAccepted).await;
-    let logs = node.node.url(&format!("/api/v1/agent/executions/{id}/logs"));
-    crate::node::eventually("the task to ignore SIGTERM", async || {
-        crate::http::get(&logs).await.body == b"ignoring\n"
-    })
-    .await;
+    node.printed(id, "ignoring\n").await;
     let asked = std::time::Instant::now();
     node.orchestrator().want_state(id, DesiredState::Stopped, "enough");
     let report = node.orchestrator().reported(id, ComputeState::Cancelled).await;
@@ -50,6 +47,7 @@ async fn an_execution_that_was_not_told_to_run_is_cancelled() {
     let report = node.orchestrator().reported(id, ComputeState::Cancelled).await;
     assert_eq!((report.sequence, report.message.as_str()), (2, "changed our mind"));
     assert_eq!(report.run_output, None);
+    node.nothing_is_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

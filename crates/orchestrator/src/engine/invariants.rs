@@ -15,6 +15,19 @@ pub fn check(engine: &Engine) {
     check_queue(engine);
 }
 
+/// Panics when more was placed on a node than it has. This holds as long as no node rejoins with
+/// less capacity than what it was given before.
+pub fn check_capacity(engine: &Engine) {
+    for (id, node) in &engine.nodes {
+        assert!(
+            node.used.fits_in(&node.capacity),
+            "node {id} has {} and was given {}",
+            node.capacity,
+            node.used
+        );
+    }
+}
+
 fn check_nodes(engine: &Engine) {
     for (id, node) in &engine.nodes {
         let mut used = Resources::ZERO;

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use api_types::job::{JobStateType, JobType};
+use api_types::node::Connection;
 use api_types::{JobId, NodeId, Timestamp};
 
 use super::change::{ExecutionRow, PendingSlotRow, Text, Tries};
@@ -18,6 +19,9 @@ pub(super) const FOREIGN_RETRIES: u32 = 5;
 
 /// A run of a service that lasted as long as this was a good one: the next delay is short again.
 const GOOD_RUN: Duration = Duration::from_secs(60);
+
+/// Why a lost node fails an ops job.
+const OPS_STAY: &str = "an ops job runs on the nodes it began with";
 
 /// A slot that is to be tried again.
 struct Retry {
@@ -52,7 +56,7 @@ impl Engine {
         let policy = job.plan.retry;
         let job_type = job.plan.job_type;
         if end == End::Lost && job_type == JobType::Ops {
-            self.give_up(turn, &row, "an ops job runs on the nodes it began with");
+            self.give_up(turn, &row, OPS_STAY);
             return;
         }
         let mut tries = row.tries.clone();
@@ -98,7 +102,14 @@ impl Engine {
         }
         match slot.pinned {
             Some(node_id) => {
-                if let Some(node) = self.nodes.get_mut(&node_id) {
+                let ops = job.plan.job_type == JobType::Ops;
+                let node = self.nodes.get_mut(&node_id);
+                let connected =
+                    node.as_ref().is_some_and(|node| node.row.connection == Connection::Connected);
+                if ops && !connected {
+                    return self.abandon_ops(turn, id, index, "its node was lost");
+                }
+                if let Some(node) = node {
                     node.pin(rank, index);
                 }
                 self.fill_node(turn, node_id);
@@ -106,6 +117,12 @@ impl Engine {
             None => self.place_job(turn, id),
         }
         self.refresh_job(turn, id);
+    }
+
+    /// A slot of an ops job waits for a node that is lost.
+    pub(super) fn abandon_ops(&mut self, turn: &mut Turn<'_>, id: JobId, index: u32, why: &str) {
+        let message = format!("the execution with index {index} cannot run: {why}; {OPS_STAY}");
+        self.end_job(turn, id, JobStateType::Failed, Text::Owned(message));
     }
 
     /// Puts the slot back among those that wait.

@@ -10,6 +10,7 @@ use api_types::{ExecutionId, NodeId, Timestamp};
 use super::change::{Effect, NodeRow, Text};
 use super::execution::End;
 use super::input::{Answer, Refusal, acknowledge};
+use super::job::LiveJob;
 use super::node::LiveNode;
 use super::timer::Timer;
 use super::{Engine, Turn};
@@ -145,6 +146,18 @@ impl Engine {
         turn.out.effects.push(Effect::CloseStream { node: id });
         self.node_changed(turn, id);
         self.lose_executions(turn, id, why);
+        self.give_up_pinned(turn, id, why);
+    }
+
+    /// Slots of ops jobs that wait for this node would wait for ever; daemons do wait.
+    fn give_up_pinned(&mut self, turn: &mut Turn<'_>, id: NodeId, why: &str) {
+        let Some(node) = self.nodes.get(&id) else { return };
+        for (rank, index) in node.pinned.clone() {
+            let ops = |job: &LiveJob| job.plan.job_type == JobType::Ops;
+            if self.jobs.get(&rank.job).is_some_and(ops) {
+                self.abandon_ops(turn, rank.job, index, why);
+            }
+        }
     }
 
     pub(super) fn retention_timer_fired(&mut self, turn: &mut Turn<'_>, id: NodeId) {

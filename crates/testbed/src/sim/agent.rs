@@ -50,6 +50,8 @@ pub(super) struct Process {
     next_heartbeat: Timestamp,
     connection: u64,
     stream_open: bool,
+    /// When the stream was asked for.
+    asked_at: Timestamp,
     outbox: BTreeMap<u64, StoredReport>,
     waiting: BTreeMap<Kind, Waiting>,
     requests: u64,
@@ -92,7 +94,7 @@ impl Agent {
             retain: Duration::from_secs(60),
         };
         self.started += 1;
-        let core = Core::restore(self.ledger.clone(), limits);
+        let core = Core::restore(&self.ledger, limits);
         let outbox = self.ledger.reports.iter().map(|r| (r.position, r.clone())).collect();
         self.process = Some(Process {
             core,
@@ -103,6 +105,7 @@ impl Agent {
             next_heartbeat: now,
             connection: 0,
             stream_open: false,
+            asked_at: Timestamp::ZERO,
             outbox,
             waiting: BTreeMap::new(),
             requests: 0,
@@ -136,8 +139,10 @@ impl Agent {
             return None;
         }
         match line {
-            StreamLine::Snapshot(assignments) => Some(Input::Snapshot(assignments)),
-            StreamLine::Change(assignment) => Some(Input::Change(Box::new(assignment))),
+            StreamLine::Snapshot(assignments) => {
+                Some(Input::Snapshot(process.asked_at, assignments))
+            }
+            StreamLine::Change(assignment) => Some(Input::Change(assignment)),
             StreamLine::Closed => {
                 process.stream_open = false;
                 None
@@ -146,7 +151,12 @@ impl Agent {
     }
 
     /// Takes an answer in; reports that were acknowledged are the core's business too.
-    pub(super) fn answered(&mut self, number: u64, answer: Answer, now: Timestamp) -> Option<Input> {
+    pub(super) fn answered(
+        &mut self,
+        number: u64,
+        answer: Answer,
+        now: Timestamp,
+    ) -> Option<Input> {
         let process = self.process.as_mut()?;
         let kind =
             process.waiting.iter().find(|(_, w)| w.number == number).map(|(kind, _)| *kind)?;
@@ -171,7 +181,7 @@ impl Agent {
                 });
                 Some(Input::Acknowledged(acknowledged))
             }
-            Answer::Refused(_) => {
+            Answer::Refused => {
                 process.session = None;
                 process.stream_open = false;
                 None
@@ -198,6 +208,31 @@ impl Agent {
             requests.push(Request { asker, number, body });
         }
         requests
+    }
+
+    /// Sabotage: what was sent is taken for delivered.
+    pub(super) fn forget_reports(&mut self) {
+        let Some(process) = &mut self.process else { return };
+        if process.waiting.contains_key(&Kind::Reports) {
+            process.outbox.clear();
+            self.ledger.reports.clear();
+        }
+    }
+
+    /// For the message of a run that does not come to rest.
+    pub(super) fn describe(&self) -> String {
+        let process = self.process.as_ref().map(|process| {
+            format!(
+                "process {} in session {:?}, stream {} open: {}, paused until {:?}",
+                process.number,
+                process.session,
+                process.connection,
+                process.stream_open,
+                process.paused_until
+            )
+        });
+        let capacity = self.record.compute_node_info.max_capacity.cpu;
+        format!("of {capacity} CPU, gone: {}, {process:?}", self.gone)
     }
 
     pub(super) fn is_quiet(&self) -> bool {
@@ -246,6 +281,7 @@ impl Process {
         if !self.stream_open {
             self.stream_open = true;
             self.connection += 1;
+            self.asked_at = now;
             let connection = self.connection;
             wishes.push((Kind::Open, RequestBody::Open { node, session, connection }));
         }

@@ -27,6 +27,7 @@ pub(super) fn why_not_at_rest(world: &World) -> String {
     }
     for job in world.orchestrator.store.jobs.values().filter(|job| job.live) {
         reasons.push(format!("job {} is still {}: {}", job.id, job.state, job.message));
+        reasons.push(format!("  {}", world.orchestrator.store.new_jobs[&job.id].spec_json));
         for row in world.orchestrator.store.executions_of(job.id) {
             if !row.compute.is_terminal() {
                 reasons.push(format!(
@@ -35,6 +36,9 @@ pub(super) fn why_not_at_rest(world: &World) -> String {
                 ));
             }
         }
+    }
+    for agent in &world.agents {
+        reasons.push(format!("agent {} {}", agent.id, agent.describe()));
     }
     for agent in world.agents.iter().filter(|agent| !agent.gone && !agent.is_quiet()) {
         let containers: Vec<_> = agent.docker.containers.iter().collect();
@@ -100,8 +104,7 @@ fn histories_have_no_gap(world: &World) -> Result<(), String> {
         let revision = match event.subject {
             EventSubject::Job { .. } => jobs.entry(event.job).or_default(),
             EventSubject::Execution { id, previous, new, .. } => {
-                let (revision, state) =
-                    executions.entry(id).or_insert((0, ComputeState::New));
+                let (revision, state) = executions.entry(id).or_insert((0, ComputeState::New));
                 if previous != *state || new < previous {
                     return Err(format!(
                         "execution {id} was {state:?} and went from {previous:?} to {new:?}"

@@ -61,11 +61,4 @@ impl Docker {
         }
         ended
     }
-
-    pub(super) fn exit_code(&self, id: ExecutionId) -> Option<i32> {
-        match self.containers.get(&id) {
-            Some(Container::Exited { code }) => Some(*code),
-            Some(Container::Created | Container::Running { .. }) | None => None,
-        }
-    }
 }

@@ -2,7 +2,7 @@
 
 use api_types::protocol::{Acknowledgement, Assignment, Heartbeat, Report, SessionRequest};
 use api_types::{JobId, NodeId};
-use orchestrator::engine::input::{Refusal, Submit};
+use orchestrator::engine::input::Submit;
 
 use api_types::node::NodeAction;
 
@@ -36,13 +36,17 @@ pub(super) enum RequestBody {
 /// What comes back, if anything does.
 #[derive(Debug, Clone)]
 pub(super) enum Answer {
-    Joined { session: u64 },
+    Joined {
+        session: u64,
+    },
     Renewed,
     Opened,
     Acknowledged(Vec<Acknowledgement>),
-    Submitted { job: JobId },
+    Submitted {
+        job: JobId,
+    },
     Done,
-    Refused(Refusal),
+    Refused,
     /// Nobody listens, or the answer did not come in time.
     Lost,
 }
@@ -51,7 +55,7 @@ pub(super) enum Answer {
 #[derive(Debug, Clone)]
 pub(super) enum StreamLine {
     Snapshot(Vec<Assignment>),
-    Change(Assignment),
+    Change(Box<Assignment>),
     /// The stream ended; the agent notices now.
     Closed,
 }

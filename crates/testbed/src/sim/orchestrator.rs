@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 use api_types::protocol::{Assignment, Work};
-use api_types::{ExecutionId, JobId, NodeId, Timestamp};
+use api_types::{NodeId, Timestamp};
 use orchestrator::engine::change::{AssignmentChange, Effect};
 use orchestrator::engine::input::{self, Input};
 use orchestrator::engine::mint::Mint;
@@ -14,6 +14,7 @@ use orchestrator::store::{IdempotencyRow, Store};
 
 use super::network::{Answer, Asker, Request, RequestBody, StreamLine};
 use super::random::Random;
+use super::summary::Sabotage;
 
 /// As short as a lease may be set, so that many fit into one run.
 pub(super) const SETTINGS: Settings = Settings {
@@ -98,6 +99,7 @@ impl Orchestrator {
         now: Timestamp,
         most: usize,
         death: Option<Death>,
+        sabotage: Option<Sabotage>,
     ) -> Vec<Outgoing> {
         let Some(process) = &mut self.process else { return Vec::new() };
         let mut output = Output::default();
@@ -112,8 +114,14 @@ impl Orchestrator {
         }
         process.wake = process.engine.next_wake(now).max(now + SHORTEST_SLEEP);
         if death == Some(Death::BeforeCommit) {
+            let told = match sabotage {
+                Some(Sabotage::AnswerBeforeCommit) => {
+                    outgoing.into_iter().flat_map(|pending| self.release(pending)).collect()
+                }
+                Some(Sabotage::ForgetReports) | None => Vec::new(),
+            };
             self.process = None;
-            return Vec::new();
+            return told;
         }
         if !output.changes.is_empty() || !keys.is_empty() {
             process.commits += 1;
@@ -125,25 +133,31 @@ impl Orchestrator {
             self.process = None;
             return Vec::new();
         }
-        outgoing.into_iter().filter_map(|pending| self.release(pending)).collect()
+        outgoing.into_iter().flat_map(|pending| self.release(pending)).collect()
     }
 
-    fn release(&mut self, pending: Pending) -> Option<Outgoing> {
-        let process = self.process.as_mut()?;
+    fn release(&mut self, pending: Pending) -> Vec<Outgoing> {
+        let Some(process) = &mut self.process else { return Vec::new() };
         match pending {
-            Pending::Answer(request, answer) => Some(Outgoing::Answer(request, answer)),
+            Pending::Answer(request, answer) => vec![Outgoing::Answer(request, answer)],
             Pending::Open(stream, node, snapshot) => {
-                process.streams.insert(node, stream);
+                // One that was open ends: its agent sees the end of the body.
+                let before = process.streams.insert(node, stream);
+                let ended = before.map(|before| Outgoing::Line(before, StreamLine::Closed));
                 let lines = snapshot.into_iter().map(|change| self.assignment(change)).collect();
-                Some(Outgoing::Line(stream, StreamLine::Snapshot(lines)))
+                let opened = Outgoing::Line(stream, StreamLine::Snapshot(lines));
+                ended.into_iter().chain([opened]).collect()
             }
             Pending::Effect(Effect::CloseStream { node }) => {
-                let stream = process.streams.remove(&node)?;
-                Some(Outgoing::Line(stream, StreamLine::Closed))
+                let closed = process.streams.remove(&node);
+                closed
+                    .map(|stream| Outgoing::Line(stream, StreamLine::Closed))
+                    .into_iter()
+                    .collect()
             }
             Pending::Effect(Effect::Assign { node, change }) => {
-                let stream = *process.streams.get(&node)?;
-                Some(Outgoing::Line(stream, StreamLine::Change(self.assignment(change))))
+                let Some(stream) = process.streams.get(&node).copied() else { return Vec::new() };
+                vec![Outgoing::Line(stream, StreamLine::Change(Box::new(self.assignment(change))))]
             }
         }
     }
@@ -171,10 +185,6 @@ impl Orchestrator {
             message: change.message.into_owned(),
             work,
         }
-    }
-
-    pub(super) fn job_of(&self, execution: ExecutionId) -> Option<JobId> {
-        self.store.executions.get(&execution).map(|row| row.job)
     }
 }
 
@@ -216,8 +226,12 @@ impl Process {
                     return;
                 }
                 let answer = submit.id.to_string();
-                let row =
-                    IdempotencyRow { key: key.clone(), body_hash: [0; 32], answer, create_time: now };
+                let row = IdempotencyRow {
+                    key: key.clone(),
+                    body_hash: [0; 32],
+                    answer,
+                    create_time: now,
+                };
                 keys.insert(key, row);
                 Input::Submit(submit)
             }
@@ -229,7 +243,7 @@ impl Process {
             input::Answer::Joined { session, .. } => Answer::Joined { session },
             input::Answer::Renewed => Answer::Renewed,
             input::Answer::Acknowledged(acknowledged) => Answer::Acknowledged(acknowledged),
-            input::Answer::Refused(refusal) => Answer::Refused(refusal),
+            input::Answer::Refused(_) => Answer::Refused,
             input::Answer::Assignments(snapshot) => {
                 if let (
                     Asker::Agent { agent, process },
@@ -254,6 +268,7 @@ impl Process {
     ) -> input::Answer {
         let answer = self.engine.handle(now, input, output);
         invariants::check(&self.engine);
+        invariants::check_capacity(&self.engine);
         outgoing.extend(output.effects.drain(..).map(Pending::Effect));
         answer
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use api_types::JobId;
 use api_types::engine::{EngineSpec, EngineType, NetworkType, Params, PublisherSpec};
 use api_types::job::{
     Constraint, JobSpec, JobType, NetworkSpec, RetryPolicy, Task, TaskResources, Timeouts,
@@ -11,7 +12,6 @@ use api_types::node::{ComputeNodeInfo, NodeAction};
 use api_types::protocol::SessionRequest;
 use api_types::quantity::Capacity;
 use api_types::version::VersionRecord;
-use api_types::{JobId, Timestamp};
 use orchestrator::engine::input::Submit;
 use orchestrator::store::memory::spec_json;
 
@@ -21,7 +21,6 @@ use super::random::Random;
 /// A request that a client repeats until it is answered.
 pub(super) struct Wish {
     pub(super) body: RequestBody,
-    pub(super) at: Timestamp,
     pub(super) state: WishState,
 }
 
@@ -29,7 +28,9 @@ pub(super) struct Wish {
 pub(super) enum WishState {
     Open,
     /// Whoever gets the answer may rely on it.
-    Answered { job: Option<JobId> },
+    Answered {
+        job: Option<JobId>,
+    },
 }
 
 /// What a job promises to come to by itself.

@@ -12,5 +12,6 @@ mod nodes;
 mod placement;
 mod restart;
 mod runs;
+mod sim;
 mod stop;
 mod tidy;

@@ -201,3 +201,30 @@ fn a_node_that_stays_away_is_forgotten() {
     }
     assert_eq!(world.store.nodes.keys().copied().collect::<Vec<_>>(), &nodes[..1]);
 }
+
+#[test]
+fn an_ops_slot_that_waits_for_a_lost_node_fails_its_job() {
+    let (mut world, nodes) = World::with_nodes(2);
+    let filler = world.submit(&super::world::with_cpu(batch(2), "4"));
+    let ops = world.submit(&job(JobType::Ops));
+    assert_eq!(world.state(ops), JobStateType::Queued);
+    world.pass_with(LEASE + Duration::from_secs(5), &nodes[..1]);
+    assert_eq!(world.state(ops), JobStateType::Failed);
+    assert!(world.message(ops).contains("an ops job runs on the nodes it began with"));
+    assert!(world.store.pending_slots.values().all(|slot| slot.job == filler));
+}
+
+#[test]
+fn an_ops_slot_whose_delay_ends_after_its_node_was_lost_fails_its_job() {
+    let (mut world, nodes) = World::with_nodes(2);
+    let mut spec = super::world::with_retries(job(JobType::Ops), 2);
+    spec.retry_policy.delay = 60;
+    let ops = world.submit(&spec);
+    let failed = *world.live(ops).iter().find(|id| world.row(**id).node == nodes[1]).unwrap();
+    world.fail(failed);
+    world.pass_with(LEASE + Duration::from_secs(5), &nodes[..1]);
+    assert_eq!(world.state(ops), JobStateType::Running);
+    world.pass_with(Duration::from_secs(30), &nodes[..1]);
+    assert_eq!(world.state(ops), JobStateType::Failed);
+    assert!(world.message(ops).contains("its node was lost"), "{}", world.message(ops));
+}

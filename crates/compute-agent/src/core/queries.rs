@@ -1,17 +1,36 @@
-//! What others ask the supervisor.
+//! What others ask of the core.
 
 use std::collections::BTreeMap;
 
-use api_types::ExecutionId;
+use api_types::engine::EngineType;
 use api_types::id::IdPrefix;
 use api_types::protocol::LocalExecution;
 use api_types::quantity::Resources;
+use api_types::{ExecutionId, NodeId};
 
-use super::{Found, Slot, Supervisor, Usage};
-use crate::execution::{Execution, Phase};
+use super::{Core, Slot};
+use crate::execution::Phase;
 
-impl Supervisor {
-    pub(super) fn usage(&self) -> Usage {
+/// What the executions of this node hold.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Usage {
+    pub(crate) used: Resources,
+    pub(crate) running_executions: u64,
+    pub(crate) enqueued_executions: u64,
+}
+
+/// What an id names.
+#[derive(Debug)]
+pub(crate) enum Found {
+    None,
+    One { local: Box<LocalExecution>, engine: EngineType },
+    Many(Vec<ExecutionId>),
+}
+
+// === impl Core: queries ===
+
+impl Core {
+    pub(crate) fn usage(&self) -> Usage {
         let mut usage = Usage::default();
         for Slot { execution, .. } in self.table.values() {
             let counter = match execution.phase {
@@ -31,13 +50,13 @@ impl Supervisor {
         usage
     }
 
-    pub(super) fn list(&self) -> Vec<LocalExecution> {
+    pub(crate) fn list(&self, node: NodeId) -> Vec<LocalExecution> {
         let all: BTreeMap<_, _> =
-            self.table.iter().map(|(id, slot)| (*id, self.local(&slot.execution))).collect();
+            self.table.iter().map(|(id, slot)| (*id, slot.execution.local(node))).collect();
         all.into_values().collect()
     }
 
-    pub(super) fn find(&self, prefix: &IdPrefix) -> Found {
+    pub(crate) fn find(&self, prefix: &IdPrefix, node: NodeId) -> Found {
         let found: Vec<_> = self
             .table
             .values()
@@ -47,19 +66,15 @@ impl Supervisor {
         match found.as_slice() {
             [] => Found::None,
             [one] => Found::One {
-                local: Box::new(self.local(one)),
+                local: Box::new(one.local(node)),
                 engine: one.work.task.engine.engine_type,
             },
             many => Found::Many(many.iter().map(|execution| execution.id).collect()),
         }
     }
 
-    fn local(&self, execution: &Execution) -> LocalExecution {
-        execution.local(self.ledger.node_id())
-    }
-
-    /// Those that nothing needs any more.
-    pub(super) fn leftovers(&self, mut found: Vec<ExecutionId>) -> Vec<ExecutionId> {
+    /// Which of these containers nothing needs any more.
+    pub fn leftovers(&self, mut found: Vec<ExecutionId>) -> Vec<ExecutionId> {
         found.retain(|id| self.table.get(id).is_none_or(|slot| slot.execution.phase.is_done()));
         found
     }

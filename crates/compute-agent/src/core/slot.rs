@@ -1,7 +1,6 @@
-//! One execution in the supervisor's table.
+//! One execution in the core's table.
 
 use api_types::{ExecutionId, Timestamp};
-use tokio_util::sync::CancellationToken;
 
 use crate::execution::{Execution, Phase};
 
@@ -9,15 +8,15 @@ pub(super) struct Slot {
     pub(super) execution: Execution,
     /// Reports that the orchestrator has not acknowledged.
     pub(super) unacknowledged: u32,
-    /// Ends the fetching that is under way, if any.
-    pub(super) cancel: CancellationToken,
+    /// When the last one was; zero when that was before this agent started.
+    pub(super) acknowledged_at: Timestamp,
 }
 
 // === impl Slot ===
 
 impl Slot {
     pub(super) fn new(execution: Execution) -> Self {
-        Self { execution, unacknowledged: 0, cancel: CancellationToken::new() }
+        Self { execution, unacknowledged: 0, acknowledged_at: Timestamp::ZERO }
     }
 
     /// Its place among the finished, if it has one.
