@@ -63,8 +63,8 @@ fn main() -> ExitCode {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr)
         .init();
     match run(settings) {
         Ok(()) => ExitCode::SUCCESS,

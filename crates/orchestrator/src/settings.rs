@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use figment::Figment;
 use figment::providers::{Env, Format, Serialized, Toml};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// What every environment variable of this daemon begins with; `__` nests.
 pub const ENV_PREFIX: &str = "ORCHESTRATOR_";
@@ -78,17 +78,17 @@ impl Settings {
     /// All unknown keys are told at once, each with where it came from.
     fn extract(figment: &Figment) -> Result<Self, InvalidSettings> {
         let invalid = |error| InvalidSettings::Value(Box::new(error));
-        let everything: Value = figment.extract().map_err(invalid)?;
-        let mut names = Vec::new();
-        // What is wrong with a value is told below, in figment's words.
-        drop(serde_ignored::deserialize::<_, _, Self>(&everything, |path| {
-            let key = path.to_string();
-            let source = figment.find_metadata(&key).map(|metadata| metadata.name.as_ref());
-            names.push(match source {
-                Some(source) => format!("'{key}' (from {source})"),
+        let came: Map<String, Value> = figment.extract().map_err(invalid)?;
+        let known: Map<String, Value> =
+            Figment::from(Serialized::defaults(Self::default())).extract().map_err(invalid)?;
+        let names: Vec<String> = came
+            .keys()
+            .filter(|key| !known.contains_key(*key))
+            .map(|key| match figment.find_metadata(key) {
+                Some(metadata) => format!("'{key}' (from {})", metadata.name),
                 None => format!("'{key}'"),
-            });
-        }));
+            })
+            .collect();
         if !names.is_empty() {
             return Err(InvalidSettings::Unknown { names });
         }
@@ -130,8 +130,9 @@ mod tests {
 
     #[test]
     fn every_unknown_key_is_named() {
-        let error = extract("listen = 1\nnode_tll = 2\n[store]\nkind = 'x'").unwrap_err();
-        for key in ["'listen'", "'node_tll'", "'store'"] {
+        let error =
+            extract("listen = 1\ndatadir = 'x'\nnode_tll = 2\n[store]\nkind = 'x'").unwrap_err();
+        for key in ["'datadir' (from TOML source string)", "'node_tll'", "'store'"] {
             assert!(error.contains(key), "{error}");
         }
     }

@@ -4,12 +4,12 @@ use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::time::Instant;
 
-use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, Bytes, HttpBody, to_bytes};
+
 use axum::response::{IntoResponse, Response};
+use axum::{BoxError, Router};
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
-use hyper::body::Incoming;
 use tower::ServiceExt;
 use uuid::Uuid;
 
@@ -22,10 +22,11 @@ const MAX_REQUEST_ID_CHARS: usize = 128;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-pub(super) async fn answer(
-    router: Router,
-    request: Request<Incoming>,
-) -> Result<Response, Infallible> {
+pub(super) async fn answer<B>(router: Router, request: Request<B>) -> Result<Response, Infallible>
+where
+    B: HttpBody<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
     let started = Instant::now();
     let request_id = request_id(request.headers());
     let pretty = wants_pretty(request.uri().query());
@@ -103,4 +104,73 @@ pub(super) fn json<T: serde::Serialize>(value: &T) -> Result<Response, Failure> 
     let body = serde_json::to_vec(value)
         .map_err(|error| Failure::Internal { cause: format!("render an answer: {error}") })?;
     Ok(([(header::CONTENT_TYPE, JSON)], body).into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::routing::get;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::driver::CallError;
+    use crate::store::StoreError;
+
+    async fn asked(handler: fn() -> Response, path: &str) -> (Response, Value) {
+        let router = Router::new().route("/", get(move || async move { handler() }));
+        let request = Request::get(path).header("X-Request-Id", "r-1").body(Body::empty()).unwrap();
+        let response = answer(router, request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let bytes = to_bytes(body, usize::MAX).await.unwrap();
+        let value = serde_json::from_slice(&bytes).unwrap();
+        (Response::from_parts(parts, Body::from(bytes)), value)
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_an_internal_error_that_tells_nothing() {
+        let (response, body) = asked(|| panic!("secret"), "/").await;
+        assert_eq!(response.status(), 500);
+        let expected = json!({
+            "Status": 500, "Code": "Internal", "Message": "the service failed on this request",
+            "Hint": "the log has the cause under the request id", "RequestID": "r-1",
+        });
+        assert_eq!(body, expected);
+    }
+
+    #[tokio::test]
+    async fn a_full_queue_and_a_lost_store_say_when_to_come_again() {
+        let full = || Failure::Call(CallError::QueueFull).into_response();
+        let (response, body) = asked(full, "/?pretty").await;
+        assert_eq!((response.status().as_u16(), &body["Code"]), (429, &json!("TooManyRequests")));
+        assert_eq!(response.headers()[header::RETRY_AFTER], "1");
+
+        let unwritable = || Failure::Call(CallError::StoreUnavailable).into_response();
+        let unreadable = || {
+            let source = std::io::Error::other("secret");
+            Failure::Store(StoreError::Io { path: "/secret".into(), source }).into_response()
+        };
+        for lost in [unwritable, unreadable] {
+            let (response, body) = asked(lost, "/").await;
+            let came = (response.status().as_u16(), &body["Code"]);
+            assert_eq!(came, (503, &json!("StoreUnavailable")));
+            assert_eq!(body["Message"], "the state database is not available");
+            assert_eq!(response.headers()[header::RETRY_AFTER], "5");
+        }
+        let stopping = || Failure::Call(CallError::Stopping).into_response();
+        let (response, body) = asked(stopping, "/").await;
+        assert_eq!((response.status().as_u16(), &body["Code"]), (503, &json!("ShuttingDown")));
+    }
+
+    #[tokio::test]
+    async fn a_request_id_that_is_not_sane_is_replaced() {
+        for id in ["", "a b", &"x".repeat(129)] {
+            let mut headers = HeaderMap::new();
+            headers.insert(REQUEST_ID, HeaderValue::from_str(id).unwrap());
+            assert_eq!(request_id(&headers).len(), 36, "{id}");
+        }
+        let mut headers = HeaderMap::new();
+        headers.insert(REQUEST_ID, HeaderValue::from_bytes(b"\xff").unwrap());
+        assert_eq!(request_id(&headers).len(), 36);
+        headers.insert(REQUEST_ID, HeaderValue::from_static("mine-1"));
+        assert_eq!(request_id(&headers), "mine-1");
+    }
 }

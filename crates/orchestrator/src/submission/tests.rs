@@ -1,1 +1,300 @@
+//! What a submission may say, what becomes of it, and everything that it may not.
 
+mod task;
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::*;
+
+fn requester() -> Requester {
+    Requester { id: "n-1".to_owned(), public_key: "key".to_owned() }
+}
+
+fn minted() -> JobId {
+    JobId::from_uuid(Uuid::from_u128(0xabc))
+}
+
+fn accept_text(body: &str) -> Result<Accepted, Rejected> {
+    accept(body.as_bytes(), minted(), &requester())
+}
+
+fn accept_job(job: &Value) -> Accepted {
+    accept_text(&json!({ "Job": job }).to_string()).unwrap_or_else(|error| panic!("{error:?}"))
+}
+
+/// `path: reason` of everything that is wrong.
+fn problems(job: &Value) -> Vec<String> {
+    match accept_text(&json!({ "Job": job }).to_string()) {
+        Err(Rejected::Invalid(problems)) => problems
+            .into_iter()
+            .map(|problem| format!("{}: {}", problem.path, problem.reason))
+            .collect(),
+        other => panic!("{job} came to {other:?}"),
+    }
+}
+
+fn plain() -> Value {
+    json!({
+        "Type": "batch",
+        "Tasks": [{ "Name": "main", "Engine": { "Type": "docker", "Params": { "Image": "i" } } }],
+    })
+}
+
+fn job(fields: Value) -> Value {
+    merged(plain(), fields)
+}
+
+fn task(fields: Value) -> Value {
+    let mut job = plain();
+    let task = job["Tasks"][0].take();
+    job["Tasks"][0] = merged(task, fields);
+    job
+}
+
+fn merged(mut base: Value, fields: Value) -> Value {
+    let Value::Object(fields) = fields else { panic!("fields are an object") };
+    base.as_object_mut().unwrap().extend(fields);
+    base
+}
+
+#[test]
+fn everything_has_a_default() {
+    let accepted = accept_job(&plain());
+    let expected = json!({
+        "Name": minted().to_string(), "Namespace": "default", "Type": "batch", "Priority": 50,
+        "Count": 1, "Constraints": [], "Labels": {},
+        "Meta": { "service.org/requester.id": "n-1", "service.org/requester.publicKey": "key" },
+        "RetryPolicy": { "Attempts": 1, "Delay": 1, "MaxDelay": 60 },
+        "Tasks": [{
+            "Name": "main", "Engine": { "Type": "docker", "Params": { "Image": "i" } },
+            "Publisher": { "Type": "", "Params": {} }, "Env": {}, "Meta": {}, "InputSources": [],
+            "ResultPaths": [], "Resources": { "CPU": "", "Memory": "", "Disk": "", "GPU": "" },
+            "Network": { "Type": "None" },
+            "Timeouts": { "ExecutionTimeout": 0, "QueueTimeout": 0, "TotalTimeout": 0 },
+        }],
+    });
+    assert_eq!(serde_json::from_str::<Value>(&accepted.spec_json).unwrap(), expected);
+    assert_eq!(serde_json::to_value(&accepted.spec).unwrap(), expected);
+    assert_eq!((accepted.id, accepted.id_given), (minted(), false));
+    assert_eq!(accepted.warnings, Vec::<String>::new());
+}
+
+#[test]
+fn empty_and_null_fields_have_their_default_too() {
+    let filled = merged(
+        plain(),
+        json!({
+            "ID": "", "Name": "", "Namespace": "", "Priority": null, "Count": 0,
+            "Constraints": null, "Meta": null, "Labels": null, "RetryPolicy": null, "State": null,
+        }),
+    );
+    assert_eq!(accept_job(&filled).spec, accept_job(&plain()).spec);
+    let task = task(json!({
+        "Publisher": { "Type": "", "Params": null }, "Env": null, "InputSources": null,
+        "ResultPaths": null, "Resources": {}, "Network": { "Type": "" }, "Timeouts": {},
+    }));
+    assert_eq!(accept_job(&task).spec, accept_job(&plain()).spec);
+}
+
+#[test]
+fn keys_match_in_any_case_except_in_maps() {
+    let accepted = accept_text(
+        r#"{"job":{"TYPE":"Batch","labels":{"Zone":"a"},"tasks":[{"name":"main",
+            "ENGINE":{"type":"Docker","params":{"Image":"i","image":"j"}},
+            "resourcesconfig":{"cpu":"500m"}}]}}"#,
+    )
+    .unwrap();
+    let task = &accepted.spec.tasks[0];
+    assert_eq!(accepted.spec.labels["Zone"], "a");
+    assert_eq!(task.engine.params["Image"], "i");
+    assert_eq!(task.resources.cpu, "500m");
+    assert_eq!(
+        accepted.warnings,
+        ["Tasks[0].Engine.Params.image is not a known field and was ignored"]
+    );
+}
+
+#[test]
+fn what_the_service_sets_is_ignored_with_a_warning() {
+    let accepted = accept_job(&job(json!({
+        "ID": "anything", "State": { "StateType": "Completed" }, "Version": 9, "Revision": "x",
+        "CreateTime": 5, "ModifyTime": [], "Foo": 1,
+        "Meta": { "service.org/requester.id": "me", "mine": "x" },
+    })));
+    assert_eq!(
+        accepted.warnings,
+        [
+            "Foo is not a known field and was ignored",
+            "State is set by the service; the value was ignored",
+            "Version is set by the service; the value was ignored",
+            "Revision is set by the service; the value was ignored",
+            "CreateTime is set by the service; the value was ignored",
+            "ModifyTime is set by the service; the value was ignored",
+            "ID is assigned by the service for batch jobs; the value was ignored",
+            "Meta.service.org/requester.id is set by the service; the value was ignored",
+        ]
+    );
+    assert_eq!(accepted.spec.meta["service.org/requester.id"], "n-1");
+    assert_eq!(accepted.spec.meta["mine"], "x");
+    assert_eq!(accepted.id, minted());
+}
+
+#[test]
+fn an_id_is_taken_for_jobs_that_do_not_end() {
+    let id = "j-12ab34cd-0000-4000-8000-0123456789ab";
+    for job_type in ["service", "daemon"] {
+        let accepted = accept_job(&job(json!({ "Type": job_type, "ID": id })));
+        assert_eq!((accepted.id.to_string().as_str(), accepted.id_given), (id, true));
+        assert_eq!(accepted.spec.name, id);
+        assert_eq!(accepted.spec.retry_policy.attempts, 0, "without limit");
+    }
+    assert_eq!(
+        problems(&job(json!({ "Type": "service", "ID": "mine" }))),
+        ["ID: 'mine' is not a job ID: it is 'j-' followed by a UUID"]
+    );
+}
+
+#[test]
+fn a_count_means_nothing_where_nodes_decide() {
+    for job_type in ["ops", "daemon"] {
+        let accepted = accept_job(&job(json!({ "Type": job_type, "Count": 3 })));
+        assert_eq!(accepted.spec.count, 1);
+        let warning =
+            format!("Count 3 was ignored: {job_type} jobs run once on every matching node");
+        assert_eq!(accepted.warnings, [warning]);
+    }
+    assert_eq!(accept_job(&job(json!({ "Count": 1_000_000 }))).spec.count, 1_000_000);
+}
+
+#[test]
+fn everything_wrong_is_told_in_one_answer() {
+    let wrong = json!({
+        "Type": "weekly", "Count": "two", "Priority": 101, "Labels": { "a b": "c" },
+        "Constraints": [{ "Key": "zone", "Operator": "in" }, { "Operator": "exists" }],
+        "Tasks": [{
+            "Engine": { "Type": "podman" },
+            "Env": { "A": 1 },
+            "Timeouts": { "ExecutionTimeout": -1 },
+            "Resources": { "CPU": "much", "Memory": 512 },
+        }],
+    });
+    assert_eq!(
+        problems(&wrong),
+        [
+            "Count: expected a whole number of 64 bits, but the text \"two\" came",
+            "Tasks[0].Env.A: expected a text, but the number 1 came",
+            "Tasks[0].Resources.Memory: expected a text, but the number 512 came",
+            "Type: 'weekly' is not a job type; known: batch, ops, service, daemon",
+            "Labels.a b: a label's key must not contain white space or any of = ! < > , ( )",
+            "Priority: must be between 0 and 100, 101 came",
+            "Constraints[0]: operator 'in' takes at least one value",
+            "Constraints[1].Key: is required",
+            "Tasks[0].Name: is required",
+            "Tasks[0].Engine.Type: 'podman' is not an engine; known: docker, wasm, noop",
+            "Tasks[0].Resources.CPU: 'much' is not an amount of CPU: cores like '0.5' and '2', or \
+             millicores like '500m'",
+            "Tasks[0].Timeouts.ExecutionTimeout: must be whole seconds between 0 (none) and \
+             3153600000, -1 came",
+        ]
+    );
+}
+
+#[test]
+fn what_cannot_be_read_is_not_told_again_as_missing() {
+    assert_eq!(problems(&json!(5)), ["Job: expected an object, but the number 5 came"]);
+    assert_eq!(
+        problems(&job(json!({ "Tasks": {} }))),
+        ["Tasks: expected a list, but an object came"]
+    );
+    assert_eq!(
+        problems(&job(json!({ "Tasks": [null] }))),
+        ["Tasks[0]: expected an object, but null came"]
+    );
+    assert_eq!(
+        problems(&task(json!({ "Engine": [] }))),
+        ["Tasks[0].Engine: expected an object, but a list came"]
+    );
+}
+
+#[test]
+fn a_body_without_a_job_says_what_it_must_be() {
+    for body in ["{}", r#"{"Job":null}"#, r#"{"Type":"batch"}"#] {
+        let Err(Rejected::Invalid(problems)) = accept_text(body) else { panic!("{body}") };
+        assert_eq!(problems.len(), 1);
+        assert_eq!(problems[0].reason, "is required: the body is {\"Job\": {…}}");
+    }
+    let Err(Rejected::Invalid(problems)) = accept_text("[]") else { panic!("a list is no body") };
+    assert_eq!(problems[0].reason, "expected an object, but a list came");
+    assert!(matches!(accept_text("{"), Err(Rejected::Malformed(_))));
+}
+
+#[test]
+fn exactly_one_task_is_taken() {
+    assert_eq!(problems(&job(json!({ "Tasks": [] }))), ["Tasks: is required: exactly one task"]);
+    let one = plain()["Tasks"][0].clone();
+    assert_eq!(
+        problems(&job(json!({ "Tasks": [one, one] }))),
+        ["Tasks: must be exactly one, 2 came"]
+    );
+}
+
+#[test]
+fn fields_of_a_job_are_checked() {
+    let long = "x".repeat(256);
+    for (fields, problem) in [
+        (json!({ "Type": "" }), "Type: is required; known: batch, ops, service, daemon"),
+        (json!({ "Count": -1 }), "Count: must not be negative, -1 came"),
+        (json!({ "Count": 1_000_001 }), "Count: must not be above 1000000, 1000001 came"),
+        (json!({ "Priority": -1 }), "Priority: must be between 0 and 100, -1 came"),
+        (json!({ "Name": "a\nb" }), "Name: must not contain control characters"),
+        (json!({ "Name": "a\u{0}b" }), "Name: must not contain the NUL character"),
+        (json!({ "Name": " " }), "Name: must not be blank"),
+        (json!({ "Name": long }), "Name: must not be longer than 255 bytes"),
+        (
+            json!({ "Namespace": "*" }),
+            "Namespace: '*' stands for all namespaces and cannot be the name of one",
+        ),
+        (
+            json!({ "Namespace": "a b" }),
+            "Namespace: must not contain white space or control characters",
+        ),
+        (json!({ "Meta": { "": "x" } }), "Meta.: a key must not be blank"),
+        (
+            json!({ "RetryPolicy": { "Attempts": -1 } }),
+            "RetryPolicy.Attempts: must be between 0 and 1000000, -1 came",
+        ),
+        (
+            json!({ "RetryPolicy": { "Delay": 5, "MaxDelay": 4 } }),
+            "RetryPolicy.MaxDelay: must not be below Delay (5), 4 came",
+        ),
+        (
+            json!({ "Constraints": [{ "Key": "a", "Operator": "gt", "Values": ["x"] }] }),
+            "Constraints[0]: operator 'gt' takes an integer, 'x' came",
+        ),
+        (
+            json!({ "Constraints": [{ "Key": "a", "Operator": "=", "Values": ["x", null] }] }),
+            "Constraints[0].Values[1]: expected a text, but null came",
+        ),
+    ] {
+        let found = problems(&job(fields));
+        assert_eq!(found.first().map(String::as_str), Some(problem));
+    }
+    assert_eq!(
+        accept_job(&job(json!({ "RetryPolicy": { "Delay": 90 } }))).spec.retry_policy.max_delay,
+        90
+    );
+}
+
+#[test]
+fn problems_and_warnings_are_bounded() {
+    let values: Vec<Value> = (0..500).map(Value::from).collect();
+    let wrong = job(json!({ "Constraints": [{ "Key": "a", "Operator": "in", "Values": values }] }));
+    assert_eq!(problems(&wrong).len(), MAX_PROBLEMS);
+    let unknown: serde_json::Map<String, Value> =
+        (0..500).map(|n| (format!("Field{n}"), Value::from(n))).collect();
+    let params = merged(json!({ "Image": "i" }), unknown.into());
+    let accepted = accept_job(&task(json!({ "Engine": { "Type": "docker", "Params": params } })));
+    assert_eq!(accepted.warnings.len(), MAX_WARNINGS + 1);
+    assert_eq!(accepted.warnings[MAX_WARNINGS], "400 more warnings are left out");
+}

@@ -1,6 +1,6 @@
 //! The assignments stream: one JSON object a line, for as long as both sides stand.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,15 +22,27 @@ use crate::http::error::{Failure, Kind};
 use crate::http::query::Query;
 use crate::http::{Api, Handled, Parameter, jobs, lookup};
 
-/// Changes that are written in one piece; more wait for the next piece.
-const CHANGES_PER_PIECE: usize = 256;
+/// Changes that are taken up at once; more wait in the driver's queue.
+const CHANGES_AT_ONCE: usize = 256;
+
+/// A piece that is as long as this is written before more is rendered: a specification may hold
+/// megabytes of inline input, and each of its executions is sent with it.
+const PIECE_BYTES: usize = 1 << 20;
 
 /// What a stream that is open needs.
 struct Lines {
     api: Arc<Api>,
     items: mpsc::Receiver<StreamItem>,
+    /// Taken up, and not rendered yet.
+    queue: VecDeque<Unrendered>,
     /// When the last piece was written.
     written: Instant,
+}
+
+enum Unrendered {
+    /// The head of a snapshot of so many changes, which follow.
+    Snapshot(u64),
+    Change(AssignmentChange),
 }
 
 pub(super) async fn stream(
@@ -49,7 +61,7 @@ pub(super) async fn stream(
     let node = lookup::full_node(&text)?;
     let session = query.number("session")?;
     let items = api.handle.open_assignments(node, session).await?;
-    let lines = Lines { api, items, written: Instant::now() };
+    let lines = Lines { api, items, queue: VecDeque::new(), written: Instant::now() };
     let pieces = stream::unfold(lines, |mut lines| async move {
         let piece = lines.next_piece().await?;
         lines.written = Instant::now();
@@ -66,20 +78,23 @@ impl Lines {
     /// The next lines, or nothing when the stream is over.
     async fn next_piece(&mut self) -> Option<Bytes> {
         let silence_ends = self.written + Duration::from_secs(KEEP_ALIVE_SECONDS);
-        let mut items = Vec::new();
-        tokio::select! {
-            biased;
-            () = self.api.stopping.cancelled() => return None,
-            count = self.items.recv_many(&mut items, CHANGES_PER_PIECE) => {
-                if count == 0 {
-                    return None;
+        if self.queue.is_empty() {
+            let mut items = Vec::new();
+            tokio::select! {
+                biased;
+                () = self.api.stopping.cancelled() => return None,
+                count = self.items.recv_many(&mut items, CHANGES_AT_ONCE) => {
+                    if count == 0 {
+                        return None;
+                    }
+                }
+                () = tokio::time::sleep_until(silence_ends) => {
+                    return Some(Bytes::from(line(&AssignmentLine::KeepAlive)?));
                 }
             }
-            () = tokio::time::sleep_until(silence_ends) => {
-                return Some(Bytes::from(line(&AssignmentLine::KeepAlive)?));
-            }
+            self.take_up(items);
         }
-        match self.render(items).await {
+        match self.render().await {
             Ok(bytes) => Some(bytes),
             Err(failure) => {
                 // The agent opens another stream, which begins with everything that is desired.
@@ -89,33 +104,54 @@ impl Lines {
         }
     }
 
-    async fn render(&self, items: Vec<StreamItem>) -> Result<Bytes, Failure> {
-        let specs = self.specs(&items).await?;
-        let mut bytes = Vec::new();
+    fn take_up(&mut self, items: Vec<StreamItem>) {
         for item in items {
-            let changes = match item {
+            match item {
                 StreamItem::Snapshot(changes) => {
-                    let executions = changes.len() as u64;
-                    write(&mut bytes, &AssignmentLine::Snapshot { executions })?;
-                    changes
+                    self.queue.push_back(Unrendered::Snapshot(changes.len() as u64));
+                    self.queue.extend(changes.into_iter().map(Unrendered::Change));
                 }
-                StreamItem::Change(change) => vec![change],
-            };
-            for change in changes {
-                let assignment = assignment(change, &specs)?;
-                write(&mut bytes, &AssignmentLine::Assignment(Box::new(assignment)))?;
+                StreamItem::Change(change) => self.queue.push_back(Unrendered::Change(change)),
+            }
+        }
+    }
+
+    /// What is queued, up to the length of a piece.
+    async fn render(&mut self) -> Result<Bytes, Failure> {
+        let mut bytes = Vec::new();
+        let mut specs = HashMap::new();
+        let mut known = 0;
+        while let Some(next) = self.queue.pop_front() {
+            if known == 0 {
+                specs = self.specs(&next).await?;
+                known = self.queue.len().min(CHANGES_AT_ONCE);
+            } else {
+                known -= 1;
+            }
+            match next {
+                Unrendered::Snapshot(executions) => {
+                    write(&mut bytes, &AssignmentLine::Snapshot { executions })?;
+                }
+                Unrendered::Change(change) => {
+                    let assignment = assignment(change, &specs)?;
+                    write(&mut bytes, &AssignmentLine::Assignment(Box::new(assignment)))?;
+                }
+            }
+            if bytes.len() >= PIECE_BYTES {
+                break;
             }
         }
         Ok(bytes.into())
     }
 
-    /// The specifications that the items need, from memory or else from the store.
-    async fn specs(&self, items: &[StreamItem]) -> Result<HashMap<JobId, Arc<JobSpec>>, Failure> {
+    /// The specifications that the next ones need, from memory or else from the store.
+    async fn specs(&self, next: &Unrendered) -> Result<HashMap<JobId, Arc<JobSpec>>, Failure> {
         let mut specs = HashMap::new();
         let mut missing = Vec::new();
-        let changes = items.iter().flat_map(|item| match item {
-            StreamItem::Snapshot(changes) => changes.as_slice(),
-            StreamItem::Change(change) => std::slice::from_ref(change),
+        let ahead = self.queue.iter().take(CHANGES_AT_ONCE);
+        let changes = [next].into_iter().chain(ahead).filter_map(|unrendered| match unrendered {
+            Unrendered::Snapshot(_) => None,
+            Unrendered::Change(change) => Some(change),
         });
         for work in changes.filter_map(|change| change.work.as_ref()) {
             if specs.contains_key(&work.job) || missing.contains(&work.job) {

@@ -62,12 +62,12 @@ fn insert_labels(
     for (key, value) in labels {
         transaction
             .prepare_cached(
-                "INSERT INTO label (key, id, create_time, job, value, integer)
+                "INSERT INTO label (id, key, create_time, job, value, integer)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
             )?
             .execute(params![
-                key,
                 job.id.bytes(),
+                key,
                 job.create_time.0,
                 number,
                 value,

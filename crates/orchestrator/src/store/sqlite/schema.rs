@@ -11,9 +11,10 @@
 //!
 //! - `job` changes with every state; `job_spec` holds what never does, so that a state change does
 //!   not rewrite it.
-//! - `label` is in order of IDs under each key; its indexes are in order of creation, under the key,
-//!   the key and value, and the key and integer: see `select.rs` for what walks which. The rows of
-//!   a job are found by the keys in its specification.
+//! - `label` is in order of IDs, a job's labels side by side; its indexes are in order of creation,
+//!   under the key, the key and value, and the key and integer: see `select.rs` for what walks
+//!   which. By key and ID it would be walked sooner, and every label of a new job would rewrite
+//!   another random page.
 //! - `job.name` is null when the name is the job's ID, as it is by default: the index of names
 //!   then has no entry in random order per job.
 //! - `live` is kept as a column for the partial indexes that a start reads.
@@ -73,13 +74,13 @@ CREATE TABLE job_spec (
 );
 
 CREATE TABLE label (
-    key TEXT NOT NULL,
     id BLOB NOT NULL,
+    key TEXT NOT NULL,
     create_time INTEGER NOT NULL,
     job INTEGER NOT NULL,
     value TEXT NOT NULL,
     integer INTEGER,
-    PRIMARY KEY (key, id)
+    PRIMARY KEY (id, key)
 ) WITHOUT ROWID;
 CREATE INDEX label_time ON label (key, create_time, id, job, value, integer);
 CREATE INDEX label_value ON label (key, value, create_time, id, job);

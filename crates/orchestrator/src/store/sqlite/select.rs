@@ -10,10 +10,10 @@
 //! - None is: the page is walked in its order until it is full, from the position after which it
 //!   begins. Each filter has an index in order of creation (for `key in (…)` up to
 //!   [`MERGED`](filters::MERGED) are merged), and the one is followed that is the sparsest ahead
-//!   of the position, which the time tells that its counted entries span. By ID, what has the key
-//!   of a label is followed, at 0.1 µs for each other value, else all jobs: IDs are random, so
-//!   what matches is spread evenly, and a page of `n` costs `n` × jobs ÷ matches steps, at most
-//!   `n` × jobs ÷ [`COUNTED`] when one filter alone decides.
+//!   of the position, which the time tells that its counted entries span. By ID, the labels of all
+//!   jobs are followed, at 0.1 µs for each that is not asked for, or without labels all jobs: IDs
+//!   are random, so what matches is spread evenly, and a page of `n` costs `n` × jobs ÷ matches
+//!   steps, at most `n` × jobs ÷ [`COUNTED`] when one filter alone decides.
 //!
 //! What this leaves: filters that each match many and together match few, and `!key`, `!=` and
 //! `notin` of what nearly every job has, walk past everything that does not match: 1 µs per job

@@ -12,7 +12,7 @@ use crate::store::{JobOrder, JobQuery};
 /// Values or states whose walks are merged; with more, they are tested on each candidate.
 pub(super) const MERGED: usize = 8;
 
-/// The index that a table without rowids is itself: here, by key and ID.
+/// The index that a table without rowids is itself: here, by ID and key.
 const LABEL_ID: &str = "sqlite_autoindex_label_1";
 
 /// The integers that a selector permits under one key.
@@ -63,8 +63,8 @@ impl Selection<'_> {
             self.filters.push((
                 Filter::Label(at),
                 format!(
-                    "(SELECT 1 FROM label AS t WHERE t.key = {key}
-                        AND t.id = j.id {condition}) {found}"
+                    "(SELECT 1 FROM label AS t WHERE t.id = j.id
+                        AND t.key = {key} {condition}) {found}"
                 ),
             ));
         }
@@ -88,7 +88,7 @@ impl Selection<'_> {
         }
     }
 
-    /// Walks what has the key by ID, and looks at each entry.
+    /// Walks all labels by ID, and looks at each.
     fn add_by_id(&mut self, condition: &str, answers: &[Filter]) {
         self.sources.push(Source {
             arms: vec![Arm::label(LABEL_ID, condition.to_owned())],

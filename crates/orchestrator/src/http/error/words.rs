@@ -1,0 +1,188 @@
+//! What a failure says to the caller: what is wrong, and what to do about it.
+//!
+//! Causes that are the service's own are never told here.
+
+use api_types::Code;
+use api_types::error::FieldError;
+use serde_json::Value;
+
+use super::{Failure, Kind, NotFoundCause, code_of_store};
+use crate::driver::CallError;
+use crate::engine::input::Refusal;
+use crate::http::body::{BODY_TIMEOUT, MAX_BODY_BYTES};
+
+// === impl Failure ===
+
+impl Failure {
+    pub(super) fn message(&self) -> String {
+        match self {
+            Self::MalformedBody { reason } => reason.clone(),
+            Self::BodyTooSlow => {
+                format!("the body did not arrive within {} seconds", BODY_TIMEOUT.as_secs())
+            }
+            Self::BodyTooLarge => format!("the body is larger than {MAX_BODY_BYTES} bytes"),
+            Self::UnsupportedMediaType { came: Some(came) } => {
+                format!("the body's content type is '{came}', not JSON")
+            }
+            Self::UnsupportedMediaType { came: None } => "the body has no content type".to_owned(),
+            Self::InvalidJob(problems) => format!("the job is invalid: {}", told(problems)),
+            Self::InvalidBody(problems) => format!("the body is invalid: {}", told(problems)),
+            Self::InvalidQuery { reason, .. } => reason.clone(),
+            Self::InvalidNextToken { reason } => (*reason).to_owned(),
+            Self::InvalidHeader { name, reason } => format!("header {name} {reason}"),
+            Self::UnknownNodeAction(word) => word.to_string(),
+            Self::NoResultsForType { job, job_type } => {
+                format!("job {job} is a {job_type} job; only batch and ops jobs have results")
+            }
+            Self::NotFound { kind, text, .. } => format!("no {} matches '{text}'", kind.noun()),
+            Self::PathNotFound { path } => format!("no operation has the path {path}"),
+            Self::MethodNotAllowed { method, path } => {
+                format!("{path} does not take the method {method}")
+            }
+            Self::Ambiguous { kind, text, .. } => {
+                format!("more than one {} matches '{text}'", kind.noun())
+            }
+            Self::JobFinished { job, state } => {
+                format!("job {job} is {state} already and cannot be stopped")
+            }
+            Self::OwnNode(node) => {
+                format!("node {node} is the orchestrator itself; no action applies to it")
+            }
+            Self::Gone { path, operation: Some(operation) } => {
+                format!("{path} is gone; it is replaced by {operation}")
+            }
+            Self::Gone { path, operation: None } => {
+                format!("{path} is gone; the requester group is replaced by /api/v1/orchestrator/")
+            }
+            Self::Call(error) => message_of_call(error),
+            Self::Store(error) => match code_of_store(error) {
+                Code::StoreUnavailable => "the state database is not available".to_owned(),
+                _ => "the service failed on this request".to_owned(),
+            },
+            Self::ReadersBusy { waited } => {
+                format!("the state database was busy for {} seconds", waited.as_secs())
+            }
+            Self::Internal { .. } => "the service failed on this request".to_owned(),
+        }
+    }
+
+    pub(super) fn hint(&self) -> String {
+        match self {
+            Self::UnsupportedMediaType { .. } => {
+                "send the body with 'Content-Type: application/json'".to_owned()
+            }
+            Self::InvalidNextToken { .. } => {
+                "send a NextToken with the operation, order_by and reverse that it came from, or \
+                 none to begin anew"
+                    .to_owned()
+            }
+            Self::NotFound { kind, cause, .. } => kind.hint(*cause),
+            Self::PathNotFound { .. } => "the operations are listed in docs/api.md".to_owned(),
+            Self::Ambiguous { .. } => "give more characters of the ID".to_owned(),
+            Self::JobFinished { .. } => "nothing is left to be stopped".to_owned(),
+            Self::Call(error) => hint_of_call(error).to_owned(),
+            Self::Store(_) | Self::ReadersBusy { .. } => "try again".to_owned(),
+            Self::Internal { .. } => "the log has the cause under the request id".to_owned(),
+            Self::MalformedBody { .. }
+            | Self::BodyTooSlow
+            | Self::BodyTooLarge
+            | Self::InvalidJob(_)
+            | Self::InvalidBody(_)
+            | Self::InvalidQuery { .. }
+            | Self::InvalidHeader { .. }
+            | Self::UnknownNodeAction(_)
+            | Self::NoResultsForType { .. }
+            | Self::MethodNotAllowed { .. }
+            | Self::OwnNode(_)
+            | Self::Gone { .. } => String::new(),
+        }
+    }
+
+    pub(super) fn details(&self) -> Vec<Value> {
+        match self {
+            Self::InvalidJob(problems) | Self::InvalidBody(problems) => problems
+                .iter()
+                .map(|FieldError { path, reason }| {
+                    serde_json::json!({ "Path": path, "Reason": reason })
+                })
+                .collect(),
+            Self::InvalidQuery { permitted, .. } => {
+                permitted.iter().map(|word| Value::from(*word)).collect()
+            }
+            Self::Ambiguous { candidates, .. } => {
+                candidates.iter().map(|id| Value::from(id.as_str())).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn message_of_call(error: &CallError) -> String {
+    match error {
+        CallError::StoreUnavailable => "the state database is not available".to_owned(),
+        CallError::Refused(_)
+        | CallError::IdempotencyConflict
+        | CallError::QueueFull
+        | CallError::Stopping => error.to_string(),
+    }
+}
+
+fn hint_of_call(error: &CallError) -> &'static str {
+    match error {
+        CallError::Refused(refusal) => match refusal {
+            Refusal::JobNotLive(_) => Kind::JOB_HINT,
+            Refusal::NoSuchNode(_) => Kind::NODE_HINT,
+            Refusal::StaleSession { .. } | Refusal::LeaseExpired(_) => {
+                "join again with PUT /api/v1/orchestrator/nodes/:nodeID/session"
+            }
+            Refusal::JobExists(_) => "choose another ID, or stop and watch the job that has it",
+            Refusal::JobFinished { .. } | Refusal::NodeRejected(_) | Refusal::NodeConnected(_) => {
+                ""
+            }
+        },
+        CallError::IdempotencyConflict => "use a new key for a new job",
+        CallError::QueueFull | CallError::StoreUnavailable | CallError::Stopping => "try again",
+    }
+}
+
+/// The first problem, and how many there are.
+fn told(problems: &[FieldError]) -> String {
+    let Some(FieldError { path, reason }) = problems.first() else { return String::new() };
+    let place = if path.is_empty() { "the body" } else { path };
+    match problems.len() {
+        1 => format!("{place}: {reason}"),
+        count => format!("{place}: {reason} ({count} problems in all, see Details)"),
+    }
+}
+
+// === impl Kind ===
+
+impl Kind {
+    const JOB_HINT: &str = "list jobs with GET /api/v1/orchestrator/jobs";
+    const NODE_HINT: &str = "list nodes with GET /api/v1/orchestrator/nodes";
+
+    const fn noun(self) -> &'static str {
+        match self {
+            Self::Job => "job",
+            Self::Execution => "execution",
+            Self::Node => "node",
+        }
+    }
+
+    fn hint(self, cause: NotFoundCause) -> String {
+        let (letter, list) = match self {
+            Self::Job => ('j', Self::JOB_HINT),
+            Self::Execution => {
+                ('e', "list executions with GET /api/v1/orchestrator/jobs/:jobID/executions")
+            }
+            Self::Node => ('n', Self::NODE_HINT),
+        };
+        match cause {
+            NotFoundCause::Absent => list.to_owned(),
+            NotFoundCause::Malformed => format!(
+                "an ID is '{letter}-' followed by a UUID, or by at least its first 8 characters; \
+                 {list}"
+            ),
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! What a task may not say.
+
+use serde_json::{Value, json};
+
+use super::{accept_job, problems, task};
+
+#[test]
+fn fields_of_a_task_are_checked() {
+    let s3 = json!({ "Type": "s3", "Params": { "Bucket": "b" } });
+    for (fields, problem) in [
+        (json!({ "Name": "" }), "Tasks[0].Name: is required"),
+        (json!({ "Engine": {} }), "Tasks[0].Engine.Type: is required; known: docker, wasm, noop"),
+        (json!({ "Publisher": s3 }), "Tasks[0].Publisher.Params.Key: is required"),
+        (
+            json!({ "Publisher": { "Type": "ftp" } }),
+            "Tasks[0].Publisher.Type: 'ftp' is not a publisher; known: (empty), noop, local, s3, ipfs",
+        ),
+        (
+            json!({ "Env": { "A=B": "c" } }),
+            "Tasks[0].Env.A=B: a variable's name must not contain '='",
+        ),
+        (
+            json!({ "InputSources": [{ "Source": { "Type": "inline", "Params": { "URL": "data:,x" } } }] }),
+            "Tasks[0].InputSources[0].Target: is required: the absolute path at which the task sees it",
+        ),
+        (
+            json!({ "ResultPaths": [{ "Name": "../x", "Path": "/outputs" }] }),
+            "Tasks[0].ResultPaths[0].Name: must be the name of one directory, without '/'",
+        ),
+        (
+            json!({ "ResultPaths": [{ "Name": "stdout", "Path": "/outputs" }] }),
+            "Tasks[0].ResultPaths[0].Name: 'stdout' is a file of the archive itself",
+        ),
+        (
+            json!({ "ResultPaths": [{ "Name": "a", "Path": "/a" }, { "Name": "a", "Path": "/b" }] }),
+            "Tasks[0].ResultPaths[1].Name: 'a' is the name of another result path",
+        ),
+        (
+            json!({ "ResultPaths": [{ "Name": "a", "Path": "outputs" }] }),
+            "Tasks[0].ResultPaths[0].Path: must be an absolute path, 'outputs' came",
+        ),
+        (
+            json!({ "ResultPaths": [{ "Name": "a", "Path": "/a/../b" }] }),
+            "Tasks[0].ResultPaths[0].Path: must not contain '..'",
+        ),
+        (
+            json!({ "Resources": { "CPU": "0" } }),
+            "Tasks[0].Resources.CPU: must be more than zero; leave it out for the default",
+        ),
+        (
+            json!({ "Resources": { "CPU": "1" }, "ResourcesConfig": { "CPU": "2" } }),
+            "Tasks[0].ResourcesConfig: differs from Resources; give one of them, or the same in both",
+        ),
+        (
+            json!({ "ResourcesConfig": { "GPU": "0.5" } }),
+            "Tasks[0].ResourcesConfig.GPU: '0.5' is not a whole number of GPUs",
+        ),
+        (
+            json!({ "Network": { "Type": "Full", "Domains": ["example.com"] } }),
+            "Tasks[0].Network.Domains: only goes with Type HTTP, not with Full",
+        ),
+        (
+            json!({ "Network": { "Type": "HTTP" } }),
+            "Tasks[0].Network.Domains: Type HTTP takes at least one domain",
+        ),
+        (
+            json!({ "Network": { "Type": "HTTP", "Domains": ["a b"] } }),
+            "Tasks[0].Network.Domains[0]: 'a b' is not a domain",
+        ),
+        (
+            json!({ "Timeouts": { "QueueTimeout": 1.5 } }),
+            "Tasks[0].Timeouts.QueueTimeout: expected a whole number of 64 bits, but the number 1.5 came",
+        ),
+    ] {
+        assert_eq!(problems(&task(fields)), [problem]);
+    }
+    let same = json!({ "Resources": { "CPU": "1" }, "ResourcesConfig": { "CPU": " 1 " } });
+    assert_eq!(accept_job(&task(same)).spec.tasks[0].resources.cpu, "1");
+}
+
+#[test]
+fn params_of_engines_are_checked() {
+    let docker = |params: Value| json!({ "Engine": { "Type": "docker", "Params": params } });
+    let wasm = |params: Value| json!({ "Engine": { "Type": "wasm", "Params": params } });
+    let module = json!({ "Source": { "Type": "Inline", "Params": { "URL": "data:,x" } } });
+    let path = "Tasks[0].Engine.Params";
+    for (fields, problem) in [
+        (docker(Value::Null), "Image: is required"),
+        (docker(json!({ "Image": " " })), "Image: is required"),
+        (docker(json!({ "Image": 5 })), "Image: expected a text, but the number 5 came"),
+        (
+            docker(json!({ "Image": "i", "Entrypoint": "sh" })),
+            "Entrypoint: expected a list of texts, but a text came",
+        ),
+        (
+            docker(json!({ "Image": "i", "Parameters": ["a", null] })),
+            "Parameters[1]: expected a text, but null came",
+        ),
+        (
+            docker(json!({ "Image": "i", "EnvironmentVariables": ["A=1", "B"] })),
+            "EnvironmentVariables[1]: must be KEY=VALUE, 'B' came",
+        ),
+        (
+            docker(json!({ "Image": "i", "WorkingDirectory": "work" })),
+            "WorkingDirectory: must be an absolute path, 'work' came",
+        ),
+        (wasm(json!({})), "EntryModule: is required"),
+        (
+            wasm(json!({ "EntryModule": {} })),
+            "EntryModule.Source: is required: an object with Type and Params",
+        ),
+        (
+            wasm(json!({ "EntryModule": module, "ImportModules": [5] })),
+            "ImportModules[0]: expected an input source, but the number 5 came",
+        ),
+        (
+            wasm(json!({ "EntryModule": module, "EnvironmentVariables": { "A": true } })),
+            "EnvironmentVariables.A: expected a text, but true came",
+        ),
+    ] {
+        assert_eq!(problems(&task(fields)), [format!("{path}.{problem}")]);
+    }
+    let accepted = accept_job(&task(wasm(json!({ "EntryModule": module, "EntryPoint": "run" }))));
+    assert_eq!(
+        accepted.spec.tasks[0].engine.params["EntryModule"]["Source"]["Type"], "inline",
+        "words are stored as they are spelled"
+    );
+}
+
+#[test]
+fn params_of_sources_are_checked() {
+    let input = |kind: &str, params: Value| {
+        let source = json!({ "Type": kind, "Params": params });
+        task(json!({ "InputSources": [{ "Source": source, "Target": "/in" }] }))
+    };
+    let path = "Tasks[0].InputSources[0].Source";
+    for (kind, params, problem) in [
+        ("inline", json!({}), "Params.URL: is required"),
+        (
+            "inline",
+            json!({ "URL": "http://x" }),
+            "Params.URL: must be a data URL (RFC 2397), like 'data:text/plain,hello'",
+        ),
+        (
+            "inline",
+            json!({ "URL": "data:;base64,!!" }),
+            "Params.URL: is a data URL whose base64 is broken",
+        ),
+        (
+            "urldownload",
+            json!({ "URL": "ftp://x" }),
+            "Params.URL: must be a URL that begins with http:// or https://",
+        ),
+        (
+            "localdirectory",
+            json!({ "SourcePath": "data" }),
+            "Params.SourcePath: must be an absolute path, 'data' came",
+        ),
+        (
+            "localdirectory",
+            json!({ "SourcePath": "/data", "ReadWrite": "yes" }),
+            "Params.ReadWrite: expected true or false, but a text came",
+        ),
+        ("s3", json!({ "Key": "k" }), "Params.Bucket: is required"),
+        ("repoclone", json!({}), "Params.Repo: is required"),
+        ("ipfs", json!({}), "Params.CID: is required"),
+        (
+            "gopher",
+            json!({}),
+            "Type: 'gopher' is not an input source; known: inline, urldownload, localdirectory, s3, \
+             repoclone, repoclonelfs, ipfs",
+        ),
+    ] {
+        assert_eq!(problems(&input(kind, params)), [format!("{path}.{problem}")]);
+    }
+    for (kind, params) in [
+        ("INLINE", json!({ "URL": "data:text/plain;base64,aGVsbG8=" })),
+        ("urlDownload", json!({ "URL": "https://example.com/x" })),
+        ("localDirectory", json!({ "SourcePath": "/data", "ReadWrite": true })),
+        ("s3", json!({ "Bucket": "b", "Key": "k/*", "Region": null })),
+        ("repoCloneLFS", json!({ "Repo": "https://example.com/x.git", "Ref": "main" })),
+        ("ipfs", json!({ "CID": "c" })),
+    ] {
+        let accepted = accept_job(&input(kind, params));
+        let source = &accepted.spec.tasks[0].input_sources[0].source;
+        assert_eq!(source.source_type.as_str(), kind.to_ascii_lowercase());
+        assert!(!source.params.contains_key("Region"));
+    }
+}
+
+#[test]
+fn two_inputs_cannot_have_one_target() {
+    let input = |target: &str| {
+        let source = json!({ "Type": "inline", "Params": { "URL": "data:,x" } });
+        json!({ "Source": source, "Target": target })
+    };
+    let both = json!({ "InputSources": [input("/in"), input("/in/")] });
+    assert_eq!(
+        problems(&task(both)),
+        ["Tasks[0].InputSources[1].Target: '/in/' is the target of another input"]
+    );
+    let root = json!({ "InputSources": [input("/")] });
+    assert_eq!(
+        problems(&task(root)),
+        ["Tasks[0].InputSources[0].Target: must not be the root of the task's file system"]
+    );
+}

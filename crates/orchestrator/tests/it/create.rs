@@ -1,0 +1,179 @@
+//! `PUT /api/v1/orchestrator/jobs`.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::node::FakeNode;
+use crate::server::{
+    JOBS, Server, answer, job_path, job_with, list, plain_job, redacted, task_with, text,
+};
+
+#[tokio::test]
+async fn a_job_is_taken_and_described_as_it_is_kept() {
+    let server = Server::start().await;
+    let answer = server.put(JOBS, &json!({ "Job": plain_job() })).await;
+    assert_eq!(redacted(answer.ok()), json!({ "JobID": "j-…", "EvaluationID": "v-…" }));
+    let id = text(&answer.body["JobID"]);
+    let described = server.get(&job_path(&id)).await;
+    let mut job = redacted(&described.ok()["Job"]);
+    assert!(!text(&job["Meta"]["service.org/requester.publicKey"].take()).is_empty());
+    let expected = json!({
+        "ID": "j-…", "Name": "j-…", "Namespace": "default", "Type": "batch", "Priority": 50,
+        "Count": 1, "Constraints": [], "Labels": {},
+        "Meta": { "service.org/requester.id": "n-…", "service.org/requester.publicKey": null },
+        "RetryPolicy": { "Attempts": 1, "Delay": 1, "MaxDelay": 60 },
+        "Tasks": [{
+            "Name": "main",
+            "Engine": { "Type": "docker", "Params": { "Image": "image:1" } },
+            "Publisher": { "Type": "", "Params": {} },
+            "Env": {}, "Meta": {}, "InputSources": [], "ResultPaths": [],
+            "Resources": { "CPU": "", "Memory": "", "Disk": "", "GPU": "" },
+            "Network": { "Type": "None" },
+            "Timeouts": { "ExecutionTimeout": 0, "QueueTimeout": 0, "TotalTimeout": 0 },
+        }],
+        "State": { "StateType": "Queued", "Message": "no node has joined" },
+        "Version": 1, "Revision": 2, "CreateTime": "T", "ModifyTime": "T",
+    });
+    assert_eq!(job, expected);
+}
+
+#[tokio::test]
+async fn post_is_the_same_as_put() {
+    let server = Server::start().await;
+    let request = server.request(Method::POST, JOBS).json(&json!({ "Job": plain_job() }));
+    let id = text(&answer(request).await.ok()["JobID"]);
+    server.get(&job_path(&id)).await.ok();
+}
+
+#[tokio::test]
+async fn what_was_ignored_is_told() {
+    let server = Server::start().await;
+    let job = job_with(json!({ "CreateTime": 1, "Foo": {}, "Version": 3 }));
+    let answer = server.put(JOBS, &json!({ "Job": job })).await;
+    assert_eq!(
+        answer.ok()["Warnings"],
+        json!([
+            "Foo is not a known field and was ignored",
+            "Version is set by the service; the value was ignored",
+            "CreateTime is set by the service; the value was ignored",
+        ])
+    );
+}
+
+#[tokio::test]
+async fn a_refused_job_is_told_everything_and_leaves_nothing() {
+    let server = Server::start().await;
+    let wrong = job_with(json!({ "Count": -1, "Priority": "high", "Tasks": [{}] }));
+    let answer = server.put(JOBS, &json!({ "Job": wrong })).await;
+    answer.refused(400, "InvalidJob").says("4 problems in all");
+    assert_eq!(
+        answer.problems(),
+        [
+            "Priority: expected a whole number of 64 bits, but the text \"high\" came",
+            "Count: must not be negative, -1 came",
+            "Tasks[0].Name: is required",
+            "Tasks[0].Engine.Type: is required; known: docker, wasm, noop",
+        ]
+    );
+    assert_eq!(server.get(JOBS).await.ok(), &json!({ "Jobs": [], "NextToken": "" }));
+}
+
+#[tokio::test]
+async fn the_same_key_and_body_get_the_first_answer_also_after_a_restart() {
+    let mut server = Server::start().await;
+    let first = keyed(&server, "key-1", &plain_job()).await;
+    let again = keyed(&server, "key-1", &plain_job()).await;
+    assert_eq!(again.ok(), first.ok());
+    server.restart().await;
+    let later = keyed(&server, "key-1", &plain_job()).await;
+    assert_eq!(later.ok(), first.ok());
+    assert_eq!(list(&server.get(JOBS).await.ok()["Jobs"]).len(), 1);
+    let other = keyed(&server, "key-2", &plain_job()).await;
+    assert_ne!(other.ok()["JobID"], first.body["JobID"]);
+}
+
+#[tokio::test]
+async fn a_key_with_another_body_is_refused() {
+    let server = Server::start().await;
+    keyed(&server, "key-1", &plain_job()).await.ok();
+    let other = job_with(json!({ "Name": "other" }));
+    keyed(&server, "key-1", &other).await.refused(409, "IdempotencyConflict");
+    assert_eq!(list(&server.get(JOBS).await.ok()["Jobs"]).len(), 1);
+}
+
+#[tokio::test]
+async fn a_key_that_is_not_sane_is_refused() {
+    let server = Server::start().await;
+    for key in ["", "a b", "schlüssel", &"k".repeat(256)] {
+        keyed(&server, key, &plain_job())
+            .await
+            .refused(400, "InvalidRequest")
+            .says("header Idempotency-Key must be 1 to 255 visible ASCII characters");
+    }
+    let twice = server
+        .request(Method::PUT, JOBS)
+        .header("Idempotency-Key", "a")
+        .header("Idempotency-Key", "b")
+        .json(&json!({ "Job": plain_job() }));
+    answer(twice).await.refused(400, "InvalidRequest").says("more than once");
+}
+
+async fn keyed(server: &Server, key: &str, job: &Value) -> crate::server::Answer {
+    let request = server.request(Method::PUT, JOBS).header("Idempotency-Key", key.as_bytes());
+    answer(request.json(&json!({ "Job": job }))).await
+}
+
+#[tokio::test]
+async fn a_given_id_can_be_taken_once() {
+    let server = Server::start().await;
+    let id = "j-12ab34cd-0000-4000-8000-0123456789ab";
+    let job = job_with(json!({ "Type": "service", "ID": id }));
+    assert_eq!(server.submit(job.clone()).await, id);
+    let body = json!({ "Job": job });
+    server.put(JOBS, &body).await.refused(409, "JobExists").says(id);
+    server.put(&format!("{JOBS}?dry_run=1"), &body).await.refused(409, "JobExists");
+    server.delete(&job_path(id)).await.ok();
+    server.put(JOBS, &body).await.refused(409, "JobExists");
+}
+
+#[tokio::test]
+async fn a_dry_run_tells_what_would_be_and_stores_nothing() {
+    let server = Server::start().await;
+    let good = FakeNode::join(&server).await;
+    let poor = FakeNode::join_with(&server, |request| {
+        request["ComputeNodeInfo"]["ExecutionEngines"] = json!([]);
+    })
+    .await;
+    let job = job_with(json!({ "Count": 2, "Foo": 1 }));
+    let answer = server.put(&format!("{JOBS}?dry_run=true"), &json!({ "Job": job })).await;
+    let mut run = redacted(answer.ok());
+    assert_eq!(run["Job"]["Count"], 2);
+    assert_eq!(
+        run["Job"]["State"],
+        json!({ "StateType": "Pending", "Message": "dry run: nothing was stored" })
+    );
+    assert_eq!(run["Warnings"].take(), json!(["Foo is not a known field and was ignored"]));
+    let nodes = list(&answer.body["Nodes"]);
+    assert_eq!(nodes.len(), 2);
+    for node in nodes {
+        let id = text(&node["NodeID"]);
+        assert_eq!(node["Chosen"], id == good.id, "{node}");
+        assert!(!text(&node["Reason"]).is_empty());
+        assert!(id == good.id || id == poor.id);
+    }
+    assert_eq!(server.get(JOBS).await.ok()["Jobs"], json!([]));
+    let wrong = json!({ "Job": {} });
+    server.put(&format!("{JOBS}?dry_run=true"), &wrong).await.refused(400, "InvalidJob");
+}
+
+#[tokio::test]
+async fn a_job_with_large_inputs_is_taken() {
+    let server = Server::start().await;
+    let url = format!("data:text/plain,{}", "x".repeat(9_000_000));
+    let source = json!({ "Type": "inline", "Params": { "URL": url } });
+    let job = task_with(json!({ "InputSources": [{ "Source": source, "Target": "/in" }] }));
+    let id = server.submit(job).await;
+    let described = server.get(&job_path(&id)).await;
+    let kept = &described.ok()["Job"]["Tasks"][0]["InputSources"][0]["Source"]["Params"]["URL"];
+    assert_eq!(kept, &url);
+}

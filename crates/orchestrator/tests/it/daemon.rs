@@ -1,0 +1,128 @@
+//! The daemon as a process: its settings, its exit codes, its end.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+fn daemon(data_dir: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_orchestrator"));
+    command
+        .env_clear()
+        .env("ORCHESTRATOR_LISTEN", "127.0.0.1:0")
+        .env("ORCHESTRATOR_DATA_DIR", data_dir)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// Runs a daemon that ends by itself: its exit code and what it said.
+fn ended(command: &mut Command) -> (i32, String) {
+    let Output { status, stdout, stderr } = command.output().expect("run the daemon");
+    let said = [stdout, stderr].concat();
+    (status.code().expect("no signal"), String::from_utf8(said).expect("UTF-8"))
+}
+
+/// Reads its log until it serves; tells the line.
+fn serving(child: &mut Child) -> String {
+    let log = BufReader::new(child.stderr.as_mut().expect("piped"));
+    log.lines().map_while(Result::ok).find(|line| line.contains("serving")).expect("it serves")
+}
+
+#[test]
+fn help_and_version_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let (code, said) = ended(daemon(dir.path()).arg("--help"));
+    assert_eq!(code, 0);
+    for word in ["ORCHESTRATOR_LISTEN", "ORCHESTRATOR_NODE_TTL", "--config FILE"] {
+        assert!(said.contains(word), "{said}");
+    }
+    let (code, said) = ended(daemon(dir.path()).arg("--version"));
+    assert_eq!(code, 0);
+    assert!(said.starts_with(concat!("orchestrator v", env!("CARGO_PKG_VERSION"))), "{said}");
+}
+
+/// Arguments, environment variables, and a part of what is said.
+type Case<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], &'a str);
+
+#[test]
+fn bad_settings_end_it_with_64_and_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("settings.toml");
+    std::fs::write(&config, "node_ttl = 'for ever'\n").unwrap();
+    let config = config.to_str().unwrap();
+    let cases: [Case; 7] = [
+        (&["--port"], &[], "unknown argument '--port'"),
+        (&["--config"], &[], "--config needs a file"),
+        (&["--config", "/nowhere.toml"], &[], "/nowhere.toml cannot be read"),
+        (&["--config", config], &[], "node_ttl"),
+        (&[], &[("ORCHESTRATOR_LISTEN", "nowhere")], "socket address"),
+        (&[], &[("ORCHESTRATOR_NODE_TTL", "0")], "node_ttl: must be between 2 and 86400"),
+        (
+            &[],
+            &[("ORCHESTRATOR_PORT", "1"), ("ORCHESTRATOR_STORE__KIND", "x")],
+            "'port' (from `ORCHESTRATOR_` environment variable(s)), 'store'",
+        ),
+    ];
+    for (arguments, variables, part) in cases {
+        let (code, said) =
+            ended(daemon(dir.path()).args(arguments).envs(variables.iter().copied()));
+        assert_eq!(code, 64, "{said}");
+        assert!(said.contains(part), "{part} is not in {said}");
+    }
+}
+
+#[test]
+fn the_environment_wins_over_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("settings.toml");
+    std::fs::write(&config, "listen = 'nowhere'\n").unwrap();
+    let mut child = daemon(dir.path()).arg("--config").arg(&config).spawn().unwrap();
+    serving(&mut child);
+    stop(child, Signal::TERM);
+}
+
+#[test]
+fn what_it_needs_and_lacks_ends_it_with_69() {
+    let dir = tempfile::tempdir().unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let (code, said) = ended(daemon(dir.path()).env("ORCHESTRATOR_LISTEN", &address));
+    assert_eq!(code, 69, "{said}");
+    assert!(said.contains(&format!("listen on {address}")), "{said}");
+
+    let (code, said) = ended(&mut daemon(Path::new("/proc/nowhere")));
+    assert_eq!(code, 69, "{said}");
+    assert!(said.contains("/proc/nowhere"), "{said}");
+
+    let mut child = daemon(dir.path()).spawn().unwrap();
+    serving(&mut child);
+    let (code, said) = ended(&mut daemon(dir.path()));
+    assert_eq!(code, 69, "{said}");
+    assert!(said.contains("in use by another orchestrator"), "{said}");
+    stop(child, Signal::INT);
+}
+
+#[test]
+fn both_signals_end_it_cleanly() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut child = daemon(dir.path()).spawn().unwrap();
+        serving(&mut child);
+        stop(child, signal);
+    }
+}
+
+/// Ends it, and asserts that it went in peace.
+fn stop(mut child: Child, signal: Signal) {
+    let pid = Pid::from_child(&child);
+    kill_process(pid, signal).expect("it runs");
+    let mut rest = String::new();
+    let log = child.stderr.as_mut().expect("piped");
+    log.read_to_string(&mut rest).expect("UTF-8");
+    let status = child.wait().expect("it ends");
+    assert_eq!(status.code(), Some(0), "{rest}");
+    assert!(rest.contains("stopped"), "{rest}");
+}

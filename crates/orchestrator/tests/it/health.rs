@@ -1,0 +1,26 @@
+//! `/livez` and `/readyz`, and an end that cuts nobody off.
+
+use serde_json::json;
+
+use crate::node::FakeNode;
+use crate::server::Server;
+
+#[tokio::test]
+async fn it_lives_and_is_ready() {
+    let server = Server::start().await;
+    for path in ["/livez", "/readyz"] {
+        assert_eq!(server.get(path).await.ok(), &json!({ "Status": "OK" }));
+    }
+}
+
+#[tokio::test]
+async fn a_shutdown_ends_open_streams_and_idle_connections() {
+    let mut server = Server::start().await;
+    let node = FakeNode::join(&server).await;
+    let mut stream = node.open(&server).await;
+    assert_eq!(stream.next().await.unwrap()["Type"], "Snapshot");
+    let begin = std::time::Instant::now();
+    server.stop().await;
+    assert!(begin.elapsed().as_secs() < 5, "it waited {:?}", begin.elapsed());
+    assert_eq!(stream.next().await, None);
+}

@@ -1,0 +1,18 @@
+//! The HTTP API over real sockets: a whole orchestrator in this process, and nodes that are played.
+
+mod agent;
+mod body;
+mod create;
+mod daemon;
+mod errors;
+mod executions;
+mod health;
+mod history;
+mod jobs;
+mod node;
+mod nodes;
+mod protocol;
+mod requester;
+mod results;
+mod server;
+mod stop;

@@ -1,0 +1,267 @@
+//! An orchestrator of its own for every test, and what is said to it.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use orchestrator::{Orchestrator, Settings};
+use reqwest::header::HeaderMap;
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// Longer than anything takes that goes well.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) struct Server {
+    orchestrator: Option<Orchestrator>,
+    settings: Settings,
+    client: reqwest::Client,
+    _directory: TempDir,
+}
+
+/// What was answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
+    /// Null when the text is not JSON.
+    pub(crate) body: Value,
+}
+
+// === impl Server ===
+
+impl Server {
+    pub(crate) async fn start() -> Self {
+        Self::start_with(|settings| settings).await
+    }
+
+    pub(crate) async fn start_with(change: impl FnOnce(Settings) -> Settings) -> Self {
+        // Whichever test came first made the choice for the whole process.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let directory = tempfile::tempdir().expect("make a directory");
+        let settings = change(Settings {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            data_dir: directory.path().join("data"),
+            ..Settings::default()
+        });
+        let orchestrator =
+            Orchestrator::start(settings.clone()).await.expect("start the orchestrator");
+        let client = reqwest::Client::builder().no_proxy().build().expect("make a client");
+        Self { orchestrator: Some(orchestrator), settings, client, _directory: directory }
+    }
+
+    /// Stops it and starts it again on the same data.
+    pub(crate) async fn restart(&mut self) {
+        self.stop().await;
+        let settings = self.settings.clone();
+        let orchestrator = Orchestrator::start(settings).await.expect("start it again");
+        self.orchestrator = Some(orchestrator);
+    }
+
+    pub(crate) async fn stop(&mut self) {
+        if let Some(orchestrator) = self.orchestrator.take() {
+            orchestrator.shutdown().await.expect("stop the orchestrator");
+        }
+    }
+
+    fn running(&self) -> &Orchestrator {
+        self.orchestrator.as_ref().expect("it runs")
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.running().address()
+    }
+
+    pub(crate) fn node_id(&self) -> String {
+        self.running().node_id().to_string()
+    }
+
+    pub(crate) fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+        let url = format!("http://{}{path}", self.address());
+        self.client.request(method, url).timeout(PATIENCE)
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        answer(self.request(Method::GET, path)).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Answer {
+        answer(self.request(Method::DELETE, path)).await
+    }
+
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> Answer {
+        answer(self.request(Method::PUT, path).json(body)).await
+    }
+
+    /// A body as it stands, sent as JSON.
+    pub(crate) async fn put_text(&self, path: &str, body: impl Into<reqwest::Body>) -> Answer {
+        let request = self.request(Method::PUT, path).header("Content-Type", "application/json");
+        answer(request.body(body)).await
+    }
+
+    /// Submits a job and gives back its ID.
+    pub(crate) async fn submit(&self, job: Value) -> String {
+        let answer = self.put(JOBS, &json!({ "Job": job })).await;
+        assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
+        text(&answer.body["JobID"])
+    }
+
+    /// Sends bytes as they are, and gives back all that comes until the connection closes.
+    pub(crate) async fn raw(&self, request: &[u8]) -> String {
+        let mut stream = TcpStream::connect(self.address()).await.expect("connect");
+        stream.write_all(request).await.expect("send");
+        let mut answer = Vec::new();
+        tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer))
+            .await
+            .expect("the connection closes in time")
+            .expect("receive");
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+}
+
+pub(crate) const JOBS: &str = "/api/v1/orchestrator/jobs";
+
+pub(crate) fn job_path(id: &str) -> String {
+    format!("{JOBS}/{id}")
+}
+
+pub(crate) async fn answer(request: reqwest::RequestBuilder) -> Answer {
+    let response = request.send().await.expect("an answer");
+    let (status, headers) = (response.status(), response.headers().clone());
+    let text = response.text().await.expect("a whole body");
+    let body = serde_json::from_str(&text).unwrap_or(Value::Null);
+    Answer { status, headers, text, body }
+}
+
+// === impl Answer ===
+
+impl Answer {
+    /// Asserts on the envelope, and that nothing about it is missing.
+    #[track_caller]
+    pub(crate) fn refused(&self, status: u16, code: &str) -> &Self {
+        assert_eq!(self.status.as_u16(), status, "{}", self.text);
+        assert_eq!(self.body["Status"], status, "{}", self.text);
+        assert_eq!(self.body["Code"], code, "{}", self.text);
+        assert!(!text(&self.body["Message"]).is_empty(), "{}", self.text);
+        assert_eq!(self.body["RequestID"], self.header("x-request-id"), "{}", self.text);
+        assert_eq!(self.header("content-type"), "application/json");
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn says(&self, part: &str) -> &Self {
+        assert!(text(&self.body["Message"]).contains(part), "{part:?} is not in {}", self.text);
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn ok(&self) -> &Value {
+        assert_eq!(self.status, StatusCode::OK, "{}", self.text);
+        assert_eq!(self.header("content-type"), "application/json");
+        &self.body
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().expect("ASCII"))
+    }
+
+    /// `path: reason` of every detail.
+    #[track_caller]
+    pub(crate) fn problems(&self) -> Vec<String> {
+        self.refused(400, text(&self.body["Code"]).as_str());
+        list(&self.body["Details"])
+            .iter()
+            .map(|detail| format!("{}: {}", text(&detail["Path"]), text(&detail["Reason"])))
+            .collect()
+    }
+}
+
+#[track_caller]
+pub(crate) fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_else(|| panic!("a text was expected, not {value}")).to_owned()
+}
+
+#[track_caller]
+pub(crate) fn list(value: &Value) -> &Vec<Value> {
+    value.as_array().unwrap_or_else(|| panic!("a list was expected, not {value}"))
+}
+
+/// A job with one docker task and nothing that has a default.
+pub(crate) fn plain_job() -> Value {
+    json!({
+        "Type": "batch",
+        "Tasks": [{
+            "Name": "main",
+            "Engine": { "Type": "docker", "Params": { "Image": "image:1" } },
+        }],
+    })
+}
+
+/// The same with some fields replaced or added.
+pub(crate) fn job_with(fields: Value) -> Value {
+    merged(plain_job(), fields)
+}
+
+/// The same with fields of its task replaced or added.
+pub(crate) fn task_with(fields: Value) -> Value {
+    let mut job = plain_job();
+    let task = job["Tasks"][0].take();
+    job["Tasks"][0] = merged(task, fields);
+    job
+}
+
+fn merged(mut base: Value, fields: Value) -> Value {
+    let (Some(target), Value::Object(fields)) = (base.as_object_mut(), fields) else {
+        panic!("objects were expected");
+    };
+    target.extend(fields);
+    base
+}
+
+/// The value with what differs from run to run replaced: ids by their letter, moments by `T`.
+pub(crate) fn redacted(value: &Value) -> Value {
+    match value {
+        Value::String(text) => Value::from(redacted_text(text)),
+        Value::Number(number) if number.to_string().len() == 19 => Value::from("T"),
+        Value::Array(items) => items.iter().map(redacted).collect(),
+        Value::Object(fields) => {
+            fields.iter().map(|(key, value)| (key.clone(), redacted(value))).collect()
+        }
+        other => other.clone(),
+    }
+}
+
+fn redacted_text(text: &str) -> String {
+    let is_uuid = |part: &str| {
+        part.len() == 36
+            && part.chars().enumerate().all(|(at, c)| match at {
+                8 | 13 | 18 | 23 => c == '-',
+                _ => c.is_ascii_hexdigit(),
+            })
+    };
+    if text.len() == 30 && text.ends_with('Z') && text.contains('T') {
+        return "T".to_owned();
+    }
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(character) = rest.chars().next() {
+        let id = rest.get(..38).filter(|id| {
+            id.starts_with(['j', 'e', 'n', 'v']) && id.get(1..2) == Some("-") && is_uuid(&id[2..])
+        });
+        match id {
+            Some(id) => {
+                out.push_str(&id[..2]);
+                out.push('…');
+                rest = &rest[38..];
+            }
+            None => {
+                out.push(character);
+                rest = &rest[character.len_utf8()..];
+            }
+        }
+    }
+    out
+}
