@@ -5,7 +5,7 @@
 //! the simulator against crashes between any two steps.
 //!
 //! An execution costs a few hundred bytes here besides its specification; of finished ones at most
-//! `MAX_FINISHED` are kept.
+//! [`MAX_FINISHED`] are kept.
 
 mod queries;
 mod reconcile;
