@@ -19,6 +19,7 @@ use crate::core::Limits;
 use crate::data_dir::{DataDir, DataDirError};
 use crate::executor::Engines;
 use crate::executor::wasm::Wasm;
+use crate::gpu::Inventory;
 use crate::http::{self, Shared};
 use crate::ledger::{Ledger, LedgerError};
 use crate::node_record::NodeRecord;
@@ -77,7 +78,8 @@ impl Agent {
         let data_dir = DataDir::open(&settings.data_dir)?;
         let ledger = Ledger::open(&data_dir.ledger())?;
         let contents = ledger.load(&data_dir.ledger())?;
-        let capacity = capacity::of_this_machine(&settings.capacity, data_dir.root())
+        let gpus = Inventory::detect(&settings.gpu).await;
+        let capacity = capacity::of_this_machine(&settings.capacity, data_dir.root(), gpus.count())
             .map_err(StartError::Capacity)?;
         let listen_error = |source| StartError::Listen { address: settings.listen, source };
         let listener = TcpListener::bind(settings.listen).await.map_err(listen_error)?;
@@ -94,6 +96,7 @@ impl Agent {
             engines: Arc::clone(&engines),
             sources: Sources::default(),
             publishers: Publishers::default(),
+            gpus,
             dirs: data_dir.executions(),
             stop_grace: settings.stop_grace(),
             tasks: tasks.clone(),

@@ -35,6 +35,8 @@ pub(crate) struct Run {
     pub(crate) inputs: Vec<MountedInput>,
     /// What [`Executor::modules`] asked for, in its order.
     pub(crate) modules: Vec<PathBuf>,
+    /// The GPUs that are its own, as a container runtime calls them.
+    pub(crate) gpus: Vec<String>,
 }
 
 /// An input on this node's disk, and where the task sees it; the task cannot write to it.

@@ -14,6 +14,7 @@ mod data_dir;
 mod environment;
 pub mod execution;
 mod executor;
+mod gpu;
 mod http;
 mod ledger;
 mod mint;

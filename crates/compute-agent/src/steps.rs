@@ -18,6 +18,7 @@ use crate::collect::{self, CollectError};
 use crate::data_dir::ExecutionDirs;
 use crate::execution::{Event, Failure};
 use crate::executor::{Engines, Executor, ExecutorError, Run};
+use crate::gpu::Inventory;
 use crate::publisher::Publishers;
 use crate::source::Sources;
 use crate::supervisor::Mailbox;
@@ -44,6 +45,7 @@ pub(crate) struct Steps {
     pub(crate) engines: Arc<Engines>,
     pub(crate) sources: Sources,
     pub(crate) publishers: Publishers,
+    pub(crate) gpus: Inventory,
     pub(crate) dirs: ExecutionDirs,
     pub(crate) stop_grace: Duration,
     pub(crate) tasks: Tasks,
@@ -54,6 +56,8 @@ pub(crate) struct Steps {
 pub(crate) struct Step {
     pub(crate) id: ExecutionId,
     pub(crate) work: Arc<Work>,
+    /// By index.
+    pub(crate) gpus: Vec<u32>,
     pub(crate) mailbox: Mailbox,
 }
 
@@ -125,7 +129,8 @@ impl Steps {
         let modules = inputs.split_off(step.work.task.input_sources.len());
         let modules = modules.into_iter().map(|module| module.source).collect();
         let work = Arc::clone(&step.work);
-        let run = Run { id: step.id, node_id: self.node_id, work, inputs, modules };
+        let gpus = self.gpus.device_ids(&step.gpus);
+        let run = Run { id: step.id, node_id: self.node_id, work, inputs, modules, gpus };
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
         for _ in 1..PREPARE_TRIES {
             match executor.prepare(&run, cancel).await {

@@ -16,7 +16,7 @@ fn id() -> ExecutionId {
 }
 
 fn accepted(execution_timeout: u64) -> Execution {
-    Execution::offered(id(), work(execution_timeout), Ok(()), NOW).0
+    Execution::offered(id(), work(execution_timeout), Ok(Vec::new()), NOW).0
 }
 
 fn running() -> Execution {
@@ -66,7 +66,7 @@ fn plain(sequence: u64, compute_state: ComputeState, message: &str) -> Report {
 
 #[test]
 fn a_run_that_goes_well_reports_three_times_and_leaves_nothing() {
-    let (mut execution, effects) = Execution::offered(id(), work(0), Ok(()), NOW);
+    let (mut execution, effects) = Execution::offered(id(), work(0), Ok(Vec::new()), NOW);
     let accepted = plain(1, ComputeState::AskForBidAccepted, "");
     assert_eq!(effects, [Effect::Report(Box::new(accepted))]);
     assert_eq!(execution.handle(desired(DesiredState::Running, ""), NOW), [Effect::Prepare]);

@@ -13,6 +13,7 @@ use super::*;
 use crate::core::{Input, Usage};
 use crate::data_dir::DataDir;
 use crate::executor::Engines;
+use crate::gpu::Inventory;
 use crate::publisher::Publishers;
 use crate::settings::Settings;
 use crate::source::Sources;
@@ -42,6 +43,7 @@ fn start(root: TempDir, retain: Duration) -> Fixture {
         engines: Engines::new(&settings, None),
         sources: Sources::default(),
         publishers: Publishers::default(),
+        gpus: Inventory::default(),
         dirs: data_dir.executions(),
         stop_grace: Duration::ZERO,
         tasks: Tasks::new(tokio::runtime::Handle::current()),

@@ -4,6 +4,7 @@ mod contract;
 mod daemon;
 mod engines;
 mod failing;
+mod gpus;
 mod http;
 mod image;
 mod node;

@@ -76,7 +76,7 @@ fn host_config(run: &Run) -> HostConfig {
         pids_limit: Some(MAX_PIDS),
         // An Engine without a driver for them refuses the container, which is what the user
         // should hear.
-        device_requests: (resources.gpus > 0).then(|| vec![gpus(resources.gpus)]),
+        device_requests: (!run.gpus.is_empty()).then(|| vec![gpus(&run.gpus)]),
         network_mode: Some(match run.work.task.network.network_type {
             // HTTP is declined at the offer; none is what it would get at worst.
             NetworkType::None | NetworkType::Http => "none".to_owned(),
@@ -119,9 +119,9 @@ fn read_only_mount(input: &crate::executor::MountedInput) -> Mount {
     }
 }
 
-fn gpus(count: u64) -> DeviceRequest {
+fn gpus(ids: &[String]) -> DeviceRequest {
     DeviceRequest {
-        count: Some(signed(count)),
+        device_ids: Some(ids.to_vec()),
         capabilities: Some(vec![vec!["gpu".to_owned()]]),
         ..Default::default()
     }

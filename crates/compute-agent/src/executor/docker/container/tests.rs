@@ -21,6 +21,7 @@ fn run(change: impl FnOnce(&mut Work)) -> Run {
         work: Arc::new(work),
         inputs: vec![MountedInput { source: "/data/in".into(), target: "/inputs".to_owned() }],
         modules: Vec::new(),
+        gpus: Vec::new(),
     }
 }
 
@@ -48,12 +49,10 @@ fn limits_stay_within_what_the_engine_takes() {
     let config = host_config_of(|work| {
         work.resources.cpu = 1_000_000.0;
         work.resources.memory = 1;
-        work.resources.gpu = 2;
     });
     let cores = std::thread::available_parallelism().unwrap().get();
     assert_eq!(config.nano_cpus, Some(i64::try_from(cores).unwrap() * 1_000_000_000));
     assert_eq!(config.memory, Some(6 << 20));
-    assert_eq!(config.device_requests.unwrap()[0].count, Some(2));
     let config = host_config_of(|work| {
         work.resources.cpu = 0.001;
         work.resources.memory = 0;
@@ -107,4 +106,14 @@ fn directories_that_results_need_are_made_once() {
         })
         .collect();
     assert_eq!(entries, [("a/b/".to_owned(), 0o1777), ("outputs/".to_owned(), 0o1777)]);
+}
+
+#[test]
+fn the_gpus_of_an_execution_are_asked_for_by_their_ids() {
+    let mut run = run(|_| ());
+    run.gpus = vec!["GPU-1".to_owned(), "3".to_owned()];
+    let config = body(&run, &DockerParams::default()).host_config.unwrap();
+    let [request] = config.device_requests.unwrap().try_into().unwrap();
+    assert_eq!((request.device_ids, request.count), (Some(run.gpus), None));
+    assert_eq!(request.capabilities, Some(vec![vec!["gpu".to_owned()]]));
 }
