@@ -102,7 +102,7 @@ pub(crate) struct VersionArgs {
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct OutputArgs {
     /// How to show the answer
-    #[arg(short, long = "output", value_name = "FORMAT", value_enum, default_value_t)]
+    #[arg(short = 'o', long = "output", value_name = "FORMAT", value_enum, default_value_t)]
     pub(crate) format: Format,
 }
 
