@@ -136,6 +136,7 @@ fn told(error: &Error) -> String {
             return refusal_told(&contexts, refusal);
         }
         if let Some(ClientError::Unreachable { base_url, reason, .. }) = cause.downcast_ref() {
+            let reason = in_short(reason);
             return format!(
                 "jobctl: no answer from {base_url}: {reason}\n  hint: is the service running there? \
                  --url, JOBCTL_URL or 'jobctl context set' name another address\n"
@@ -165,12 +166,29 @@ fn refusal_told(contexts: &[String], refusal: &ApiError) -> String {
         text.push_str(&format!("  - {line}\n"));
     }
     if !refusal.hint.is_empty() {
-        text.push_str(&format!("  hint: {}\n", refusal.hint));
+        text.push_str(&format!("  hint: {}\n", as_commands(&refusal.hint)));
     }
     if refusal.status >= 500 {
         text.push_str(&format!("  the service logged it under request {}\n", refusal.request_id));
     }
     text
+}
+
+/// What the service's hints name, and the commands that ask for it.
+const COMMANDS: [(&str, &str); 2] = [
+    ("GET /api/v1/orchestrator/jobs", "'jobctl list -A'"),
+    ("GET /api/v1/orchestrator/nodes", "'jobctl node list'"),
+];
+
+/// The service hints at operations; who sits here has commands.
+fn as_commands(hint: &str) -> String {
+    let found = COMMANDS.iter().find(|(operation, _)| hint.ends_with(operation));
+    found.map_or_else(|| hint.to_owned(), |(operation, command)| hint.replace(operation, command))
+}
+
+/// Without the layers of the HTTP library, which say nothing that the address does not.
+fn in_short(reason: &str) -> &str {
+    reason.split_once("client error (Connect): ").map_or(reason, |(_, cause)| cause)
 }
 
 #[cfg(test)]

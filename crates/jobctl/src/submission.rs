@@ -14,7 +14,7 @@ pub(crate) use file::read;
 pub(crate) use shorthand::shorthand;
 
 /// Keys of `Meta` that the service sets itself, and warns of when they come in.
-const SERVICE_META: &str = "service.org/";
+pub(crate) const SERVICE_META: &str = "service.org/";
 
 /// The body that would submit the same job once more.
 pub(crate) fn again(spec: &JobSpec) -> Result<Bytes> {

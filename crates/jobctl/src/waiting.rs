@@ -14,9 +14,8 @@ use crate::exit::Exit;
 use crate::output::{Progress, note};
 use crate::pages::collect;
 use crate::patience::Patience;
-use crate::view::state_word;
 
-pub(crate) use interrupt::attended;
+pub(crate) use interrupt::{Interrupts, attended};
 
 /// How long one request asks the service to wait for a change, well within its own bounds.
 const LONG_POLL: Duration = Duration::from_secs(30);
@@ -129,13 +128,6 @@ pub(crate) fn verdict(job: &Job, executions: &[Execution]) -> Exit {
                     && execution.next_execution.is_none()
             });
             let Some(execution) = failed else { return Exit::JobFailed };
-            let state = state_word(execution.compute_state.state_type);
-            let message = &execution.compute_state.message;
-            note(&format!(
-                "jobctl: {} {}: {state}: {message}",
-                execution.id.short(),
-                execution.name
-            ));
             passed_on(execution.run_output.exit_code)
         }
     }

@@ -52,7 +52,7 @@ pub(super) async fn list(session: &Session, args: &ListArgs) -> Result<Exit> {
     let Collected { items, more } = fetch().await?;
     session.out.list(format, &layout, &items)?;
     if more {
-        note(&format!("only {} jobs are shown; --all shows the rest", items.len()));
+        note("there are more: --limit N shows more of them, --all shows all");
     }
     Ok(Exit::Done)
 }

@@ -7,14 +7,14 @@ use api_types::execution::Execution;
 use api_types::submission::CreateJobRequest;
 use bytes::Bytes;
 
-use super::submit::{accepted, create};
+use super::submit::{accepted, create, create_attended};
 use super::{Exit, Session, validate};
 use crate::cli::RunArgs;
 use crate::clock;
 use crate::exit::UsageError;
 use crate::output::{Format, Progress, note};
 use crate::submission::shorthand;
-use crate::waiting::{self, Waited, attended, verdict};
+use crate::waiting::{self, Interrupts, Waited, attended, verdict};
 
 pub(super) async fn run(session: &Session, args: &RunArgs) -> Result<Exit> {
     let format = args.output.format;
@@ -29,15 +29,24 @@ pub(super) async fn run(session: &Session, args: &RunArgs) -> Result<Exit> {
     if args.dry_run {
         return validate::show(session, body, format).await;
     }
-    let answer = create(session, body, &clock::fresh_key()).await?;
+    let key = clock::fresh_key();
     if args.detach {
+        let answer = create(session, body, &key).await?;
         return accepted(session, &answer, format).map(|()| Exit::Done);
+    }
+    let mut interrupts = Interrupts::listen()?;
+    let Some(answer) = create_attended(session, body, &key, &mut interrupts).await? else {
+        return Ok(Exit::Interrupted);
+    };
+    for warning in &answer.warnings {
+        note(&format!("warning: {warning}"));
     }
     if !args.quiet {
         note(&format!("{} is submitted", answer.job_id));
     }
     let progress = Progress::new(args.quiet);
-    match attended(&session.client, answer.job_id, args.wait_timeout, progress).await? {
+    let (client, timeout) = (&session.client, args.wait_timeout);
+    match attended(client, answer.job_id, timeout, progress, &mut interrupts).await? {
         Waited::Reached(job) => {
             let executions = waiting::executions(&session.client, &job.id.to_string()).await?;
             show_output(session, &executions)?;

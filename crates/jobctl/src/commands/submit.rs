@@ -11,7 +11,7 @@ use crate::cli::SubmitArgs;
 use crate::clock;
 use crate::output::{Format, Progress, note};
 use crate::submission;
-use crate::waiting::{self, Waited, attended, verdict};
+use crate::waiting::{self, Interrupts, Waited, attended, verdict};
 
 /// How often a submission without an answer is sent, all under one idempotency key.
 const ATTEMPTS: u32 = 3;
@@ -22,18 +22,27 @@ const FIRST_DELAY: Duration = Duration::from_millis(200);
 pub(super) async fn submit(session: &Session, args: &SubmitArgs) -> Result<Exit> {
     let body = submission::read(&args.file)?;
     let key = args.idempotency_key.clone().unwrap_or_else(clock::fresh_key);
-    let answer = create(session, body, &key).await?;
-    accepted(session, &answer, args.output.format)?;
     if !args.wait {
+        let answer = create(session, body, &key).await?;
+        accepted(session, &answer, args.output.format)?;
         return Ok(Exit::Done);
     }
+    let mut interrupts = Interrupts::listen()?;
+    let Some(answer) = create_attended(session, body, &key, &mut interrupts).await? else {
+        return Ok(Exit::Interrupted);
+    };
+    accepted(session, &answer, args.output.format)?;
     let progress = Progress::new(args.waiting.quiet);
-    match attended(&session.client, answer.job_id, args.waiting.timeout, progress).await? {
+    let (client, timeout) = (&session.client, args.waiting.timeout);
+    match attended(client, answer.job_id, timeout, progress, &mut interrupts).await? {
         Waited::Reached(job) => {
             let executions = waiting::executions(&session.client, &job.id.to_string()).await?;
             Ok(verdict(&job, &executions))
         }
-        Waited::TimedOut => Ok(Exit::TimedOut),
+        Waited::TimedOut => {
+            note(&format!("jobctl: the time is over; 'jobctl wait {}' goes on", answer.job_id));
+            Ok(Exit::TimedOut)
+        }
         Waited::Left => Ok(Exit::Interrupted),
     }
 }
@@ -51,6 +60,22 @@ pub(super) async fn create(session: &Session, body: Bytes, key: &str) -> Result<
         }
     }
     Ok(session.client.create_job_raw(body, Some(key)).await?)
+}
+
+/// The same for whoever waits; none when Ctrl-C came before the answer.
+pub(super) async fn create_attended(
+    session: &Session,
+    body: Bytes,
+    key: &str,
+    interrupts: &mut Interrupts,
+) -> Result<Option<CreateJob>> {
+    tokio::select! {
+        answer = create(session, body, key) => answer.map(Some),
+        () = interrupts.next() => {
+            note("interrupted before the service answered: see 'jobctl list' for whether it has the job");
+            Ok(None)
+        }
+    }
 }
 
 /// Shows the ID alone, so that scripts can take it; warnings are for people.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api_types::Timestamp;
 use api_types::engine::Params;
-use api_types::job::{Constraint, Job, RetryPolicy, Task, Timeouts};
+use api_types::job::{Constraint, Job, JobSpec, RetryPolicy, Task, Timeouts};
 use api_types::node::Node;
 use api_types::quantity::Resources;
 use serde_json::Value;
@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::job_tone;
 use super::node::{status, words};
 use crate::output::{Fields, age, age_of_text};
+use crate::submission::SERVICE_META;
 
 pub(crate) fn job_fields(job: &Job, now: Timestamp) -> Fields {
     let spec = &job.spec;
@@ -28,7 +29,7 @@ pub(crate) fn job_fields(job: &Job, now: Timestamp) -> Fields {
         .add("Priority", spec.priority.to_string())
         .add("Attempts", attempts(spec.retry_policy))
         .add_some("Labels", pairs(&spec.labels))
-        .add_some("Meta", pairs(&spec.meta))
+        .add_some("Meta", pairs(&own_meta(spec)))
         .add_some(
             "Constraints",
             spec.constraints.iter().map(constraint).collect::<Vec<_>>().join(", "),
@@ -40,6 +41,13 @@ pub(crate) fn job_fields(job: &Job, now: Timestamp) -> Fields {
         fields.section(format!("Task {}", task.name), |fields| task_fields(fields, task));
     }
     fields
+}
+
+/// Without what the service adds to every job.
+fn own_meta(spec: &JobSpec) -> BTreeMap<String, String> {
+    let mut meta = spec.meta.clone();
+    meta.retain(|key, _| !key.starts_with(SERVICE_META));
+    meta
 }
 
 fn task_fields(fields: &mut Fields, task: &Task) {

@@ -18,24 +18,38 @@ use crate::output::{Progress, note};
 /// What goes into the history of a job that is stopped this way.
 const STOP_REASON: &str = "interrupted at the terminal";
 
+/// Ctrl-C, from the moment on at which a job may have been made.
+#[derive(Debug)]
+pub(crate) struct Interrupts(Signal);
+
+impl Interrupts {
+    pub(crate) fn listen() -> Result<Self> {
+        signal(SignalKind::interrupt()).map(Self).context("listen for Ctrl-C")
+    }
+
+    pub(crate) async fn next(&mut self) {
+        self.0.recv().await;
+    }
+}
+
 /// Waits for the job's end, and minds Ctrl-C.
 pub(crate) async fn attended(
     client: &Client,
     id: JobId,
     timeout: Option<Duration>,
     mut progress: Progress,
+    interrupts: &mut Interrupts,
 ) -> Result<Waited> {
-    let mut interrupts = signal(SignalKind::interrupt()).context("listen for Ctrl-C")?;
     let full_id = id.to_string();
     {
         let waiting = pin!(until(client, &full_id, Goal::End, timeout, &mut progress));
         tokio::select! {
             waited = waiting => return waited,
-            _ = interrupts.recv() => {}
+            () = interrupts.next() => {}
         }
     }
     progress.pause();
-    if !is_asked_to_stop(&mut interrupts, id).await {
+    if !is_asked_to_stop(interrupts, id).await {
         note(&format!(
             "the job goes on; come back to it with 'jobctl wait {id}', end it with 'jobctl stop {id}'"
         ));
@@ -46,12 +60,12 @@ pub(crate) async fn attended(
     // From here on Ctrl-C just leaves: the job is being stopped already.
     tokio::select! {
         waited = until(client, &full_id, Goal::End, timeout, &mut progress) => waited,
-        _ = interrupts.recv() => Ok(Waited::Left),
+        () = interrupts.next() => Ok(Waited::Left),
     }
 }
 
 /// Without a person to ask, the job is left alone: it was submitted to outlive the terminal.
-async fn is_asked_to_stop(interrupts: &mut Signal, id: JobId) -> bool {
+async fn is_asked_to_stop(interrupts: &mut Interrupts, id: JobId) -> bool {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return false;
     }
@@ -66,7 +80,7 @@ async fn is_asked_to_stop(interrupts: &mut Signal, id: JobId) -> bool {
     });
     tokio::select! {
         line = answer => line.is_ok_and(|line| is_yes(&line)),
-        _ = interrupts.recv() => {
+        () = interrupts.next() => {
             note("");
             false
         }

@@ -1,6 +1,7 @@
 //! The program as people use it: every command against a whole orchestrator and a played node.
 
 mod context;
+mod dependencies;
 mod describe;
 mod errors;
 mod explain;

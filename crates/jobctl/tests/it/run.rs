@@ -1,7 +1,5 @@
 //! `jobctl run`.
 
-use std::time::Duration;
-
 use api_types::job::JobStateType;
 use insta::assert_snapshot;
 use rustix::process::{Pid, Signal, kill_process};
@@ -63,8 +61,6 @@ async fn an_interrupted_run_leaves_the_job_and_says_how_to_come_back() {
     let child = service.spawn(&arguments);
     let job = service.only_job().await;
     service.until(&job.id.to_string(), JobStateType::Running).await;
-    // It may not listen yet when its job runs already: the first signal then ends it.
-    tokio::time::sleep(Duration::from_millis(300)).await;
     interrupt(&child);
     let ran = service.finish(child, &arguments).await;
     assert_snapshot!(ran.normal());

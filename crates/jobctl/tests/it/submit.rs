@@ -54,7 +54,7 @@ async fn whoever_waits_gets_the_exit_code_of_the_task() {
     service.write("job.yaml", &YAML.replace("ok", "exit-7"));
     let submitted = service.run(&["submit", "job.yaml", "--wait"]).await;
     assert_eq!(submitted.code, Some(7), "{submitted}");
-    assert!(submitted.stderr.contains("words[0]: Failed: exit code 7"), "{submitted}");
+    assert!(submitted.stderr.contains("exit code 7"), "{submitted}");
     service.write("job.yaml", YAML);
     let submitted = service.run(&["submit", "job.yaml", "--wait"]).await;
     assert_eq!(submitted.code, Some(0), "{submitted}");

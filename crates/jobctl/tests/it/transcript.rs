@@ -115,7 +115,11 @@ fn moment(rest: &str) -> Option<(usize, String)> {
 /// `7s` or `12s`; the columns that hold ages are wide enough for both.
 fn age(before: char, rest: &str) -> Option<(usize, String)> {
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-    if before != ' ' || digits == 0 || digits > 2 || rest.as_bytes().get(digits) != Some(&b's') {
+    if ![' ', '(', '\n'].contains(&before)
+        || digits == 0
+        || digits > 2
+        || rest.as_bytes().get(digits) != Some(&b's')
+    {
         return None;
     }
     let behind = &rest[digits + 1..];
