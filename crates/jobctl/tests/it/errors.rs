@@ -3,6 +3,7 @@
 use insta::assert_snapshot;
 
 use crate::service::{Service, finish, program};
+use crate::terminal::Terminal;
 
 #[tokio::test]
 async fn a_service_that_is_not_there_is_told_with_what_to_do() {
@@ -46,6 +47,28 @@ async fn a_reader_that_has_enough_is_no_failure() {
     command.stdout(writer);
     let ran = finish(command, &["man"], "", None).await;
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+}
+
+#[tokio::test]
+async fn a_terminal_gets_colours_unless_somebody_is_against_them() {
+    let service = Service::start().await;
+    service
+        .submit("Type: batch\nTasks: [{Name: a, Engine: {Type: docker, Params: {Image: ok}}}]")
+        .await;
+    for (no_color, coloured) in [(None, true), (Some("1"), false)] {
+        let mut command = service.command(&["list"]);
+        command.env("TERM", "xterm");
+        if let Some(value) = no_color {
+            command.env("NO_COLOR", value);
+        }
+        let mut terminal = Terminal::of_output(&mut command);
+        let child = command.spawn().unwrap();
+        drop(command);
+        terminal.until("batch").await;
+        terminal.until("s\r\n").await;
+        assert_eq!(terminal.screen.contains("\x1b[33m"), coloured, "{:?}", terminal.screen);
+        service.finish(child, &["list"]).await;
+    }
 }
 
 #[tokio::test]

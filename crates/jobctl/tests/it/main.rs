@@ -17,4 +17,5 @@ mod wait;
 
 mod played;
 mod service;
+mod terminal;
 mod transcript;

@@ -6,6 +6,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::played::PlayedNode;
 use crate::service::Service;
+use crate::terminal::Terminal;
 
 #[tokio::test]
 async fn the_output_of_the_task_is_that_of_the_program() {
@@ -65,6 +66,54 @@ async fn an_interrupted_run_leaves_the_job_and_says_how_to_come_back() {
     let ran = service.finish(child, &arguments).await;
     assert_snapshot!(ran.normal());
     service.until(&job.id.to_string(), JobStateType::Running).await;
+}
+
+#[tokio::test]
+async fn a_person_is_asked_once_and_may_stop_the_job() {
+    let service = Service::start().await;
+    let _node = PlayedNode::start(&service, 1).await;
+    let arguments = ["run", "forever"];
+    let mut command = service.command(&arguments);
+    command.env("TERM", "xterm");
+    let mut terminal = Terminal::of(&mut command);
+    let child = command.spawn().unwrap();
+    drop(command);
+    let job = service.only_job().await.id.to_string();
+    // What it does is on the screen while it goes on.
+    terminal.until("Running").await;
+    interrupt(&child);
+    terminal.until(&format!("stop job {job}? [y/N]")).await;
+    terminal.types("y\n");
+    let ran = service.finish(child, &arguments).await;
+    assert_eq!(ran.code, Some(123), "{ran}");
+    service.until(&job, JobStateType::Stopped).await;
+    let history = service.run(&["history", &job, "--type", "job"]).await;
+    assert!(history.stdout.contains("interrupted at the terminal"), "{history}");
+}
+
+#[tokio::test]
+async fn a_person_who_says_no_is_told_how_to_come_back() {
+    let service = Service::start().await;
+    let _node = PlayedNode::start(&service, 1).await;
+    let arguments = ["run", "forever"];
+    for answer in ["\n", "again"] {
+        let mut command = service.command(&arguments);
+        command.env("TERM", "xterm");
+        let mut terminal = Terminal::of(&mut command);
+        let child = command.spawn().unwrap();
+        drop(command);
+        terminal.until("Running").await;
+        interrupt(&child);
+        terminal.until("[y/N]").await;
+        if answer == "again" {
+            interrupt(&child)
+        } else {
+            terminal.types(answer)
+        }
+        terminal.until("the job goes on; come back to it with 'jobctl wait j-").await;
+        let ran = service.finish(child, &arguments).await;
+        assert_eq!(ran.code, Some(130), "{ran}");
+    }
 }
 
 #[tokio::test]
