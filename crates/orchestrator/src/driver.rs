@@ -16,13 +16,14 @@ use api_types::job::CreateJob;
 use tokio::sync::{mpsc, oneshot};
 
 mod batch;
+mod pruning;
 mod streams;
 mod work;
 
 use crate::engine::change::AssignmentChange;
 use crate::engine::input::{Answer, Input, Refusal, Submit};
 use crate::engine::{Engine, RestoreError, Settings};
-use crate::store::{Store, StoreError};
+use crate::store::{Retention, Store, StoreError};
 use crate::view::View;
 
 /// Inputs that share one commit at most; more would only make the first of them wait.
@@ -122,6 +123,7 @@ pub fn start(
     mut store: Box<dyn Store>,
     view: Arc<View>,
     settings: Settings,
+    retention: Retention,
 ) -> Result<(Handle, Driver), DriverError> {
     let (handle, messages) = Handle::new();
     let engine = work::restore(store.as_mut(), settings)?;
@@ -133,7 +135,7 @@ pub fn start(
     thread::Builder::new()
         .name("driver".to_owned())
         .spawn(move || {
-            let work = work::Work::new(store, view, settings, engine);
+            let work = work::Work::new(store, view, settings, engine, retention);
             // Nobody may wait for the end any more.
             drop(end.send(runtime.block_on(work.run(messages))));
         })

@@ -14,6 +14,10 @@ use crate::store::{JobQuery, Page, StoreError, StoredJob};
 const COLUMNS: &str = "j.id, s.json, j.state, j.message, j.version, j.revision, j.create_time,
     j.modify_time FROM job AS j CROSS JOIN job_spec AS s ON s.job = j.number";
 
+/// The number of a new job: one that no job has, nor one that is gone and still has rows.
+const NEXT_NUMBER: &str = "1 + max(coalesce((SELECT max(number) FROM job), 0),
+    coalesce((SELECT max(job) FROM removal), 0))";
+
 /// Writes a new job as its row has it; tells its number.
 pub(super) fn insert_job(
     transaction: &Transaction<'_>,
@@ -22,11 +26,12 @@ pub(super) fn insert_job(
 ) -> Result<i64, StoreError> {
     let name = (job.name != job.id.to_string()).then_some(job.name.as_str());
     transaction
-        .prepare_cached(
-            "INSERT INTO job (id, create_time, type, namespace, name, state, live, version,
+        .prepare_cached(&format!(
+            "INSERT INTO job (number, id, create_time, type, namespace, name, state, live, version,
                 revision, modify_time, started, slots, fresh, completed, evaluation, message)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
-        )?
+             VALUES ({NEXT_NUMBER}, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14,
+                ?15, ?16)"
+        ))?
         .execute(params![
             job.id.bytes(),
             job.create_time.0,

@@ -5,6 +5,7 @@ mod damage;
 mod full;
 mod kill;
 mod plans;
+mod retention;
 mod speed;
 
 use std::path::Path;
