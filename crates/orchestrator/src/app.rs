@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::driver::{self, Driver, DriverError};
-use crate::http::{self, Api, Own, Reader, SpecCache};
+use crate::http::{self, Api, Own, Places, Reader, SpecCache};
 use crate::identity::{Identity, IdentityError};
 use crate::settings::Settings;
 use crate::store::{StoreError, sqlite};
@@ -77,6 +77,8 @@ impl Orchestrator {
             own: Own { id: node_id, address, labels: labels(), requester },
             lease_seconds: settings.node_ttl,
             specs: SpecCache::default(),
+            waiting: Places::of_waiting_reads(),
+            streams: Places::of_event_streams(),
             stopping: stopping.clone(),
         });
         let server =

@@ -1,0 +1,65 @@
+//! Places for requests that stay open: reads that wait, and streams of events.
+//!
+//! Each holds a connection. They may not hold all of them, or agents could not reach the service.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::error::Failure;
+
+/// Reads that wait at the same time: half of the connections. Beyond it the answer is 429.
+const WAITING_READS: usize = 4096;
+
+/// Streams of events at the same time. All of them read the store after a commit, at intervals,
+/// which this many do without being felt. Beyond it the answer is 429.
+const EVENT_STREAMS: usize = 512;
+
+/// Places that are given out one by one and come back when they are dropped.
+#[derive(Clone)]
+pub(crate) struct Places {
+    what: &'static str,
+    places: Arc<Semaphore>,
+    count: usize,
+}
+
+// === impl Places ===
+
+impl Places {
+    pub(crate) fn of_waiting_reads() -> Self {
+        Self::new("reads wait", WAITING_READS)
+    }
+
+    pub(crate) fn of_event_streams() -> Self {
+        Self::new("streams of events are open", EVENT_STREAMS)
+    }
+
+    fn new(what: &'static str, count: usize) -> Self {
+        Self { what, places: Arc::new(Semaphore::new(count)), count }
+    }
+
+    /// A place, if one is free.
+    pub(super) fn take(&self) -> Result<OwnedSemaphorePermit, Failure> {
+        Arc::clone(&self.places)
+            .try_acquire_owned()
+            .map_err(|_| Failure::NoPlace { what: self.what, count: self.count })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::response::IntoResponse;
+
+    use super::*;
+
+    #[test]
+    fn beyond_the_last_place_callers_are_told_to_come_again() {
+        let places = Places::new("things wait", 2);
+        let (first, _second) = (places.take().unwrap(), places.take().unwrap());
+        let response = places.take().unwrap_err().into_response();
+        assert_eq!(response.status(), 429);
+        assert_eq!(response.headers()["retry-after"], "1");
+        drop(first);
+        places.take().unwrap();
+    }
+}
