@@ -80,6 +80,15 @@ pub(crate) fn read_strictly<T: DeserializeOwned>(body: &[u8]) -> Result<T, Unrea
     }
 }
 
+/// Cuts a text that repeats what came down to so many characters.
+pub(crate) fn shorten(mut text: String, chars: usize) -> String {
+    if let Some((end, _)) = text.char_indices().nth(chars) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
 fn parse(body: &[u8]) -> Result<Tree, Unreadable> {
     let malformed = |reason: String| Unreadable::Malformed(reason);
     if body.iter().all(u8::is_ascii_whitespace) {

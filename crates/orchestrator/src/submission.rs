@@ -23,6 +23,9 @@ const RESERVED_META: &str = "service.org/";
 /// Warnings of one answer; what is beyond is counted in a last one.
 const MAX_WARNINGS: usize = 100;
 
+/// Characters of one warning: it repeats a key, and that may be as long as a body.
+const MAX_WARNING_CHARS: usize = 500;
+
 /// Who accepts jobs; it goes into their Meta.
 #[derive(Debug, Clone)]
 pub(crate) struct Requester {
@@ -122,7 +125,7 @@ fn bounded(mut warnings: Vec<String>) -> Vec<String> {
         warnings.truncate(MAX_WARNINGS);
         warnings.push(format!("{more} more warnings are left out"));
     }
-    warnings
+    warnings.into_iter().map(|warning| json::shorten(warning, MAX_WARNING_CHARS)).collect()
 }
 
 // === impl Findings ===

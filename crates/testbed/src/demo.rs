@@ -3,6 +3,7 @@
 //! Everything it shows it has over HTTP, as any client would: the demo itself knows no more of
 //! the daemons than how to start them.
 
+mod changes;
 mod cluster;
 mod story;
 mod terminal;
@@ -13,7 +14,7 @@ use std::io;
 use api_client::{ClientError, InvalidBaseUrl};
 
 pub use cluster::{DEFAULT_ADDRESS, DemoCluster};
-pub use story::{follow, introduce, show_curl_lines, show_history, show_outputs, submit};
+pub use story::Story;
 pub use terminal::Terminal;
 
 /// Why the demo cannot go on.

@@ -47,11 +47,20 @@ pub async fn connect() -> Result<Docker, NoDocker> {
         .filter(|host| !host.is_empty())
         .unwrap_or_else(|| "unix:///var/run/docker.sock".to_owned());
     let missing = |reason: String| NoDocker { host: host.clone(), reason };
-    let docker = Docker::connect_with_host(&host).map_err(|error| missing(error.to_string()))?;
+    let docker = Docker::connect_with_host(&host).map_err(|error| missing(cause(&error)))?;
     tokio::time::timeout(ANSWER_TIMEOUT, docker.negotiate_version())
         .await
         .map_err(|_| missing(format!("silent for {} s", ANSWER_TIMEOUT.as_secs())))?
-        .map_err(|error| missing(error.to_string()))
+        .map_err(|error| missing(cause(&error)))
+}
+
+/// What is at the bottom of an error: here that says more than what wraps it.
+fn cause(error: &bollard::errors::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.to_string()
 }
 
 /// Containers of one node, ended ones included.

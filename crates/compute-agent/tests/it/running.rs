@@ -62,14 +62,14 @@ async fn the_environment_has_the_service_s_variables_and_the_engine_s_win() {
         .into();
     let params = &mut work.task.engine.params;
     params.insert("EnvironmentVariables".to_owned(), json!(["BOTH=engine", "SERVICE_JOB_ID=fake"]));
-    params.insert("WorkingDirectory".to_owned(), json!("/work/here"));
+    params.insert("WorkingDirectory".to_owned(), json!("/somewhere/here"));
     let job_id = work.job_id;
     let id = node.orchestrator().run(work).await;
     let done = node.orchestrator().reported(id, ComputeState::Completed).await;
     let expected = format!(
         "TASK_ONLY=task\nBOTH=engine\nSERVICE_JOB_ID={job_id}\nSERVICE_JOB_NAME=test\n\
          SERVICE_JOB_TYPE=batch\nSERVICE_EXECUTION_ID={id}\nSERVICE_EXECUTION_INDEX=2\n\
-         SERVICE_EXECUTION_COUNT=3\nSERVICE_NODE_ID={}\n/work/here\n",
+         SERVICE_EXECUTION_COUNT=3\nSERVICE_NODE_ID={}\n/somewhere/here\n",
         node.node.id()
     );
     assert_eq!(done.run_output.unwrap().stdout, expected);

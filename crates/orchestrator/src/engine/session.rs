@@ -133,7 +133,8 @@ impl Engine {
             self.timers.set(node.lease_until, Timer::Lease(id));
             return;
         }
-        let silent = turn.now.since(node.row.last_heartbeat).as_secs();
+        // The lease ran anew with its last heartbeat, or when the orchestrator came back.
+        let silent = (self.settings.lease + turn.now.since(node.lease_until)).as_secs();
         let why = format!("its node was lost: no heartbeat for {silent} s");
         self.disconnect(turn, id, &why);
     }

@@ -17,11 +17,15 @@ use tracing::Level;
 
 use crate::driver::CallError;
 use crate::engine::input::Refusal;
+use crate::json::shorten;
 use crate::store::StoreError;
 
 /// When a caller may come again: a full queue empties within a second, a full disk does not.
 const RETRY_BUSY_SECONDS: u64 = 1;
 const RETRY_STORE_SECONDS: u64 = 5;
+
+/// Messages repeat what came, and that may be as long as a body.
+const MAX_MESSAGE_CHARS: usize = 2000;
 
 /// Why a request was not carried out.
 #[derive(Debug)]
@@ -144,7 +148,8 @@ impl StatusOf for Code {
 
 impl Failure {
     pub(super) fn envelope(&self, request_id: &str) -> ApiError {
-        let error = ApiError::new(self.code(), self.message()).with_hint(self.hint());
+        let message = shorten(self.message(), MAX_MESSAGE_CHARS);
+        let error = ApiError::new(self.code(), message).with_hint(self.hint());
         ApiError { details: self.details(), request_id: request_id.to_owned(), ..error }
     }
 

@@ -123,11 +123,14 @@ fn already_over(job: JobId, state: JobStateType) -> Handled {
 }
 
 /// A job as answers carry it. What a queued job waits for changes without the job changing, so
-/// that it is not in the store.
+/// that it is not in the store. Slots of ops and daemon jobs wait for nodes of their own, which is
+/// what their stored message is about.
 fn record(stored: StoredJob, view: &View) -> Result<Job, StoreError> {
     let spec = specification(&stored.spec_json)?;
     let waits = match stored.state {
-        JobStateType::Queued => Demand::of(&spec).ok().and_then(|demand| view.explanation(&demand)),
+        JobStateType::Queued if matches!(spec.job_type, JobType::Batch | JobType::Service) => {
+            Demand::of(&spec).ok().and_then(|demand| view.explanation(&demand))
+        }
         _ => None,
     };
     let message = waits.map_or(stored.message, |waits| waits.as_ref().to_owned());

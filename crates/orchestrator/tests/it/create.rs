@@ -177,3 +177,16 @@ async fn a_job_with_large_inputs_is_taken() {
     let kept = &described.ok()["Job"]["Tasks"][0]["InputSources"][0]["Source"]["Params"]["URL"];
     assert_eq!(kept, &url);
 }
+
+#[tokio::test]
+async fn what_is_repeated_of_a_job_is_cut_short() {
+    let server = Server::start().await;
+    let long = "x".repeat(1_000_000);
+    let answer =
+        server.put(JOBS, &json!({ "Job": { "Type": long, "Labels": { &long: 5 } } })).await;
+    answer.refused(400, "InvalidJob");
+    assert!(answer.text.len() < 10_000, "{} bytes", answer.text.len());
+    let answer = server.put(JOBS, &json!({ "Job": job_with(json!({ &long: 5 })) })).await;
+    assert_eq!(list(&answer.ok()["Warnings"]).len(), 1);
+    assert!(answer.text.len() < 10_000, "{} bytes", answer.text.len());
+}

@@ -24,6 +24,11 @@ const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCA
 
 const ZONES: [&str; 2] = ["a", "b"];
 
+/// What each agent offers: little enough for any machine, and little enough that a job tried by
+/// hand is soon seen to wait for room.
+const CPU_MILLIS: u64 = 1000;
+const MEMORY_BYTES: u64 = 1_000_000_000;
+
 /// How long the agents may take to join and to find their Docker Engine.
 const JOIN_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -58,10 +63,7 @@ impl DemoCluster {
             ..orchestrator::Settings::default()
         })
         .await
-        .map_err(|error| DemoError::Start {
-            daemon: "orchestrator",
-            reason: chain(error),
-        })?;
+        .map_err(|error| DemoError::Start { daemon: "orchestrator", reason: chain(error) })?;
         let base_url = format!("http://{}", orchestrator.address());
         let client = Client::new(&base_url)?;
         let mut cluster =
@@ -109,7 +111,9 @@ impl DemoCluster {
         for agent in agents {
             agent.shutdown().await;
         }
-        orchestrator.shutdown().await;
+        if let Err(error) = orchestrator.shutdown().await {
+            tracing::warn!(%error, "the orchestrator ended badly");
+        }
         for node in nodes {
             if let Err(error) = docker::remove_containers_of_node(&docker, &node).await {
                 tracing::warn!(%node, %error, "containers may be left behind");
@@ -121,16 +125,23 @@ impl DemoCluster {
     }
 }
 
-async fn start_agent(zone: &str, base_url: &str, data_dir: PathBuf) -> Result<RunningAgent, DemoError> {
-    Agent::start(compute_agent::Settings {
+async fn start_agent(
+    zone: &str,
+    base_url: &str,
+    data_dir: PathBuf,
+) -> Result<RunningAgent, DemoError> {
+    let mut settings = compute_agent::Settings {
         listen: ANY_PORT,
         data_dir,
         orchestrator: base_url.to_owned(),
         labels: BTreeMap::from([("zone".to_owned(), zone.to_owned())]),
         ..compute_agent::Settings::default()
-    })
-    .await
-    .map_err(|error| DemoError::Start { daemon: "agent", reason: chain(error) })
+    };
+    settings.capacity.cpu = Some(CPU_MILLIS);
+    settings.capacity.memory = Some(MEMORY_BYTES);
+    Agent::start(settings)
+        .await
+        .map_err(|error| DemoError::Start { daemon: "agent", reason: chain(error) })
 }
 
 /// An error with its causes, in one line.

@@ -1,16 +1,17 @@
 //! What the demo tells: the nodes, the job as it goes on, its outputs, a history, what to try.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use api_client::{Client, ExecutionsQuery, HistoryQuery};
-use api_types::execution::{ComputeState, Execution};
-use api_types::history::HistoryEvent;
+use api_types::execution::Execution;
 use api_types::job::{Job, JobStateType};
 use api_types::node::{Node, NodeType};
 use api_types::quantity::{Bytes, Millis, Resources};
 use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 
 use super::DemoError;
+use super::changes::{State, grouped};
 use super::cluster::{DEFAULT_ADDRESS, DemoCluster};
 use super::terminal::{Terminal, Tone};
 use super::text::{self, COUNT, Counts, TITLE};
@@ -23,250 +24,257 @@ const INTERVAL: Duration = Duration::from_millis(25);
 
 /// Widths of the columns, by what is in them.
 const SHORT_ID: usize = 11;
-const TIME: usize = 9;
+const NAME: usize = 14;
+const TIME: usize = 10;
 const STATE: usize = 18;
 const NUMBER: usize = 6;
 
-/// Says what runs where.
-pub fn introduce(
-    terminal: &mut Terminal,
-    cluster: &DemoCluster,
-    nodes: &[Node],
-) -> Result<(), DemoError> {
-    terminal.heading("Cluster")?;
-    for node in nodes {
-        let id = node.peer_info.id.short();
-        let (role, about) = match node.node_type {
-            NodeType::Requester => ("orchestrator", format!("http://{}", cluster.address())),
-            NodeType::Compute => {
-                let zone = node.labels.get("zone").map_or("", String::as_str);
-                let room = Resources::from(node.compute_node_info.max_capacity);
-                let (cpu, memory) = (Millis(room.cpu_millis), Bytes(room.memory_bytes));
-                ("agent", format!("zone={zone}, {cpu} CPU, {memory} of memory"))
-            }
-        };
-        terminal.row(&[
-            (SHORT_ID + 2, Tone::Plain, role),
-            (SHORT_ID, Tone::Faint, &id),
-            (0, Tone::Plain, &about),
-        ])?;
+/// Tells one job's story on one cluster.
+pub struct Story<'a> {
+    terminal: &'a mut Terminal,
+    client: &'a Client,
+    cluster: &'a DemoCluster,
+    /// What the nodes are called here.
+    names: BTreeMap<NodeId, String>,
+}
+
+// === impl Story ===
+
+impl<'a> Story<'a> {
+    /// Says what runs where.
+    pub fn begin(
+        terminal: &'a mut Terminal,
+        cluster: &'a DemoCluster,
+        nodes: &[Node],
+    ) -> Result<Self, DemoError> {
+        terminal.heading("The cluster: one orchestrator and two agents in this process")?;
+        let mut names = BTreeMap::new();
+        for node in nodes {
+            let id = node.peer_info.id;
+            let (name, about) = match node.node_type {
+                NodeType::Requester => {
+                    ("orchestrator".to_owned(), format!("http://{}", cluster.address()))
+                }
+                NodeType::Compute => {
+                    let zone = node.labels.get("zone").map_or("", String::as_str);
+                    let room = Resources::from(node.compute_node_info.max_capacity);
+                    let (cpu, memory) = (Millis(room.cpu_millis), Bytes(room.memory_bytes));
+                    let about = format!("docker, {cpu} CPU, {memory} of memory, label zone={zone}");
+                    (format!("agent {zone}"), about)
+                }
+            };
+            terminal.row(&[
+                (NAME, Tone::Plain, &name),
+                (SHORT_ID, Tone::Faint, &id.short()),
+                (0, Tone::Plain, &about),
+            ])?;
+            names.insert(id, name);
+        }
+        if cluster.address() != DEFAULT_ADDRESS {
+            let (wanted, got) = (DEFAULT_ADDRESS.port(), cluster.address().port());
+            let note = format!("Port {wanted} is taken by another program; the API is on {got}.");
+            terminal.row(&[(0, Tone::Busy, &note)])?;
+        }
+        Ok(Self { terminal, client: &cluster.client, cluster, names })
     }
-    if cluster.address() != DEFAULT_ADDRESS {
-        terminal.line(&format!(
-            "Port {} is taken, so the API is on port {}.",
-            DEFAULT_ADDRESS.port(),
-            cluster.address().port()
+
+    /// Submits the word count.
+    pub async fn submit(&mut self) -> Result<JobId, DemoError> {
+        let lines = Counts::of_text().lines;
+        self.terminal.heading("The job: a word count in docker")?;
+        self.terminal.line(&format!(
+            "{COUNT} executions each count a share of the {lines} lines of \"{TITLE}\"."
         ))?;
-    }
-    Ok(())
-}
-
-/// Submits the word count.
-pub async fn submit(
-    terminal: &mut Terminal,
-    client: &Client,
-    image: &str,
-) -> Result<JobId, DemoError> {
-    let counts = Counts::of_text();
-    terminal.heading("Job")?;
-    terminal.line(&format!(
-        "Count the words of \"{TITLE}\" ({} lines), shared by {COUNT} executions.",
-        counts.lines
-    ))?;
-    let created = text::create(client, image).await?;
-    terminal.line(&format!("Accepted as {}", created.job_id))?;
-    for warning in &created.warnings {
-        terminal.row(&[(0, Tone::Busy, warning)])?;
-    }
-    Ok(created.job_id)
-}
-
-/// Shows every recorded change as it comes, until the job has ended.
-pub async fn follow(terminal: &mut Terminal, client: &Client, id: JobId) -> Result<Job, DemoError> {
-    terminal.heading("States as they change")?;
-    let begin = Instant::now();
-    let mut shown = 0;
-    loop {
-        // The job first: the history that is read after its end has the end in it.
-        let job = client.describe_job(id).await?;
-        let query = HistoryQuery { limit: Some(1000), ..HistoryQuery::default() };
-        let history = client.job_history(id, &query).await?.history;
-        for event in history.iter().skip(shown) {
-            show_change(terminal, event, job.create_time)?;
-        }
-        shown = history.len();
-        if job.state.state_type.is_terminal() {
-            return Ok(job);
-        }
-        if begin.elapsed() > JOB_PATIENCE {
-            return Err(DemoError::Story(format!(
-                "the job is still {} after {} s: {}",
-                job.state.state_type,
-                JOB_PATIENCE.as_secs(),
-                job.state.message
-            )));
-        }
-        tokio::time::sleep(INTERVAL).await;
-    }
-}
-
-/// Shows what each execution printed, and whether it adds up; answers whether it does.
-pub async fn show_outputs(
-    terminal: &mut Terminal,
-    client: &Client,
-    job: &Job,
-) -> Result<bool, DemoError> {
-    terminal.heading("Outputs")?;
-    terminal.row(&[
-        (SHORT_ID, Tone::Faint, "execution"),
-        (SHORT_ID, Tone::Faint, "node"),
-        (NUMBER, Tone::Faint, "exit"),
-        (NUMBER, Tone::Faint, "lines"),
-        (NUMBER, Tone::Faint, "words"),
-        (NUMBER, Tone::Faint, "bytes"),
-    ])?;
-    let mut sum = Counts::default();
-    for execution in executions_by_name(client, job.id).await? {
-        let output = &execution.run_output;
-        let exit = output.exit_code.to_string();
-        let (id, node) = (execution.id.short(), execution.node_id.short());
-        let head = [(SHORT_ID, Tone::Plain, id.as_str()), (SHORT_ID, Tone::Faint, node.as_str())];
-        match Counts::parse(&output.stdout) {
-            Some(counts) => {
-                sum = sum.plus(counts);
-                show_counts(terminal, &head, &exit, counts)?;
-            }
-            None => {
-                let reason =
-                    [&output.stdout, &output.stderr, &output.runner_error].map(|t| t.trim());
-                let reason = reason.join(" ");
-                let tail = [(NUMBER, Tone::Bad, exit.as_str()), (0, Tone::Bad, reason.as_str())];
-                terminal.row(&[head.as_slice(), &tail].concat())?;
-            }
-        }
-    }
-    let head = [(SHORT_ID, Tone::Heading, "sum"), (SHORT_ID, Tone::Plain, "")];
-    show_counts(terminal, &head, "", sum)?;
-    let right = job.state.state_type == JobStateType::Completed && sum == Counts::of_text();
-    let (tone, verdict) = if right {
-        (Tone::Good, "The job completed, and the counts add up to the whole text.".to_owned())
-    } else {
-        let message = &job.state.message;
-        (Tone::Bad, format!("The job is {}: {message}", job.state.state_type))
-    };
-    terminal.row(&[(0, tone, &verdict)])?;
-    Ok(right)
-}
-
-/// Shows the recorded life of the job's first execution.
-pub async fn show_history(
-    terminal: &mut Terminal,
-    client: &Client,
-    id: JobId,
-) -> Result<(), DemoError> {
-    let Some(execution) = executions_by_name(client, id).await?.into_iter().next() else {
-        return Ok(());
-    };
-    terminal.heading(&format!("History of {}", execution.id))?;
-    let query =
-        HistoryQuery { execution_id: Some(execution.id.to_string()), ..HistoryQuery::default() };
-    for event in client.job_history(id, &query).await?.history {
-        let Some(change) = event.execution_state else { continue };
-        let numbers = format!("{} -> {}", u8::from(change.previous), u8::from(change.new));
-        terminal.row(&[
-            (NUMBER, Tone::Faint, &event.new_revision.to_string()),
-            (NUMBER + 2, Tone::Plain, &numbers),
-            (STATE, tone_of(change.new), &format!("{:?}", change.new)),
-            (0, Tone::Plain, &event.comment),
+        let created = text::create(self.client, &self.cluster.image).await?;
+        self.terminal.row(&[
+            (0, Tone::Plain, "PUT /api/v1/orchestrator/jobs"),
+            (0, Tone::Faint, "answered"),
+            (0, Tone::Good, &created.job_id.to_string()),
         ])?;
-    }
-    Ok(())
-}
-
-/// Says what to try next.
-pub fn show_curl_lines(
-    terminal: &mut Terminal,
-    client: &Client,
-    id: JobId,
-) -> Result<(), DemoError> {
-    terminal.heading("Try it")?;
-    let url = client.base_url();
-    let short = id.short();
-    for path in [
-        "orchestrator/jobs?pretty".to_owned(),
-        format!("orchestrator/jobs/{short}?pretty"),
-        format!("orchestrator/jobs/{short}/executions?pretty"),
-        format!("orchestrator/jobs/{short}/history?pretty&event_type=job"),
-        "orchestrator/nodes?pretty&labels=zone%3Da".to_owned(),
-    ] {
-        terminal.line(&format!("curl -s '{url}/api/v1/{path}'"))?;
-    }
-    Ok(())
-}
-
-fn show_change(
-    terminal: &mut Terminal,
-    event: &HistoryEvent,
-    begin: Timestamp,
-) -> Result<(), DemoError> {
-    let since = Timestamp::parse(&event.time).unwrap_or(begin).since(begin);
-    let time = format!("{:>6.3} s", since.as_secs_f64());
-    let execution = event.execution_id.map(ExecutionId::short).unwrap_or_default();
-    let node = event.node_id.map(NodeId::short).unwrap_or_default();
-    let (what, state, tone) = match (event.job_state, event.execution_state) {
-        (Some(change), _) => ("job", change.new.to_string(), tone_of_job(change.new)),
-        (None, Some(change)) => {
-            (execution.as_str(), format!("{:?}", change.new), tone_of(change.new))
+        for warning in &created.warnings {
+            self.terminal.row(&[(0, Tone::Busy, warning)])?;
         }
-        (None, None) => (execution.as_str(), String::new(), Tone::Plain),
-    };
-    terminal.row(&[
-        (TIME, Tone::Faint, &time),
-        (SHORT_ID, Tone::Plain, what),
-        (SHORT_ID, Tone::Faint, &node),
-        (STATE, tone, &state),
-        (0, Tone::Plain, &event.comment),
-    ])?;
-    Ok(())
-}
+        Ok(created.job_id)
+    }
 
-fn show_counts(
-    terminal: &mut Terminal,
-    head: &[(usize, Tone, &str)],
-    exit: &str,
-    counts: Counts,
-) -> Result<(), DemoError> {
-    let numbers = [counts.lines, counts.words, counts.bytes].map(|number| number.to_string());
-    let mut cells = head.to_vec();
-    cells.push((NUMBER, Tone::Plain, exit));
-    cells.extend(numbers.iter().map(|number| (NUMBER, Tone::Plain, number.as_str())));
-    terminal.row(&cells)?;
-    Ok(())
-}
+    /// Shows every recorded change as it comes, until the job has ended.
+    pub async fn follow(&mut self, id: JobId) -> Result<Job, DemoError> {
+        self.terminal.heading("States, as they change")?;
+        let begin = Instant::now();
+        let mut shown = 0;
+        let mut numbers = BTreeMap::new();
+        loop {
+            // The job first: the history that is read after its end has the end in it.
+            let job = self.client.describe_job(id).await?;
+            let query = HistoryQuery { limit: Some(1000), ..HistoryQuery::default() };
+            let history = self.client.job_history(id, &query).await?.history;
+            let news = &history[shown..];
+            let is_unknown = |id: ExecutionId| !numbers.contains_key(&id);
+            if news.iter().filter_map(|event| event.execution_id).any(is_unknown) {
+                let executions = self.executions(id).await?;
+                numbers = executions.iter().map(|one| (one.id, number_of(one))).collect();
+            }
+            for change in grouped(news, &numbers) {
+                let at = Timestamp::parse(&change.time).unwrap_or(job.create_time);
+                let time = format!("{:>7.3} s", at.since(job.create_time).as_secs_f64());
+                self.terminal.row(&[
+                    (TIME, Tone::Faint, &time),
+                    (COUNT * "[0] ".len(), Tone::Plain, &change.who.text()),
+                    (STATE, change.state.tone(), &change.state.text()),
+                    (0, Tone::Plain, &change.comment),
+                ])?;
+            }
+            shown = history.len();
+            if job.state.state_type.is_terminal() {
+                return Ok(job);
+            }
+            if begin.elapsed() > JOB_PATIENCE {
+                return Err(DemoError::Story(format!(
+                    "the job is still {} after {} s: {}",
+                    job.state.state_type,
+                    JOB_PATIENCE.as_secs(),
+                    job.state.message
+                )));
+            }
+            tokio::time::sleep(INTERVAL).await;
+        }
+    }
 
-async fn executions_by_name(client: &Client, id: JobId) -> Result<Vec<Execution>, DemoError> {
-    let mut executions = client.job_executions(id, &ExecutionsQuery::default()).await?.executions;
-    executions.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(executions)
-}
+    /// Shows what each execution printed, and whether it adds up; answers whether it does.
+    pub async fn show_outputs(&mut self, job: &Job) -> Result<bool, DemoError> {
+        self.terminal.heading("Outputs, from the executions' RunOutput")?;
+        self.counts_row(
+            Tone::Faint,
+            ["execution", "node", "id"],
+            "exit",
+            ["lines", "words", "bytes"],
+        )?;
+        let mut sum = Counts::default();
+        for execution in self.executions(job.id).await? {
+            let output = &execution.run_output;
+            let exit = output.exit_code.to_string();
+            let (id, node) = (execution.id.short(), self.name_of(execution.node_id));
+            let head = [execution.name.as_str(), &node, &id];
+            if let Some(counts) = Counts::parse(&output.stdout) {
+                sum = sum.plus(counts);
+                self.counts_row(
+                    Tone::Plain,
+                    head,
+                    &exit,
+                    counts.texts().each_ref().map(String::as_str),
+                )?;
+            } else {
+                let said = [&output.stdout, &output.stderr, &output.runner_error];
+                let said = said.map(|text| text.trim()).join(" ");
+                self.counts_row(Tone::Bad, head, &exit, [&said, "", ""])?;
+            }
+        }
+        self.counts_row(
+            Tone::Heading,
+            ["sum", "", ""],
+            "",
+            sum.texts().each_ref().map(String::as_str),
+        )?;
+        let whole = Counts::of_text();
+        let right = job.state.state_type == JobStateType::Completed && sum == whole;
+        if right {
+            let verdict = "✓ The job completed, and the counts add up to the whole text.";
+            self.terminal.row(&[(0, Tone::Good, verdict)])?;
+        } else {
+            let (state, message) = (job.state.state_type, &job.state.message);
+            let verdict = format!(
+                "✗ The job is {state} ({message}); the whole text has {} lines, {} words, {} bytes.",
+                whole.lines, whole.words, whole.bytes
+            );
+            self.terminal.row(&[(0, Tone::Bad, &verdict)])?;
+        }
+        Ok(right)
+    }
 
-fn tone_of_job(state: JobStateType) -> Tone {
-    match state {
-        JobStateType::Pending => Tone::Faint,
-        JobStateType::Queued | JobStateType::Running => Tone::Busy,
-        JobStateType::Completed => Tone::Good,
-        JobStateType::Failed | JobStateType::Stopped => Tone::Bad,
+    /// Shows the recorded life of the job's first execution.
+    pub async fn show_history(&mut self, id: JobId) -> Result<(), DemoError> {
+        let Some(execution) = self.executions(id).await?.into_iter().next() else {
+            return Ok(());
+        };
+        self.terminal.heading(&format!("History of {}, {}", execution.name, execution.id))?;
+        let query = HistoryQuery {
+            execution_id: Some(execution.id.to_string()),
+            ..HistoryQuery::default()
+        };
+        for event in self.client.job_history(id, &query).await?.history {
+            let Some(change) = event.execution_state else { continue };
+            let state = State::Execution(change.new);
+            let numbers = format!("{} → {}", u8::from(change.previous), u8::from(change.new));
+            self.terminal.row(&[
+                (NUMBER, Tone::Faint, &format!("{:>3}", event.new_revision)),
+                (NUMBER + 2, Tone::Plain, &numbers),
+                (STATE, state.tone(), &state.text()),
+                (0, Tone::Plain, &event.comment),
+            ])?;
+        }
+        Ok(())
+    }
+
+    /// Says what to try next, while the cluster is up.
+    pub fn show_what_to_try(&mut self, id: JobId) -> Result<(), DemoError> {
+        self.terminal.heading("Try it, from another terminal")?;
+        let url = self.client.base_url();
+        let short = id.short();
+        for path in [
+            "orchestrator/jobs?pretty".to_owned(),
+            format!("orchestrator/jobs/{short}/executions?pretty"),
+            format!("orchestrator/jobs/{short}/history?pretty&event_type=job"),
+            "orchestrator/nodes?pretty&labels=zone%3Da".to_owned(),
+        ] {
+            self.terminal.line(&format!("curl -s '{url}/api/v1/{path}'"))?;
+        }
+        let header = "-H 'Content-Type: application/json'";
+        self.terminal
+            .line(&format!("curl -s -X PUT {url}/api/v1/orchestrator/jobs {header} -d '"))?;
+        let [beginning, end] = text::hello(&self.cluster.image);
+        self.terminal.line(&format!("  {beginning}"))?;
+        self.terminal.line(&format!("    {end}'"))?;
+        self.terminal.blank()?;
+        self.terminal.row(&[(0, Tone::Heading, "The cluster stays up until Ctrl-C.")])?;
+        Ok(())
+    }
+
+    fn counts_row(
+        &mut self,
+        tone: Tone,
+        [name, node, id]: [&str; 3],
+        exit: &str,
+        counts: [&str; 3],
+    ) -> Result<(), DemoError> {
+        let [exit, lines, words, bytes] =
+            [exit, counts[0], counts[1], counts[2]].map(|text| format!("{text:>NUMBER$}"));
+        self.terminal.row(&[
+            (NAME, tone, name),
+            (NAME, tone, node),
+            (SHORT_ID, Tone::Faint, id),
+            (NUMBER, tone, &exit),
+            (NUMBER, tone, &lines),
+            (NUMBER, tone, &words),
+            (NUMBER, tone, &bytes),
+        ])?;
+        Ok(())
+    }
+
+    fn name_of(&self, node: NodeId) -> String {
+        self.names.get(&node).cloned().unwrap_or_else(|| node.short())
+    }
+
+    /// In the order of their numbers.
+    async fn executions(&self, id: JobId) -> Result<Vec<Execution>, DemoError> {
+        let query = ExecutionsQuery::default();
+        let mut executions = self.client.job_executions(id, &query).await?.executions;
+        executions.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(executions)
     }
 }
 
-fn tone_of(state: ComputeState) -> Tone {
-    match state {
-        ComputeState::Undefined | ComputeState::New | ComputeState::AskForBid => Tone::Faint,
-        ComputeState::AskForBidAccepted | ComputeState::BidAccepted => Tone::Busy,
-        ComputeState::Completed => Tone::Good,
-        ComputeState::AskForBidRejected
-        | ComputeState::BidRejected
-        | ComputeState::Failed
-        | ComputeState::Cancelled => Tone::Bad,
-    }
+/// `[2]` of `word-count[2]`.
+fn number_of(execution: &Execution) -> String {
+    let at = execution.name.rfind('[').unwrap_or(0);
+    execution.name[at..].to_owned()
 }

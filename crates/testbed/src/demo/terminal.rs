@@ -49,6 +49,11 @@ impl Terminal {
         self.out.flush()
     }
 
+    pub fn blank(&mut self) -> io::Result<()> {
+        writeln!(self.out)?;
+        self.out.flush()
+    }
+
     /// One indented line.
     pub fn line(&mut self, text: &str) -> io::Result<()> {
         self.row(&[(0, Tone::Plain, text)])

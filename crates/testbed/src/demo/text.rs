@@ -43,6 +43,11 @@ impl Counts {
         Some(Self { lines: next()?, words: next()?, bytes: next()? })
     }
 
+    /// Lines, words and bytes, each as text.
+    pub(super) fn texts(self) -> [String; 3] {
+        [self.lines, self.words, self.bytes].map(|number| number.to_string())
+    }
+
     pub(super) fn plus(self, other: Self) -> Self {
         Self {
             lines: self.lines + other.lines,
@@ -82,9 +87,24 @@ fn job(image: &str) -> Value {
     })
 }
 
+/// A job to try by hand, in two lines.
+pub(super) fn hello(image: &str) -> [String; 2] {
+    [
+        r#"{"Job": {"Type": "batch", "Tasks": [{"Name": "main", "Engine": {"Type": "docker","#
+            .to_owned(),
+        format!(r#""Params": {{"Image": "{image}", "Parameters": ["echo", "hello"]}}}}}}]}}}}"#),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_job_to_try_is_json() {
+        let job: Value = serde_json::from_str(&hello("task:1").concat()).unwrap();
+        assert_eq!(job["Job"]["Tasks"][0]["Engine"]["Params"]["Image"], "task:1");
+    }
 
     #[test]
     fn the_counts_are_read_as_the_task_prints_them() {

@@ -22,7 +22,7 @@ async fn the_demo_shows_a_job_from_submission_to_result_and_cleans_up() {
     assert!(output.status.success(), "{}\n{stdout}\n{stderr}", output.status);
     assert_eq!(stderr, "", "nothing to complain about");
     assert!(stdout.contains("the counts add up to the whole text"), "{stdout}");
-    for step in ["1 -> 1", "1 -> 2", "2 -> 3", "3 -> 3", "3 -> 5", "5 -> 7"] {
+    for step in ["1 → 1", "1 → 2", "2 → 3", "3 → 3", "3 → 5", "5 → 7"] {
         assert!(stdout.contains(step), "{step} is missing in\n{stdout}");
     }
     assert!(!stdout.contains('\x1b'), "no colour where there is no terminal");

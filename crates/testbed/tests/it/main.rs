@@ -2,6 +2,8 @@
 //!
 //! Each test has a cluster of its own and says in its name what a user may rely on.
 
+mod deaths;
+mod demo;
 mod environment;
 mod image;
 mod inputs;

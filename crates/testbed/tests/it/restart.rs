@@ -51,7 +51,7 @@ async fn what_ended_while_the_orchestrator_was_away_is_told_when_it_is_back() {
     eventually("the execution has ended on its node", async || {
         let executions = agent.agent_executions().await.map_err(|error| error.to_string())?;
         match executions.as_slice() {
-            [one] if one.phase.eq_ignore_ascii_case("done") => Ok(()),
+            [one] if one.phase == "Completed" => Ok(()),
             executions => Err(format!("{executions:?}")),
         }
     })

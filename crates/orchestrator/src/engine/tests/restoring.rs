@@ -131,3 +131,14 @@ fn sequences_go_on_without_a_gap() {
     }
     assert!(world.store.events.windows(2).all(|pair| pair[0].time <= pair[1].time));
 }
+
+#[test]
+fn a_node_lost_after_a_restart_was_silent_since_the_restart() {
+    let (mut world, _) = World::with_nodes(1);
+    let job = world.submit(&batch(1));
+    let lost = world.only_live(job);
+    world.now = world.now + LEASE * 20;
+    world.restart();
+    world.pass(LEASE + Duration::from_millis(600));
+    assert_eq!(world.row(lost).compute_message, "its node was lost: no heartbeat for 30 s");
+}

@@ -10,6 +10,10 @@ use super::{Failure, Kind, NotFoundCause, code_of_store};
 use crate::driver::CallError;
 use crate::engine::input::Refusal;
 use crate::http::body::{BODY_TIMEOUT, MAX_BODY_BYTES};
+use crate::json::shorten;
+
+/// The path and the reason of one detail each; there may be a hundred.
+const MAX_DETAIL_CHARS: usize = 500;
 
 // === impl Failure ===
 
@@ -106,6 +110,8 @@ impl Failure {
             Self::InvalidJob(problems) | Self::InvalidBody(problems) => problems
                 .iter()
                 .map(|FieldError { path, reason }| {
+                    let path = shorten(path.clone(), MAX_DETAIL_CHARS);
+                    let reason = shorten(reason.clone(), MAX_DETAIL_CHARS);
                     serde_json::json!({ "Path": path, "Reason": reason })
                 })
                 .collect(),
