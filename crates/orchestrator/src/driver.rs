@@ -31,7 +31,11 @@ const BATCH: usize = 1024;
 
 /// Inputs that may wait for the driver; beyond it a caller is told to come again (429). At a
 /// thousand inputs per commit this is well below a second of waiting.
-const WAITING_INPUTS: usize = 8192;
+pub(crate) const WAITING_INPUTS: usize = 8192;
+
+/// So many of the inputs that may wait are those of nodes alone, however many users ask: a node
+/// that is not heard is taken for lost. Two for each of a thousand agents.
+pub(crate) const RESERVED_FOR_NODES: usize = 2048;
 
 /// Changes that may wait for a slow agent; beyond it its stream is closed, and it opens another
 /// that begins with the whole desired state.
@@ -203,9 +207,38 @@ impl Handle {
     }
 
     fn send(&self, message: Message) -> Result<(), CallError> {
+        if !message.is_of_a_node() && self.inputs.capacity() <= RESERVED_FOR_NODES {
+            return Err(if self.inputs.is_closed() {
+                CallError::Stopping
+            } else {
+                CallError::QueueFull
+            });
+        }
         self.inputs.try_send(message).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => CallError::QueueFull,
             mpsc::error::TrySendError::Closed(_) => CallError::Stopping,
         })
+    }
+}
+
+// === impl Message ===
+
+impl Message {
+    fn is_of_a_node(&self) -> bool {
+        match self {
+            Self::OpenAssignments { .. } => true,
+            Self::Submit { .. } | Self::Question(_) => false,
+            Self::Input { input, .. } => match input {
+                Input::Join { .. }
+                | Input::Heartbeat { .. }
+                | Input::OpenAssignments { .. }
+                | Input::Reports { .. } => true,
+                Input::Submit(_)
+                | Input::Stop { .. }
+                | Input::NodeAction { .. }
+                | Input::ForgetNode { .. }
+                | Input::Tick => false,
+            },
+        }
     }
 }

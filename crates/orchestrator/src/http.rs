@@ -110,3 +110,6 @@ impl<S: Send + Sync> FromRequestParts<S> for Parameter {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

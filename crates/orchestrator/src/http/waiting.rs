@@ -7,8 +7,10 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::error::Failure;
+use super::serve::max_connections;
 
-/// Reads that wait at the same time: half of the connections. Beyond it the answer is 429.
+/// Reads that wait at the same time, and never more than a quarter of the connections. Beyond it
+/// the answer is 429.
 const WAITING_READS: usize = 4096;
 
 /// Streams of events at the same time. All of them read the store after a commit, at intervals,
@@ -27,11 +29,11 @@ pub(crate) struct Places {
 
 impl Places {
     pub(crate) fn of_waiting_reads() -> Self {
-        Self::new("reads wait", WAITING_READS)
+        Self::new("reads wait", WAITING_READS.min(max_connections() / 4))
     }
 
     pub(crate) fn of_event_streams() -> Self {
-        Self::new("streams of events are open", EVENT_STREAMS)
+        Self::new("streams of events are open", EVENT_STREAMS.min(max_connections() / 4))
     }
 
     fn new(what: &'static str, count: usize) -> Self {
@@ -43,6 +45,16 @@ impl Places {
         Arc::clone(&self.places)
             .try_acquire_owned()
             .map_err(|_| Failure::NoPlace { what: self.what, count: self.count })
+    }
+
+    #[cfg(test)]
+    pub(super) fn free(&self) -> usize {
+        self.places.available_permits()
+    }
+
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.count
     }
 }
 
@@ -60,6 +72,6 @@ mod tests {
         assert_eq!(response.status(), 429);
         assert_eq!(response.headers()["retry-after"], "1");
         drop(first);
-        places.take().unwrap();
+        drop(places.take().unwrap());
     }
 }

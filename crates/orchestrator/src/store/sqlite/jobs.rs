@@ -14,6 +14,10 @@ use crate::store::{JobQuery, Page, StoreError, StoredJob};
 const COLUMNS: &str = "j.id, s.json, j.state, j.message, j.version, j.revision, j.create_time,
     j.modify_time FROM job AS j CROSS JOIN job_spec AS s ON s.job = j.number";
 
+/// A page whose specifications are longer than this together ends early, and says that more
+/// follows: a thousand jobs with inputs inline would be gigabytes.
+pub(super) const PAGE_BYTES: usize = 16 << 20;
+
 /// The number of a new job: one that no job has, nor one that is gone and still has rows.
 const NEXT_NUMBER: &str = "1 + max(coalesce((SELECT max(number) FROM job), 0),
     coalesce((SELECT max(job) FROM removal), 0))";
@@ -130,13 +134,21 @@ pub(super) fn jobs(
     query: &JobQuery,
 ) -> Result<Page<StoredJob>, StoreError> {
     let mut numbers = Selection::new(query, COUNTED).numbers(connection)?;
-    let more = numbers.len() > query.limit as usize;
+    let mut more = numbers.len() > query.limit as usize;
     numbers.truncate(query.limit as usize);
     let mut statement =
         connection.prepare_cached(&format!("SELECT {COLUMNS} WHERE j.number = ?1"))?;
     let mut items = Vec::with_capacity(numbers.len());
+    let mut bytes = 0;
     for number in numbers {
-        items.extend(row::one(&mut statement, [number], read_job)?);
+        if bytes > PAGE_BYTES {
+            more = true;
+            break;
+        }
+        if let Some(job) = row::one(&mut statement, [number], read_job)? {
+            bytes += job.spec_json.len();
+            items.push(job);
+        }
     }
     Ok(Page { items, more })
 }
