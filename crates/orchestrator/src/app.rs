@@ -79,6 +79,7 @@ impl Orchestrator {
             specs: SpecCache::default(),
             waiting: Places::of_waiting_reads(),
             streams: Places::of_event_streams(),
+            large_bodies: Places::of_large_bodies(),
             stopping: stopping.clone(),
         });
         let server =

@@ -55,6 +55,8 @@ pub(crate) struct Api {
     pub waiting: Places,
     /// For streams of events.
     pub streams: Places,
+    /// For bodies of requests that are not small.
+    pub large_bodies: Places,
     /// Cancelled when the service is to stop: streams end.
     pub stopping: CancellationToken,
 }

@@ -15,7 +15,7 @@ use axum::extract::State;
 use axum::routing::get;
 use serde::Deserialize;
 
-use super::body::{self, OptionalBody};
+use super::body::{JsonBody, OptionalBody};
 use super::edge::json;
 use super::error::{Failure, Kind};
 use super::paging::{List, Listing};
@@ -87,9 +87,9 @@ async fn stop(
     State(api): State<Arc<Api>>,
     query: Query,
     Parameter(text): Parameter,
-    OptionalBody(bytes): OptionalBody,
+    OptionalBody(body): OptionalBody,
 ) -> Handled {
-    let asked: StopRequest = bytes.as_deref().map(body::read).transpose()?.unwrap_or_default();
+    let asked: StopRequest = body.as_ref().map(JsonBody::read).transpose()?.unwrap_or_default();
     let reason = query.text("reason")?.unwrap_or(&asked.reason);
     let reason: String = reason.chars().take(MAX_REASON_CHARS).collect();
 

@@ -92,3 +92,30 @@ async fn while_the_disk_hangs_what_waits_is_bounded_and_reads_go_on() {
     }
     assert_eq!(service.submit().send().await.unwrap().status(), 200);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_bodies_are_bounded_together_until_they_are_answered() {
+    let service = Service::start().await;
+    let places = &service.api.large_bodies;
+    service.gate.set(true);
+    let large = || {
+        let meta = serde_json::json!({ "padding": "x".repeat(100_000) });
+        let engine = serde_json::json!({ "Type": "docker", "Params": { "Image": "image:1" } });
+        let task = serde_json::json!({ "Name": "main", "Engine": engine });
+        let job = serde_json::json!({ "Type": "batch", "Meta": meta, "Tasks": [task] });
+        service.request(Method::PUT, "/jobs").json(&serde_json::json!({ "Job": job }))
+    };
+    let held = tokio::spawn(large().send());
+    service.gate.holds_a_commit().await;
+    assert_eq!(places.free(), places.count() - 2, "as long as it is not answered");
+    let others = places.take_many(places.free()).ok().unwrap();
+    refused(large()).await;
+    let small = tokio::spawn(service.submit().send());
+    drop(others);
+    let again = tokio::spawn(large().send());
+    service.gate.set(false);
+    for request in [held, small, again] {
+        assert_eq!(request.await.unwrap().unwrap().status(), 200);
+    }
+    assert_eq!(places.free(), places.count());
+}

@@ -161,6 +161,7 @@ impl Service {
             specs: SpecCache::default(),
             waiting: Places::of_waiting_reads(),
             streams: Places::of_event_streams(),
+            large_bodies: Places::of_large_bodies(),
             stopping: stopping.clone(),
         });
         tokio::spawn(serve::serve(listener, router(Arc::clone(&api)), stopping));
