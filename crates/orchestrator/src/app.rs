@@ -84,6 +84,7 @@ impl Orchestrator {
             own: Own { id: node_id, address, labels: labels(), requester },
             lease_seconds: settings.node_ttl,
             specs: SpecCache::default(),
+            relay: Arc::default(),
             stopping: stopping.clone(),
         });
         let server =

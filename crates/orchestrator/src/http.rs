@@ -10,6 +10,7 @@ mod executions;
 mod health;
 mod history;
 mod jobs;
+mod logs;
 mod lookup;
 mod nodes;
 mod paging;
@@ -36,6 +37,7 @@ use crate::driver::Handle;
 use crate::submission::Requester;
 use crate::view::View;
 use error::Failure;
+pub(crate) use logs::Relay;
 pub(crate) use protocol::SpecCache;
 pub(crate) use reads::Reader;
 
@@ -48,6 +50,8 @@ pub(crate) struct Api {
     /// The node lease, as agents are told it.
     pub lease_seconds: u64,
     pub specs: SpecCache,
+    /// Between readers of logs and the nodes that have them.
+    pub relay: Arc<Relay>,
     /// Cancelled when the service is to stop: streams end.
     pub stopping: CancellationToken,
 }
@@ -69,6 +73,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .merge(executions::router())
         .merge(history::router())
         .merge(results::router())
+        .merge(logs::router())
         .merge(nodes::router())
         .merge(protocol::router())
         .merge(agent::router())

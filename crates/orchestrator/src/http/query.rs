@@ -106,8 +106,16 @@ impl Query {
     }
 
     pub(super) fn number(&self, key: &str) -> Result<u64, Failure> {
-        let text = self.text(key)?.ok_or_else(|| invalid(format!("{key} is required")))?;
-        text.parse().map_err(|_| invalid(format!("{key}: '{text}' is not a number, zero or more")))
+        self.count(key)?.ok_or_else(|| invalid(format!("{key} is required")))
+    }
+
+    /// A number, absent when it is empty.
+    pub(super) fn count(&self, key: &str) -> Result<Option<u64>, Failure> {
+        let Some(text) = self.text(key)? else { return Ok(None) };
+        let number = text.parse();
+        number
+            .map(Some)
+            .map_err(|_| invalid(format!("{key}: '{text}' is not a number, zero or more")))
     }
 
     /// One of the permitted words.

@@ -8,6 +8,7 @@ mod image;
 mod inputs;
 mod jobs;
 mod limits;
+mod logs;
 mod nodes;
 mod placement;
 mod restart;

@@ -63,6 +63,13 @@ impl Failure {
                 Code::StoreUnavailable => "the state database is not available".to_owned(),
                 _ => "the service failed on this request".to_owned(),
             },
+            Self::TooManyLogReaders { limit } => {
+                format!("{limit} requests read logs already")
+            }
+            Self::StreamNotFound { stream } => format!("nobody waits for stream '{stream}'"),
+            Self::NodeUnavailable(node) => {
+                format!("node {node}, which has the output, is not connected")
+            }
             Self::ReadersBusy { waited } => {
                 format!("the state database was busy for {} seconds", waited.as_secs())
             }
@@ -86,6 +93,10 @@ impl Failure {
             Self::JobFinished { .. } => "nothing is left to be stopped".to_owned(),
             Self::Call(error) => hint_of_call(error).to_owned(),
             Self::Store(_) | Self::ReadersBusy { .. } => "try again".to_owned(),
+            Self::TooManyLogReaders { .. } => "try again when another has ended".to_owned(),
+            Self::NodeUnavailable(_) => {
+                "follow waits until the node is back or the execution is over".to_owned()
+            }
             Self::Internal { .. } => "the log has the cause under the request id".to_owned(),
             Self::MalformedBody { .. }
             | Self::BodyTooSlow
@@ -98,6 +109,7 @@ impl Failure {
             | Self::NoResultsForType { .. }
             | Self::MethodNotAllowed { .. }
             | Self::OwnNode(_)
+            | Self::StreamNotFound { .. }
             | Self::Gone { .. } => String::new(),
         }
     }
