@@ -107,7 +107,12 @@ impl Merge {
                 () = self.api.stopping.cancelled() => {
                     return Some(Told::Interrupted("the service is stopping"));
                 }
-                Some(told) = self.running.next() => return Some(told),
+                told = self.running.next(), if !self.running.is_empty() => {
+                    // None when the last of them has just gone.
+                    if told.is_some() {
+                        return told;
+                    }
+                }
                 () = due(&mut self.search, &mut self.commits) => match self.look().await {
                     Ok(None) => {}
                     Ok(Some(told)) => return Some(told),
