@@ -9,6 +9,7 @@ mod executions;
 mod health;
 mod history;
 mod jobs;
+mod logs;
 mod node;
 mod nodes;
 mod protocol;
