@@ -114,11 +114,7 @@ impl Agent {
         let record =
             Arc::new(NodeRecord::new(&settings, listen_addr, capacity, Arc::clone(&steps)));
         let watch = SessionWatch::new();
-        let outputs = Arc::new(Outputs {
-            engines: Arc::clone(&engines),
-            mailbox: mailbox.clone(),
-            dirs: steps.dirs.clone(),
-        });
+        let outputs = Outputs::new(&engines, &mailbox, &steps.dirs);
         let streams = Streams::new(client.clone(), node_id, Arc::clone(&outputs), tasks.clone());
         let session = Arc::new(Session {
             client,

@@ -37,9 +37,9 @@ const MAX_TRIES: u32 = 5;
 
 /// Reads the output of this node's executions.
 pub(crate) struct Outputs {
-    pub(crate) engines: Arc<Engines>,
-    pub(crate) mailbox: Mailbox,
-    pub(crate) dirs: ExecutionDirs,
+    engines: Arc<Engines>,
+    mailbox: Mailbox,
+    dirs: ExecutionDirs,
 }
 
 /// Which part of an execution's output.
@@ -103,6 +103,15 @@ struct Reading {
 // === impl Outputs ===
 
 impl Outputs {
+    pub(crate) fn new(
+        engines: &Arc<Engines>,
+        mailbox: &Mailbox,
+        dirs: &ExecutionDirs,
+    ) -> Arc<Self> {
+        let (engines, mailbox, dirs) = (Arc::clone(engines), mailbox.clone(), dirs.clone());
+        Arc::new(Self { engines, mailbox, dirs })
+    }
+
     /// Ends when all that was asked for was told; an error is the last item.
     pub(crate) fn read(
         self: &Arc<Self>,

@@ -6,6 +6,7 @@ mod agent;
 mod body;
 mod edge;
 mod error;
+mod events;
 mod executions;
 mod health;
 mod history;
@@ -20,6 +21,7 @@ mod reads;
 mod requester;
 mod results;
 pub(crate) mod serve;
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -40,6 +42,7 @@ use error::Failure;
 pub(crate) use logs::Relay;
 pub(crate) use protocol::SpecCache;
 pub(crate) use reads::Reader;
+pub(crate) use waiting::Places;
 
 /// What the handlers share.
 pub(crate) struct Api {
@@ -52,6 +55,14 @@ pub(crate) struct Api {
     pub specs: SpecCache,
     /// Between readers of logs and the nodes that have them.
     pub relay: Arc<Relay>,
+    /// For reads that wait for a job to change.
+    pub waiting: Places,
+    /// For streams of events.
+    pub streams: Places,
+    /// For requests that read logs.
+    pub log_readers: Places,
+    /// For bodies of requests that are not small.
+    pub large_bodies: Places,
     /// Cancelled when the service is to stop: streams end.
     pub stopping: CancellationToken,
 }
@@ -72,6 +83,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .merge(jobs::router())
         .merge(executions::router())
         .merge(history::router())
+        .merge(events::router())
         .merge(results::router())
         .merge(logs::router())
         .merge(nodes::router())
@@ -107,3 +119,6 @@ impl<S: Send + Sync> FromRequestParts<S> for Parameter {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

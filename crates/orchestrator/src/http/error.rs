@@ -87,10 +87,6 @@ pub(crate) enum Failure {
     },
     Call(CallError),
     Store(StoreError),
-    /// So many readers of logs are there already.
-    TooManyLogReaders {
-        limit: usize,
-    },
     /// Nobody waits for what an agent sends.
     StreamNotFound {
         stream: String,
@@ -100,6 +96,11 @@ pub(crate) enum Failure {
     /// All readers of the store were busy for too long.
     ReadersBusy {
         waited: Duration,
+    },
+    /// As many requests stay open as may.
+    NoPlace {
+        what: &'static str,
+        count: usize,
     },
     /// Only a fault of this program ends here; the text goes to the log, never to the caller.
     Internal {
@@ -183,7 +184,7 @@ impl Failure {
             Self::Gone { .. } => Code::Gone,
             Self::Call(error) => code_of_call(error),
             Self::Store(error) => code_of_store(error),
-            Self::ReadersBusy { .. } | Self::TooManyLogReaders { .. } => Code::TooManyRequests,
+            Self::ReadersBusy { .. } | Self::NoPlace { .. } => Code::TooManyRequests,
             Self::StreamNotFound { .. } => Code::StreamNotFound,
             Self::NodeUnavailable(_) => Code::NodeUnavailable,
             Self::Internal { .. } => Code::Internal,

@@ -1,13 +1,13 @@
-//! Jobs: describe, list, stop; [`create`] submits them.
+//! Jobs: list and stop; [`create`] submits them, [`describe`] tells of one.
 
 mod create;
+mod describe;
 
 use std::sync::Arc;
 
 use api_types::JobId;
 use api_types::job::{
-    DEFAULT_NAMESPACE, DescribeJob, Job, JobSpec, JobState, JobStateType, JobType, ListJobs,
-    StopJob,
+    DEFAULT_NAMESPACE, Job, JobSpec, JobState, JobStateType, JobType, ListJobs, StopJob,
 };
 use api_types::routes;
 use axum::Router;
@@ -15,7 +15,7 @@ use axum::extract::State;
 use axum::routing::get;
 use serde::Deserialize;
 
-use super::body::{self, OptionalBody};
+use super::body::{JsonBody, OptionalBody};
 use super::edge::json;
 use super::error::{Failure, Kind};
 use super::paging::{List, Listing};
@@ -44,12 +44,7 @@ struct StopRequest {
 pub(super) fn router() -> Router<Arc<Api>> {
     Router::new()
         .route(routes::JOBS, get(list).put(create::create).post(create::create))
-        .route(routes::JOB, get(describe).delete(stop))
-}
-
-async fn describe(State(api): State<Arc<Api>>, _: Query, Parameter(text): Parameter) -> Handled {
-    let stored = api.reader.run(move |reads| lookup::job(reads, &text)).await?;
-    json(&DescribeJob { job: record(stored, &api.view)? })
+        .route(routes::JOB, get(describe::describe).delete(stop))
 }
 
 async fn list(State(api): State<Arc<Api>>, query: Query) -> Handled {
@@ -92,9 +87,9 @@ async fn stop(
     State(api): State<Arc<Api>>,
     query: Query,
     Parameter(text): Parameter,
-    OptionalBody(bytes): OptionalBody,
+    OptionalBody(body): OptionalBody,
 ) -> Handled {
-    let asked: StopRequest = bytes.as_deref().map(body::read).transpose()?.unwrap_or_default();
+    let asked: StopRequest = body.as_ref().map(JsonBody::read).transpose()?.unwrap_or_default();
     let reason = query.text("reason")?.unwrap_or(&asked.reason);
     let reason: String = reason.chars().take(MAX_REASON_CHARS).collect();
 

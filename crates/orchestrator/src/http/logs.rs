@@ -59,12 +59,11 @@ async fn logs(
 ) -> Handled {
     let asked = Asked {
         follow: query.flag("follow")?,
-        tail: query.count("tail")?,
+        tail: query.optional_number("tail")?,
         stream: query.choice("stream", STREAMS, None)?,
     };
     let execution = query.text("execution_id")?.map(str::to_owned);
-    let place = Arc::clone(&api.relay.readers).try_acquire_owned();
-    let place = place.map_err(|_| Failure::TooManyLogReaders { limit: relay::MAX_READERS })?;
+    let place = api.log_readers.take()?;
     let (job, execution) = api
         .reader
         .run(move |reads| {

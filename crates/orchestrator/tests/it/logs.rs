@@ -24,7 +24,7 @@ fn output(stream: LogStream, bytes: &[u8]) -> LogFrame {
 }
 
 fn line(frame: &LogFrame) -> Vec<u8> {
-    let mut line = serde_json::to_vec(frame).unwrap();
+    let mut line = serde_json::to_vec(frame).expect("a frame is plain data");
     line.push(b'\n');
     line
 }

@@ -26,12 +26,13 @@ fn of(id: impl ToString) -> JobLogsQuery {
 }
 
 async fn lines(cluster: &Cluster, job: JobId, query: &JobLogsQuery) -> Vec<LogLine> {
-    cluster.client().job_logs(job, query).await.unwrap().try_collect().await.unwrap()
+    let lines = cluster.client().job_logs(job, query).await.expect("the logs open");
+    lines.try_collect().await.expect("they are whole")
 }
 
 async fn text(cluster: &Cluster, job: JobId, query: &JobLogsQuery) -> Vec<u8> {
-    let pieces = cluster.client().job_logs_text(job, query).await.unwrap();
-    pieces.try_collect::<Vec<_>>().await.unwrap().concat()
+    let pieces = cluster.client().job_logs_text(job, query).await.expect("the logs open");
+    pieces.try_collect::<Vec<_>>().await.expect("they are whole").concat()
 }
 
 async fn next(stream: &mut BoxStream<'static, Result<LogLine, ClientError>>) -> LogLine {

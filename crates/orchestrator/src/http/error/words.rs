@@ -63,9 +63,7 @@ impl Failure {
                 Code::StoreUnavailable => "the state database is not available".to_owned(),
                 _ => "the service failed on this request".to_owned(),
             },
-            Self::TooManyLogReaders { limit } => {
-                format!("{limit} requests read logs already")
-            }
+            Self::NoPlace { what, count } => format!("{count} {what} already"),
             Self::StreamNotFound { stream } => format!("nobody waits for stream '{stream}'"),
             Self::NodeUnavailable(node) => {
                 format!("node {node}, which has the output, is not connected")
@@ -92,8 +90,9 @@ impl Failure {
             Self::Ambiguous { .. } => "give more characters of the ID".to_owned(),
             Self::JobFinished { .. } => "nothing is left to be stopped".to_owned(),
             Self::Call(error) => hint_of_call(error).to_owned(),
-            Self::Store(_) | Self::ReadersBusy { .. } => "try again".to_owned(),
-            Self::TooManyLogReaders { .. } => "try again when another has ended".to_owned(),
+            Self::Store(_) | Self::ReadersBusy { .. } | Self::NoPlace { .. } => {
+                "try again".to_owned()
+            }
             Self::NodeUnavailable(_) => {
                 "follow waits until the node is back or the execution is over".to_owned()
             }

@@ -10,12 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api_types::NodeId;
 use api_types::log::{LogFrame, StreamRequest};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use uuid::Uuid;
-
-/// Requests that read logs at once, each of which may hold as many connections from nodes as it
-/// follows executions; beyond it a reader is told to come again (429).
-pub(super) const MAX_READERS: usize = 64;
 
 /// Requests that wait for a node's stream to take them up; beyond it the node counts as away.
 const WAITING_REQUESTS: usize = 1024;
@@ -28,7 +24,6 @@ pub(crate) struct Relay {
     links: Mutex<Links>,
     /// Counts the streams that were opened.
     attached: watch::Sender<u64>,
-    pub(super) readers: Arc<Semaphore>,
 }
 
 #[derive(Default)]
@@ -69,11 +64,7 @@ pub(super) struct Answer {
 
 impl Default for Relay {
     fn default() -> Self {
-        Self {
-            links: Mutex::default(),
-            attached: watch::Sender::new(0),
-            readers: Arc::new(Semaphore::new(MAX_READERS)),
-        }
+        Self { links: Mutex::default(), attached: watch::Sender::new(0) }
     }
 }
 

@@ -17,10 +17,6 @@ use crate::http::{Api, Handled, lookup};
 /// After this long without a frame the node is taken for dead, whatever the connection says.
 const SILENCE: Duration = Duration::from_secs(3 * FRAME_KEEP_ALIVE_SECONDS);
 
-/// A reader who takes nothing for this long is given up. Somebody may be reading a page on a
-/// screen, but not for longer than this.
-const READER_PATIENCE: Duration = Duration::from_secs(3600);
-
 /// The longest frame: its output may be six times as long in JSON.
 const MAX_FRAME_BYTES: usize = 512 << 10;
 
@@ -73,9 +69,9 @@ async fn pass_on(body: Body, reader: &mpsc::Sender<Vec<LogFrame>>) -> Ended {
     let mut buffer = BytesMut::new();
     let mut frames = Vec::new();
     loop {
-        match tokio::time::timeout(READER_PATIENCE, reader.send(frames)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(_)) | Err(_) => return Ended::Unread,
+        // As long as the reader takes; one that stands still is cut off by its own connection.
+        if reader.send(frames).await.is_err() {
+            return Ended::Unread;
         }
         let chunk: Bytes = match tokio::time::timeout(SILENCE, body.next()).await {
             Ok(Some(Ok(chunk))) => chunk,
