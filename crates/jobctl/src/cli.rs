@@ -2,6 +2,7 @@
 
 mod context;
 mod duration;
+mod events;
 mod jobs;
 mod nodes;
 mod run;
@@ -16,6 +17,7 @@ use crate::exit::EXIT_CODES;
 use crate::output::Format;
 
 pub(crate) use context::ContextCommand;
+pub(crate) use events::EventsArgs;
 pub(crate) use jobs::{DescribeArgs, ExecutionsArgs, HistoryArgs, ListArgs, StopArgs};
 pub(crate) use nodes::{DrainArgs, NodeActionArgs, NodeCommand, NodeListArgs};
 pub(crate) use run::{Engine, Network, RunArgs};
@@ -63,6 +65,8 @@ pub(crate) enum Command {
     Executions(ExecutionsArgs),
     /// List what happened to a job and its executions
     History(HistoryArgs),
+    /// Show what happens to all jobs, as it happens
+    Events(EventsArgs),
     /// Wait for jobs to end, and pass on the exit code of a task that failed
     Wait(WaitArgs),
     /// Stop jobs

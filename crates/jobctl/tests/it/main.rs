@@ -4,6 +4,7 @@ mod context;
 mod dependencies;
 mod describe;
 mod errors;
+mod events;
 mod explain;
 mod list;
 mod node;
