@@ -15,6 +15,7 @@ const UNAVAILABLE: u8 = 69;
 
 #[tokio::main]
 async fn main() -> ExitCode {
+    failpoint::listen();
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)

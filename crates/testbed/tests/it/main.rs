@@ -5,6 +5,7 @@
 mod deaths;
 mod demo;
 mod environment;
+mod failpoints;
 mod image;
 mod inputs;
 mod jobs;
