@@ -23,7 +23,7 @@ async fn main() -> ExitCode {
         .with_ansi(std::io::stderr().is_terminal())
         .init();
     let outcome = match Settings::from_arguments(std::env::args().skip(1)) {
-        Ok(settings) => compute_agent::run(settings, stop_signal()).await,
+        Ok(settings) => compute_agent::run(settings, stop_signal).await,
         Err(error) => Err(error.into()),
     };
     match outcome {

@@ -4,6 +4,7 @@
 
 mod deaths;
 mod demo;
+mod drain;
 mod environment;
 mod failpoints;
 mod image;
