@@ -58,13 +58,7 @@ impl Admission<'_> {
         for (index, input) in inputs.iter().enumerate() {
             let kind = input.source.source_type;
             let named = |reason: String| format!("input {index} ({kind}): {reason}");
-            let Some(source) = self.sources.get(kind) else {
-                return Err(named(format!(
-                    "not supported on this node; supported: {}",
-                    list(&self.sources.offered())
-                )));
-            };
-            source.admit(input).map_err(named)?;
+            self.sources.admit(input).map_err(named)?;
             absolute_path("Target", &input.target).map_err(named)?;
             let target = input.target.trim_end_matches('/');
             if let Some(other) = targets.insert(target, index) {

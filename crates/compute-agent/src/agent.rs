@@ -71,7 +71,6 @@ impl Agent {
         let client = Client::new(&settings.orchestrator).map_err(|error| {
             InvalidSettings::Refused { key: "orchestrator", reason: error.to_string() }
         })?;
-        tell_what_concerns_no_source(&settings);
         let data_dir = DataDir::open(&settings.data_dir)?;
         let ledger = Ledger::open(&data_dir.ledger())?;
         let contents = ledger.load(&data_dir.ledger())?;
@@ -90,7 +89,7 @@ impl Agent {
         let steps = Arc::new(Steps {
             node_id,
             engines: Arc::clone(&engines),
-            sources: Sources::default(),
+            sources: Sources::new(&settings, data_dir.cache()),
             publishers: Publishers::default(),
             dirs: data_dir.executions(),
             stop_grace: settings.stop_grace(),
@@ -146,18 +145,6 @@ fn spawn_background(tasks: &Tasks, steps: Arc<Steps>, session: Arc<Session>, mai
             mailbox.send(Message::Tick).await;
         }
     });
-}
-
-/// Settings that this build has no use for must not look as if they did something.
-fn tell_what_concerns_no_source(settings: &Settings) {
-    if !settings.allow_local_paths.is_empty() {
-        warn!("allow_local_paths concerns localdirectory inputs, which this build does not have");
-    }
-    if settings.allow_private_addresses {
-        warn!(
-            "allow_private_addresses concerns urldownload inputs, which this build does not have"
-        );
-    }
 }
 
 // === impl RunningAgent ===

@@ -24,12 +24,17 @@ pub(crate) enum ArchiveError {
     Io(#[from] io::Error),
 }
 
-/// Unpacks files, directories and links below `into`, and skips what is none of these.
+/// Unpacks files, directories and links below `into`, and skips what is none of these. Answers
+/// with the bytes of all files.
 ///
 /// Everything becomes readable for all: the task's user is not the agent's. A symbolic link may
 /// point anywhere, since the task follows it inside its own file system; whoever reads the
 /// directory on the node must not follow it.
-pub(crate) fn unpack(reader: impl Read, into: &Path, limit_bytes: u64) -> Result<(), ArchiveError> {
+pub(crate) fn unpack(
+    reader: impl Read,
+    into: &Path,
+    limit_bytes: u64,
+) -> Result<u64, ArchiveError> {
     fs::create_dir_all(into)?;
     let mut archive = Archive::new(reader);
     let mut total_bytes: u64 = 0;
@@ -65,7 +70,7 @@ pub(crate) fn unpack(reader: impl Read, into: &Path, limit_bytes: u64) -> Result
         };
         fs::set_permissions(unpacked_at(into, &path), Permissions::from_mode(mode))?;
     }
-    Ok(())
+    Ok(total_bytes)
 }
 
 /// Where an entry was unpacked to: `join` alone would let an absolute path replace the directory.

@@ -3,6 +3,7 @@
 //! ```text
 //! lock                         held by the one agent that uses the directory
 //! ledger.sqlite                see `ledger`
+//! cache/<key>/                 inputs that were fetched before, see `source::cache`
 //! executions/<execution id>/   inputs/<n>, stdout, stderr, results/<name>
 //! ```
 
@@ -63,6 +64,10 @@ impl DataDir {
 
     pub(crate) fn ledger(&self) -> PathBuf {
         self.root.join("ledger.sqlite")
+    }
+
+    pub(crate) fn cache(&self) -> PathBuf {
+        self.root.join("cache")
     }
 
     pub(crate) fn executions(&self) -> ExecutionDirs {

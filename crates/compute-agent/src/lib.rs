@@ -5,6 +5,7 @@
 mod admission;
 mod agent;
 mod archive;
+mod attempts;
 mod backoff;
 mod capacity;
 mod clock;
@@ -25,6 +26,7 @@ pub mod settings;
 mod source;
 mod steps;
 mod supervisor;
+mod web;
 
 #[cfg(test)]
 mod testing;

@@ -45,8 +45,21 @@ pub struct Settings {
     /// Host paths that `localdirectory` inputs may lie below.
     #[serde(deserialize_with = "values::list")]
     pub allow_local_paths: Vec<String>,
-    /// Whether `urldownload` inputs may come from loopback and private addresses.
+    /// Whether jobs may name URLs that lead to loopback, private and link-local addresses.
     pub allow_private_addresses: bool,
+    pub inputs: InputSettings,
+}
+
+/// What the inputs of tasks may take of the node's disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct InputSettings {
+    /// Bytes that all inputs of a task that asks for no `Disk` may have.
+    #[serde(deserialize_with = "values::size")]
+    pub max_bytes: u64,
+    /// Bytes of inputs that are kept for the next task that asks for the same; 0 keeps none.
+    #[serde(deserialize_with = "values::size")]
+    pub cache_bytes: u64,
 }
 
 /// Replaces what is detected, each on its own.
@@ -175,6 +188,7 @@ impl Default for Settings {
             docker: DockerSettings::default(),
             allow_local_paths: Vec::new(),
             allow_private_addresses: false,
+            inputs: InputSettings::default(),
         }
     }
 }
@@ -197,6 +211,15 @@ impl DefaultResources {
 impl Default for DefaultResources {
     fn default() -> Self {
         Self { cpu: Some(Self::CPU_MILLIS), memory: Some(Self::MEMORY_BYTES) }
+    }
+}
+
+// === impl InputSettings ===
+
+impl Default for InputSettings {
+    /// Room for what ordinary jobs read; a job that reads more says so with its `Disk`.
+    fn default() -> Self {
+        Self { max_bytes: 10_000_000_000, cache_bytes: 10_000_000_000 }
     }
 }
 

@@ -102,7 +102,7 @@ impl Steps {
         let executor = self.executor(&step.work)?;
         let dir = self.dirs.of(step.id);
         let inputs = cancel
-            .run_until_cancelled(self.sources.fetch_all(&step.work.task.input_sources, &dir))
+            .run_until_cancelled(self.sources.fetch_all(&step.work, &dir))
             .await
             .ok_or(ExecutorError::Cancelled)??;
         let work = Arc::clone(&step.work);

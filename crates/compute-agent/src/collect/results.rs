@@ -86,7 +86,7 @@ fn unpack(
     remove_all(&beside)?;
     remove_all(&place)?;
     let outcome = archive::unpack(ChunkReader::new(chunks), &beside, MAX_RESULT_BYTES)
-        .and_then(|()| Ok(move_into_place(&beside, &place)?));
+        .and_then(|_| Ok(move_into_place(&beside, &place)?));
     remove_all(&beside)?;
     outcome
 }

@@ -40,7 +40,7 @@ fn start(root: TempDir, retain: Duration) -> Fixture {
     let steps = Arc::new(Steps {
         node_id: ledger.node_id(),
         engines: Engines::new(&settings),
-        sources: Sources::default(),
+        sources: Sources::new(&settings, data_dir.cache()),
         publishers: Publishers::default(),
         dirs: data_dir.executions(),
         stop_grace: Duration::ZERO,
