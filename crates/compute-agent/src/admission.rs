@@ -34,14 +34,7 @@ impl Admission<'_> {
         }
         self.inputs(&work.task.input_sources)?;
         results(work)?;
-        let kind = work.task.publisher.publisher_type;
-        match self.publishers.get(kind) {
-            Some(publisher) => publisher.admit(work),
-            None => Err(format!(
-                "publisher '{kind}' is not supported on this node; supported: {}",
-                list(&self.publishers.offered())
-            )),
-        }
+        self.publishers.admit(work)
     }
 
     fn engine(&self, work: &Work, available: &BTreeSet<EngineType>) -> Result<(), String> {
@@ -96,10 +89,6 @@ fn absolute_path(field: &str, path: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("its {field} '{path}' is not an absolute path of a place below '/'"))
-}
-
-fn list<T: std::fmt::Display>(words: &[T]) -> String {
-    words.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use crate::http::{self, Shared};
 use crate::ledger::{Ledger, LedgerError};
 use crate::node_record::NodeRecord;
 use crate::outbox::Outbox;
-use crate::publisher::Publishers;
+use crate::publisher::{PublishedDir, Publishers};
 use crate::session::{Session, SessionWatch};
 use crate::settings::{InvalidSettings, Settings};
 use crate::source::Sources;
@@ -86,11 +86,12 @@ impl Agent {
         // The first node record should be right already.
         engines.probe().await;
         let tasks = Tasks::new(Handle::current());
+        let published = PublishedDir::new(data_dir.published());
         let steps = Arc::new(Steps {
             node_id,
             engines: Arc::clone(&engines),
             sources: Sources::new(&settings, data_dir.cache()),
-            publishers: Publishers::default(),
+            publishers: Publishers::new(&settings, data_dir.published(), listen_addr),
             dirs: data_dir.executions(),
             stop_grace: settings.stop_grace(),
             tasks: tasks.clone(),
@@ -122,10 +123,19 @@ impl Agent {
             watch: Arc::clone(&watch),
         });
         let dirs = steps.dirs.clone();
-        let shared = Shared { record, engines, session: watch, mailbox: mailbox.clone(), dirs };
+        let shared = Shared {
+            record,
+            engines,
+            session: watch,
+            mailbox: mailbox.clone(),
+            dirs,
+            published: published.clone(),
+        };
         let stop_serving = CancellationToken::new();
         let server = http::serve(listener, http::router(shared), stop_serving.clone());
         let server = tokio::spawn(server);
+        let retain = settings.results.retain();
+        tasks.spawn(sweep::published(published, retain));
         spawn_background(&tasks, steps, session, mailbox.clone());
         Ok(RunningAgent { node_id, listen_addr, tasks, mailbox, supervisor, server, stop_serving })
     }

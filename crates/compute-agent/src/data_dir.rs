@@ -3,6 +3,7 @@
 //! ```text
 //! lock                         held by the one agent that uses the directory
 //! ledger.sqlite                see `ledger`
+//! published/<execution id>.tar.gz   archives that the agent serves, see `publisher::local`
 //! cache/<key>/                 inputs that were fetched before, see `source::cache`
 //! executions/<execution id>/   inputs/<n>, stdout, stderr, results/<name>
 //! ```
@@ -66,6 +67,10 @@ impl DataDir {
         self.root.join("ledger.sqlite")
     }
 
+    pub(crate) fn published(&self) -> PathBuf {
+        self.root.join("published")
+    }
+
     pub(crate) fn cache(&self) -> PathBuf {
         self.root.join("cache")
     }
@@ -117,6 +122,11 @@ impl ExecutionDir {
 
     pub(crate) fn results(&self) -> PathBuf {
         self.root.join("results")
+    }
+
+    /// On its way to where it is published.
+    pub(crate) fn archive(&self) -> PathBuf {
+        self.root.join("archive.tar.gz")
     }
 
     pub(crate) fn create(&self) -> io::Result<()> {

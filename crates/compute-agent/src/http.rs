@@ -4,6 +4,7 @@ mod executions;
 mod failure;
 mod identity;
 mod render;
+mod results;
 mod server;
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use axum::routing::{MethodRouter, get};
 use crate::data_dir::ExecutionDirs;
 use crate::executor::Engines;
 use crate::node_record::NodeRecord;
+use crate::publisher::PublishedDir;
 use crate::session::SessionWatch;
 use crate::supervisor::Mailbox;
 
@@ -27,6 +29,7 @@ pub(crate) struct Shared {
     pub(crate) session: Arc<SessionWatch>,
     pub(crate) mailbox: Mailbox,
     pub(crate) dirs: ExecutionDirs,
+    pub(crate) published: PublishedDir,
 }
 
 pub(crate) fn router(shared: Shared) -> Router {
@@ -39,6 +42,7 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route(path::AGENT_EXECUTIONS, only(get(executions::list)))
         .route(path::AGENT_EXECUTION, only(get(executions::describe)))
         .route(path::AGENT_EXECUTION_LOGS, only(get(executions::logs)))
+        .route(path::AGENT_RESULT, only(get(results::archive)))
         .route(path::LIVEZ, only(get(identity::livez)))
         .route(path::READYZ, only(get(identity::readyz)))
         .fallback(failure::unknown_path)

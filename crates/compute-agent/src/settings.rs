@@ -48,6 +48,17 @@ pub struct Settings {
     /// Whether jobs may name URLs that lead to loopback, private and link-local addresses.
     pub allow_private_addresses: bool,
     pub inputs: InputSettings,
+    pub results: ResultSettings,
+}
+
+/// How the `local` publisher serves what it published.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ResultSettings {
+    /// What leads others to this agent; where it listens when this is empty.
+    pub base_url: String,
+    /// How long an archive is kept.
+    pub retain_seconds: u64,
 }
 
 /// What the inputs of tasks may take of the node's disk.
@@ -189,6 +200,7 @@ impl Default for Settings {
             allow_local_paths: Vec::new(),
             allow_private_addresses: false,
             inputs: InputSettings::default(),
+            results: ResultSettings::default(),
         }
     }
 }
@@ -220,6 +232,20 @@ impl Default for InputSettings {
     /// Room for what ordinary jobs read; a job that reads more says so with its `Disk`.
     fn default() -> Self {
         Self { max_bytes: 10_000_000_000, cache_bytes: 10_000_000_000 }
+    }
+}
+
+// === impl ResultSettings ===
+
+impl ResultSettings {
+    pub fn retain(&self) -> Duration {
+        Duration::from_secs(self.retain_seconds)
+    }
+}
+
+impl Default for ResultSettings {
+    fn default() -> Self {
+        Self { base_url: String::new(), retain_seconds: 86_400 }
     }
 }
 

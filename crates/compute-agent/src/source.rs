@@ -156,3 +156,6 @@ fn params<T: DeserializeOwned>(input: &InputSource) -> Result<T, String> {
 
 #[cfg(test)]
 mod contract;
+
+#[cfg(test)]
+pub(crate) use contract::noise;

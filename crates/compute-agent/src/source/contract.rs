@@ -110,7 +110,7 @@ pub(super) fn tree(directory: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 /// Bytes that no compression or text mode leaves alone by chance.
-pub(super) fn noise(count: usize) -> Vec<u8> {
+pub(crate) fn noise(count: usize) -> Vec<u8> {
     let mut state: u32 = 1;
     std::iter::repeat_with(|| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

@@ -17,7 +17,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 
 use super::place::{Place, Quota, make_readable};
 use super::{Fetch, Source, params};
-use crate::archive::{self, ArchiveError};
+use crate::archive::{self, ArchiveError, Modes};
 use crate::attempts::{Setback, disk_failure};
 use crate::execution::Failure;
 use crate::executor::MountedInput;
@@ -78,7 +78,8 @@ fn write(url: &str, place: &Place, quota: &Quota) -> Result<MountedInput, Failur
     match decode(url).map_err(Failure::task)? {
         Content::Archive(reader) => {
             let limit_bytes = quota.left_bytes().min(MAX_UNPACKED_BYTES);
-            let unpacked = archive::unpack(reader, &place.directory(), limit_bytes);
+            let unpacked =
+                archive::unpack(reader, &place.directory(), limit_bytes, Modes::Readable);
             let bytes = unpacked.map_err(|error| match error {
                 ArchiveError::TooLarge { .. } if limit_bytes < MAX_UNPACKED_BYTES => {
                     quota.too_large()

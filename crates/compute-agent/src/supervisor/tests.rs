@@ -41,7 +41,7 @@ fn start(root: TempDir, retain: Duration) -> Fixture {
         node_id: ledger.node_id(),
         engines: Engines::new(&settings),
         sources: Sources::new(&settings, data_dir.cache()),
-        publishers: Publishers::default(),
+        publishers: Publishers::new(&settings, data_dir.published(), settings.listen),
         dirs: data_dir.executions(),
         stop_grace: Duration::ZERO,
         tasks: Tasks::new(tokio::runtime::Handle::current()),

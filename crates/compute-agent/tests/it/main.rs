@@ -8,6 +8,7 @@ mod image;
 mod node;
 mod noop;
 mod orchestrator;
+mod publishing;
 mod restarting;
 mod running;
 mod sessions;
