@@ -21,6 +21,7 @@ mod mint;
 mod node_record;
 mod outbox;
 mod publisher;
+mod s3;
 mod session;
 pub mod settings;
 mod source;

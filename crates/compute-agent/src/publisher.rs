@@ -6,6 +6,7 @@
 
 mod archive;
 mod local;
+mod s3;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -20,11 +21,15 @@ use serde::Serialize;
 use crate::attempts::{Patience, Setback};
 use crate::data_dir::ExecutionDir;
 use crate::execution::{Failure, Publishing};
+use crate::s3::Buckets;
 use crate::settings::Settings;
+use crate::web::Web;
+use crate::web::addresses::Reach;
 
 use archive::Archive;
 use local::Local;
 pub(crate) use local::PublishedDir;
+use s3::S3;
 
 pub(crate) trait Publisher: Send + Sync {
     /// Why this task's results cannot be published from here, from its specification alone.
@@ -52,6 +57,7 @@ pub(crate) struct Publication<'a> {
 /// The kinds that work on this node.
 pub(crate) struct Publishers {
     local: Local,
+    s3: Option<S3>,
     patience: Patience,
 }
 
@@ -71,7 +77,8 @@ impl Publishers {
     /// agent serves itself, at `listen` unless the settings say otherwise.
     pub(crate) fn new(settings: &Settings, published: PathBuf, listen: SocketAddr) -> Self {
         let local = Local::new(&settings.results.base_url, listen, PublishedDir::new(published));
-        Self { local, patience: Patience::NETWORK }
+        let buckets = Buckets::new(&settings.aws, Web::new(Reach::of(settings)), Patience::NETWORK);
+        Self { local, s3: buckets.map(S3::new), patience: Patience::NETWORK }
     }
 
     /// The kinds that the node record names; that a task may publish nothing goes without saying.
@@ -132,10 +139,14 @@ impl Publishers {
     }
 
     fn route(&self, kind: PublisherType) -> Route<'_> {
+        fn through(publisher: &impl Publisher) -> Route<'_> {
+            Route::Through(publisher)
+        }
         match kind {
             PublisherType::None | PublisherType::Noop => Route::Nowhere,
             PublisherType::Local => Route::Through(&self.local),
-            PublisherType::S3 | PublisherType::Ipfs => Route::Closed,
+            PublisherType::S3 => self.s3.as_ref().map_or(Route::Closed, through),
+            PublisherType::Ipfs => Route::Closed,
         }
     }
 }

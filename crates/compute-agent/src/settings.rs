@@ -49,7 +49,15 @@ pub struct Settings {
     pub allow_private_addresses: bool,
     pub inputs: InputSettings,
     pub results: ResultSettings,
+    /// The process's own `AWS_…` variables: credentials, region and endpoint for S3. They are
+    /// named as every other program names them, and stand in no settings file.
+    #[serde(skip)]
+    pub aws: AwsVariables,
 }
+
+/// Variables by name; what they hold is secret.
+#[derive(Clone, Default)]
+pub struct AwsVariables(pub BTreeMap<String, String>);
 
 /// How the `local` publisher serves what it published.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -201,6 +209,7 @@ impl Default for Settings {
             allow_private_addresses: false,
             inputs: InputSettings::default(),
             results: ResultSettings::default(),
+            aws: AwsVariables::of_this_process(),
         }
     }
 }
@@ -246,6 +255,24 @@ impl ResultSettings {
 impl Default for ResultSettings {
     fn default() -> Self {
         Self { base_url: String::new(), retain_seconds: 86_400 }
+    }
+}
+
+// === impl AwsVariables ===
+
+impl AwsVariables {
+    fn of_this_process() -> Self {
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        let all = std::env::vars_os().filter_map(text);
+        Self(all.filter(|(name, _)| name.starts_with(crate::s3::VARIABLES)).collect())
+    }
+}
+
+impl std::fmt::Debug for AwsVariables {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
     }
 }
 

@@ -8,6 +8,7 @@ mod cache;
 mod inline;
 mod local_directory;
 mod place;
+mod s3;
 mod url_download;
 
 use std::path::PathBuf;
@@ -22,6 +23,7 @@ use crate::attempts::{Patience, Setback, disk_failure};
 use crate::data_dir::{ExecutionDir, remove_all};
 use crate::execution::Failure;
 use crate::executor::MountedInput;
+use crate::s3::Buckets;
 use crate::settings::Settings;
 use crate::web::Web;
 use crate::web::addresses::Reach;
@@ -30,6 +32,7 @@ use cache::Cache;
 use inline::Inline;
 use local_directory::LocalDirectory;
 use place::{LimitedBy, Place, Quota, check_file_name};
+use s3::S3;
 use url_download::UrlDownload;
 
 pub(crate) trait Source: Send + Sync {
@@ -57,6 +60,7 @@ pub(crate) struct Sources {
     inline: Inline,
     url_download: UrlDownload,
     local_directory: Option<LocalDirectory>,
+    s3: Option<S3>,
     cache: Cache,
     /// What the inputs of a task that asks for no disk may have.
     max_bytes: u64,
@@ -67,13 +71,11 @@ pub(crate) struct Sources {
 impl Sources {
     /// What the settings and the machine allow; what is fetched may be kept in `cache`.
     pub(crate) fn new(settings: &Settings, cache: PathBuf) -> Self {
-        let reach = match settings.allow_private_addresses {
-            true => Reach::Anywhere,
-            false => Reach::PublicOnly,
-        };
+        let web = Web::new(Reach::of(settings));
         Self {
             inline: Inline,
-            url_download: UrlDownload::new(Web::new(reach), Patience::NETWORK),
+            s3: Buckets::new(&settings.aws, web.clone(), Patience::NETWORK).map(S3::new),
+            url_download: UrlDownload::new(web, Patience::NETWORK),
             local_directory: LocalDirectory::new(&settings.allow_local_paths),
             cache: Cache::new(cache, settings.inputs.cache_bytes),
             max_bytes: settings.inputs.max_bytes,
@@ -92,10 +94,8 @@ impl Sources {
             SourceType::Inline => Some(&self.inline),
             SourceType::UrlDownload => Some(&self.url_download),
             SourceType::LocalDirectory => self.local_directory.as_ref().map(some),
-            SourceType::S3
-            | SourceType::RepoClone
-            | SourceType::RepoCloneLfs
-            | SourceType::Ipfs => None,
+            SourceType::S3 => self.s3.as_ref().map(some),
+            SourceType::RepoClone | SourceType::RepoCloneLfs | SourceType::Ipfs => None,
         }
     }
 

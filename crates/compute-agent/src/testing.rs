@@ -1,5 +1,7 @@
 //! What the unit tests of several modules build upon.
 
+pub(crate) mod s3_server;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

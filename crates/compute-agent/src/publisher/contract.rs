@@ -1,6 +1,7 @@
 //! What every publisher does alike, tried with each against the real thing.
 
 mod local;
+mod s3;
 
 use std::fs;
 use std::io::Read;

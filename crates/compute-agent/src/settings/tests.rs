@@ -47,6 +47,18 @@ fn the_environment_wins_over_the_file_and_the_file_over_the_defaults() {
 }
 
 #[test]
+fn aws_variables_are_taken_in_under_their_own_names_and_kept_secret() {
+    figment::Jail::expect_with(|jail| {
+        jail.set_env("AWS_SECRET_ACCESS_KEY", "hush");
+        let read = Settings::load(None).map_err(|error| error.to_string())?;
+        assert_eq!(read.aws.0["AWS_SECRET_ACCESS_KEY"], "hush");
+        let shown = format!("{read:?}");
+        assert!(shown.contains("AWS_SECRET_ACCESS_KEY") && !shown.contains("hush"), "{shown}");
+        Ok(())
+    });
+}
+
+#[test]
 fn labels_in_the_environment_are_pairs() {
     let read = settings("", &[("LABELS", "zone=a,disk=ssd")]).unwrap();
     assert_eq!(

@@ -1,6 +1,7 @@
 //! What every source does alike, tried with each against the real thing.
 
 mod local;
+mod s3;
 mod url;
 
 use std::fs;

@@ -7,6 +7,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::OnceLock;
 
+use crate::settings::Settings;
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::LookupIpStrategy;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
@@ -40,6 +41,10 @@ pub(crate) struct JudgingResolver {
 // === impl Reach ===
 
 impl Reach {
+    pub(crate) fn of(settings: &Settings) -> Self {
+        if settings.allow_private_addresses { Self::Anywhere } else { Self::PublicOnly }
+    }
+
     pub(crate) fn judge(self, host: &str, address: IpAddr) -> Result<(), Forbidden> {
         match (self, kind(address)) {
             (Self::Anywhere, _) | (Self::PublicOnly, None) => Ok(()),
