@@ -16,6 +16,7 @@ mod environment;
 pub mod execution;
 mod executor;
 mod http;
+mod kubo;
 mod ledger;
 mod mint;
 mod node_record;

@@ -5,6 +5,7 @@
 //! publishing may be repeated, after a setback as after the death of the agent.
 
 mod archive;
+mod ipfs;
 mod local;
 mod s3;
 
@@ -21,12 +22,14 @@ use serde::Serialize;
 use crate::attempts::{Patience, Setback};
 use crate::data_dir::ExecutionDir;
 use crate::execution::{Failure, Publishing};
+use crate::kubo::Kubo;
 use crate::s3::Buckets;
 use crate::settings::Settings;
 use crate::web::Web;
 use crate::web::addresses::Reach;
 
 use archive::Archive;
+use ipfs::Ipfs;
 use local::Local;
 pub(crate) use local::PublishedDir;
 use s3::S3;
@@ -58,6 +61,7 @@ pub(crate) struct Publication<'a> {
 pub(crate) struct Publishers {
     local: Local,
     s3: Option<S3>,
+    ipfs: Option<Ipfs>,
     patience: Patience,
 }
 
@@ -78,7 +82,12 @@ impl Publishers {
     pub(crate) fn new(settings: &Settings, published: PathBuf, listen: SocketAddr) -> Self {
         let local = Local::new(&settings.results.base_url, listen, PublishedDir::new(published));
         let buckets = Buckets::new(&settings.aws, Web::new(Reach::of(settings)), Patience::NETWORK);
-        Self { local, s3: buckets.map(S3::new), patience: Patience::NETWORK }
+        Self {
+            local,
+            s3: buckets.map(S3::new),
+            ipfs: Kubo::new(&settings.ipfs.api).map(Ipfs::new),
+            patience: Patience::NETWORK,
+        }
     }
 
     /// The kinds that the node record names; that a task may publish nothing goes without saying.
@@ -146,7 +155,7 @@ impl Publishers {
             PublisherType::None | PublisherType::Noop => Route::Nowhere,
             PublisherType::Local => Route::Through(&self.local),
             PublisherType::S3 => self.s3.as_ref().map_or(Route::Closed, through),
-            PublisherType::Ipfs => Route::Closed,
+            PublisherType::Ipfs => self.ipfs.as_ref().map_or(Route::Closed, through),
         }
     }
 }

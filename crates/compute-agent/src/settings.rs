@@ -49,6 +49,7 @@ pub struct Settings {
     pub allow_private_addresses: bool,
     pub inputs: InputSettings,
     pub results: ResultSettings,
+    pub ipfs: IpfsSettings,
     /// The process's own `AWS_…` variables: credentials, region and endpoint for S3. They are
     /// named as every other program names them, and stand in no settings file.
     #[serde(skip)]
@@ -58,6 +59,14 @@ pub struct Settings {
 /// Variables by name; what they hold is secret.
 #[derive(Clone, Default)]
 pub struct AwsVariables(pub BTreeMap<String, String>);
+
+/// The IPFS node of inputs and results.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct IpfsSettings {
+    /// Base URL of a Kubo RPC interface, like `http://127.0.0.1:5001`; none when it is empty.
+    pub api: String,
+}
 
 /// How the `local` publisher serves what it published.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -180,6 +189,16 @@ impl Settings {
             let reason = format!("'{host}' begins with none of unix://, tcp://, http://");
             return Err(InvalidSettings::Refused { key: "docker.host (or DOCKER_HOST)", reason });
         }
+        for (key, url) in
+            [("ipfs.api", &self.ipfs.api), ("results.base_url", &self.results.base_url)]
+        {
+            let is_url = ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme))
+                && reqwest::Url::parse(url).is_ok();
+            if !url.is_empty() && !is_url {
+                let reason = format!("'{url}' is not an http or https URL");
+                return Err(InvalidSettings::Refused { key, reason });
+            }
+        }
         Ok(self)
     }
 
@@ -209,6 +228,7 @@ impl Default for Settings {
             allow_private_addresses: false,
             inputs: InputSettings::default(),
             results: ResultSettings::default(),
+            ipfs: IpfsSettings::default(),
             aws: AwsVariables::of_this_process(),
         }
     }

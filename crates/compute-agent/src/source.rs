@@ -6,8 +6,10 @@
 
 mod cache;
 mod inline;
+mod ipfs;
 mod local_directory;
 mod place;
+mod repository;
 mod s3;
 mod url_download;
 
@@ -23,6 +25,7 @@ use crate::attempts::{Patience, Setback, disk_failure};
 use crate::data_dir::{ExecutionDir, remove_all};
 use crate::execution::Failure;
 use crate::executor::MountedInput;
+use crate::kubo::Kubo;
 use crate::s3::Buckets;
 use crate::settings::Settings;
 use crate::web::Web;
@@ -30,8 +33,10 @@ use crate::web::addresses::Reach;
 
 use cache::Cache;
 use inline::Inline;
+use ipfs::Ipfs;
 use local_directory::LocalDirectory;
 use place::{LimitedBy, Place, Quota, check_file_name};
+use repository::{LargeFiles, Programs, Repository};
 use s3::S3;
 use url_download::UrlDownload;
 
@@ -61,6 +66,9 @@ pub(crate) struct Sources {
     url_download: UrlDownload,
     local_directory: Option<LocalDirectory>,
     s3: Option<S3>,
+    repository: Option<Repository>,
+    repository_lfs: Option<Repository>,
+    ipfs: Option<Ipfs>,
     cache: Cache,
     /// What the inputs of a task that asks for no disk may have.
     max_bytes: u64,
@@ -71,9 +79,23 @@ pub(crate) struct Sources {
 impl Sources {
     /// What the settings and the machine allow; what is fetched may be kept in `cache`.
     pub(crate) fn new(settings: &Settings, cache: PathBuf) -> Self {
+        Self::with_programs(settings, cache, Programs::of_this_machine())
+    }
+
+    fn with_programs(settings: &Settings, cache: PathBuf, programs: Programs) -> Self {
         let web = Web::new(Reach::of(settings));
+        let repository = |large_files| Repository {
+            web: web.clone(),
+            local: LocalDirectory::new(&settings.allow_local_paths),
+            large_files,
+            patience: Patience::NETWORK,
+        };
+        let ipfs = Kubo::new(&settings.ipfs.api).map(|kubo| Ipfs::new(kubo, Patience::NETWORK));
         Self {
             inline: Inline,
+            ipfs,
+            repository: programs.git.then(|| repository(LargeFiles::Left)),
+            repository_lfs: programs.git_lfs.then(|| repository(LargeFiles::Fetched)),
             s3: Buckets::new(&settings.aws, web.clone(), Patience::NETWORK).map(S3::new),
             url_download: UrlDownload::new(web, Patience::NETWORK),
             local_directory: LocalDirectory::new(&settings.allow_local_paths),
@@ -95,7 +117,9 @@ impl Sources {
             SourceType::UrlDownload => Some(&self.url_download),
             SourceType::LocalDirectory => self.local_directory.as_ref().map(some),
             SourceType::S3 => self.s3.as_ref().map(some),
-            SourceType::RepoClone | SourceType::RepoCloneLfs | SourceType::Ipfs => None,
+            SourceType::RepoClone => self.repository.as_ref().map(some),
+            SourceType::RepoCloneLfs => self.repository_lfs.as_ref().map(some),
+            SourceType::Ipfs => self.ipfs.as_ref().map(some),
         }
     }
 

@@ -1,5 +1,6 @@
 //! What the unit tests of several modules build upon.
 
+pub(crate) mod kubo_server;
 pub(crate) mod s3_server;
 
 use std::collections::BTreeMap;

@@ -1,5 +1,6 @@
 //! What every publisher does alike, tried with each against the real thing.
 
+mod ipfs;
 mod local;
 mod s3;
 

@@ -1,6 +1,8 @@
 //! What every source does alike, tried with each against the real thing.
 
+mod ipfs;
 mod local;
+mod repository;
 mod s3;
 mod url;
 
@@ -166,7 +168,7 @@ async fn what_is_too_large_is_refused(origin: &impl Origin) {
     let words = "the inputs are larger than the 200 kB of the task's Resources.Disk; ask for more";
     assert!(refused.message.ends_with(words), "{}", refused.message);
     assert_eq!(refused.cause, api_types::protocol::FailureCause::Task);
-    node.fetch_within(1, &input, 400_000).await.unwrap();
+    node.fetch_within(1, &input, 1_000_000).await.unwrap();
     // What the cache gives counts as well.
     let again = node.fetch_within(2, &input, 200_000).await.unwrap_err();
     assert!(again.message.ends_with(words), "{}", again.message);

@@ -152,6 +152,22 @@ pub(crate) fn check_file_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// As [`make_readable`], for a whole tree; what may be run stays so.
+pub(crate) fn make_tree_readable(directory: &Path) -> io::Result<()> {
+    fs::set_permissions(directory, Permissions::from_mode(0o755))?;
+    for entry in fs::read_dir(directory)? {
+        let (path, kind) = entry.and_then(|entry| Ok((entry.path(), entry.file_type()?)))?;
+        if kind.is_dir() {
+            make_tree_readable(&path)?;
+        } else if kind.is_file() {
+            let mode = fs::metadata(&path)?.permissions().mode();
+            let run = if mode & 0o100 == 0 { 0 } else { 0o111 };
+            fs::set_permissions(&path, Permissions::from_mode((mode & 0o755) | 0o444 | run))?;
+        }
+    }
+    Ok(())
+}
+
 /// What came is for the task's user, who is not the agent's.
 pub(crate) fn make_readable(file: &Path) -> io::Result<()> {
     fs::set_permissions(file, Permissions::from_mode(0o644))
