@@ -5,6 +5,7 @@ mod engines;
 mod failing;
 mod http;
 mod image;
+mod interrupted;
 mod node;
 mod noop;
 mod orchestrator;

@@ -11,22 +11,22 @@ use serde_json::json;
 use crate::http::{ask, get};
 use crate::node::{DockerNode, Node, work};
 
-/// Path and contents of every file.
+/// Path and contents of every entry.
 fn files(archive: &[u8]) -> Vec<(String, String)> {
     let mut tar = tar::Archive::new(flate2::read::GzDecoder::new(archive));
-    let entries = tar.entries().unwrap().map(|entry| {
-        let mut entry = entry.unwrap();
+    let entries = tar.entries().expect("a tar").map(|entry| {
+        let mut entry = entry.expect("an entry");
         let mut text = String::new();
-        entry.read_to_string(&mut text).unwrap();
-        (entry.path().unwrap().to_str().unwrap().to_owned(), text)
+        entry.read_to_string(&mut text).expect("text");
+        (entry.path().expect("a path").display().to_string(), text)
     });
-    entries.filter(|(path, _)| !path.ends_with('/')).collect()
+    entries.collect()
 }
 
 fn url(report: &Report) -> String {
     let published = report.published_result.as_ref().expect("a result");
     assert_eq!(published.publisher_type, PublisherType::Local);
-    published.params["URL"].as_str().unwrap().to_owned()
+    published.params["URL"].as_str().expect("a URL").to_owned()
 }
 
 fn locally(mut work: Work) -> Work {
