@@ -15,7 +15,7 @@ test:
 check:
     cargo fmt --all -- --check
     cargo clippy --workspace --all-targets -- -D warnings
-    RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
+    RUSTDOCFLAGS='-D warnings -A rustdoc::private-intra-doc-links' cargo doc --workspace --no-deps --document-private-items --quiet
     if cargo deny --version >/dev/null 2>&1; then cargo deny check bans licenses sources; else echo "cargo-deny is not installed: dependencies are not checked"; fi
 
 # What the continuous integration runs.

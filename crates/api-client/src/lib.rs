@@ -8,6 +8,7 @@
 mod agent;
 mod client;
 mod error;
+mod events;
 mod jobs;
 mod lines;
 mod nodes;
@@ -17,6 +18,7 @@ mod query;
 pub use agent::LogsQuery;
 pub use client::{CONNECT_TIMEOUT, Client, MAX_ANSWER_BYTES, REQUEST_TIMEOUT};
 pub use error::{ClientError, InvalidBaseUrl};
+pub use events::{EventsQuery, StreamedEvent};
 pub use jobs::{ExecutionsQuery, HistoryQuery, JobsQuery, ResultsQuery};
 pub use lines::MAX_LINE_BYTES;
 pub use nodes::NodesQuery;

@@ -1,4 +1,4 @@
-//! NDJSON over a body that stays open: bytes in, one value per line out.
+//! Lines of a body that stays open: bytes in, one line, or one value per line, out.
 
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt};
@@ -12,7 +12,7 @@ use crate::error::ClientError;
 pub const MAX_LINE_BYTES: usize = 24 << 20;
 
 /// What is left of the body, and what came of the line that is not yet complete.
-struct Lines<S> {
+pub(crate) struct Lines<S> {
     body: S,
     buffer: BytesMut,
     /// So much of the buffer holds no line end; a long line is not searched over and over.
@@ -29,7 +29,7 @@ where
     T: DeserializeOwned,
     S: Stream<Item = reqwest::Result<Bytes>> + Send + Unpin,
 {
-    let lines = Lines { body, buffer: BytesMut::new(), searched: 0, place };
+    let lines = Lines::new(body, place);
     Box::pin(futures_util::stream::unfold(Some(lines), |lines| async move {
         let mut lines = lines?;
         match lines.next().await {
@@ -41,12 +41,28 @@ where
 }
 
 impl<S: Stream<Item = reqwest::Result<Bytes>> + Unpin> Lines<S> {
+    pub(crate) fn new(body: S, place: Place) -> Self {
+        Self { body, buffer: BytesMut::new(), searched: 0, place }
+    }
+
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
     async fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, ClientError> {
+        while let Some(line) = self.next_line().await? {
+            if !line.trim_ascii().is_empty() {
+                return self.parse(&line).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next line with its end; none after the last.
+    pub(crate) async fn next_line(&mut self) -> Result<Option<BytesMut>, ClientError> {
         loop {
-            while let Some(line) = self.take_line() {
-                if !line.trim_ascii().is_empty() {
-                    return self.parse(&line).map(Some);
-                }
+            if let Some(line) = self.take_line() {
+                return Ok(Some(line));
             }
             if self.buffer.len() > MAX_LINE_BYTES {
                 let reason = format!("a line is longer than {MAX_LINE_BYTES} bytes");
@@ -76,7 +92,7 @@ impl<S: Stream<Item = reqwest::Result<Bytes>> + Unpin> Lines<S> {
         }
     }
 
-    fn parse<T: DeserializeOwned>(&self, line: &[u8]) -> Result<T, ClientError> {
+    pub(crate) fn parse<T: DeserializeOwned>(&self, line: &[u8]) -> Result<T, ClientError> {
         serde_json::from_slice(line)
             .map_err(|error| self.place.protocol(format!("a line: {error}")))
     }

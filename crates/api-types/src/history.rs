@@ -61,6 +61,20 @@ pub struct ExecutionStateChange {
     pub new: ComputeState,
 }
 
+/// What the stream of events tells in place of events that were removed meanwhile: all from one
+/// sequence to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct HistoryGap {
+    pub from: u64,
+    pub to: u64,
+}
+
+impl HistoryGap {
+    /// The name of such an event on the stream; history events have none.
+    pub const EVENT: &str = "gap";
+}
+
 /// Answer to Job History.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]

@@ -215,7 +215,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 1234)),
-            data_dir: PathBuf::from("compute-agent-data"),
+            data_dir: PathBuf::from("/var/lib/compute-agent"),
             orchestrator: "http://127.0.0.1:1234".to_owned(),
             labels: BTreeMap::new(),
             capacity: CapacitySettings::default(),

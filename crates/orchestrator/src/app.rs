@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use api_types::NodeId;
 use tokio::net::TcpListener;
@@ -13,8 +12,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::driver::{self, Driver, DriverError};
-use crate::engine;
-use crate::http::{self, Api, Own, Reader, SpecCache};
+use crate::http::{self, Api, Own, Places, Reader, SpecCache};
 use crate::identity::{Identity, IdentityError};
 use crate::settings::Settings;
 use crate::store::{StoreError, sqlite};
@@ -55,12 +53,7 @@ impl Orchestrator {
         let listener = TcpListener::bind(settings.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
 
-        let lease = Duration::from_secs(settings.node_ttl);
-        let engine = engine::Settings {
-            lease,
-            approve_new_nodes: settings.approve_new_nodes,
-            ..engine::Settings::default()
-        };
+        let (engine, retention) = (settings.engine(), settings.retention());
         let view = Arc::new(View::default());
         let (identity, reads, handle, driver) = {
             let (view, data_dir) = (Arc::clone(&view), settings.data_dir.clone());
@@ -68,7 +61,7 @@ impl Orchestrator {
             tokio::task::spawn_blocking(move || {
                 let identity = Identity::load_or_make(&data_dir)?;
                 let (store, reads) = sqlite::open(&data_dir)?;
-                let (handle, driver) = driver::start(Box::new(store), view, engine)?;
+                let (handle, driver) = driver::start(Box::new(store), view, engine, retention)?;
                 Ok::<_, StartError>((identity, reads, handle, driver))
             })
             .await??
@@ -84,6 +77,9 @@ impl Orchestrator {
             own: Own { id: node_id, address, labels: labels(), requester },
             lease_seconds: settings.node_ttl,
             specs: SpecCache::default(),
+            waiting: Places::of_waiting_reads(),
+            streams: Places::of_event_streams(),
+            large_bodies: Places::of_large_bodies(),
             stopping: stopping.clone(),
         });
         let server =

@@ -16,13 +16,14 @@ use api_types::job::CreateJob;
 use tokio::sync::{mpsc, oneshot};
 
 mod batch;
+mod pruning;
 mod streams;
 mod work;
 
 use crate::engine::change::AssignmentChange;
 use crate::engine::input::{Answer, Input, Refusal, Submit};
 use crate::engine::{Engine, RestoreError, Settings};
-use crate::store::{Store, StoreError};
+use crate::store::{Retention, Store, StoreError};
 use crate::view::View;
 
 /// Inputs that share one commit at most; more would only make the first of them wait.
@@ -30,7 +31,11 @@ const BATCH: usize = 1024;
 
 /// Inputs that may wait for the driver; beyond it a caller is told to come again (429). At a
 /// thousand inputs per commit this is well below a second of waiting.
-const WAITING_INPUTS: usize = 8192;
+pub(crate) const WAITING_INPUTS: usize = 8192;
+
+/// So many of the inputs that may wait are those of nodes alone, however many users ask: a node
+/// that is not heard is taken for lost. Two for each of a thousand agents.
+pub(crate) const RESERVED_FOR_NODES: usize = 2048;
 
 /// Changes that may wait for a slow agent; beyond it its stream is closed, and it opens another
 /// that begins with the whole desired state.
@@ -122,6 +127,7 @@ pub fn start(
     mut store: Box<dyn Store>,
     view: Arc<View>,
     settings: Settings,
+    retention: Retention,
 ) -> Result<(Handle, Driver), DriverError> {
     let (handle, messages) = Handle::new();
     let engine = work::restore(store.as_mut(), settings)?;
@@ -133,7 +139,7 @@ pub fn start(
     thread::Builder::new()
         .name("driver".to_owned())
         .spawn(move || {
-            let work = work::Work::new(store, view, settings, engine);
+            let work = work::Work::new(store, view, settings, engine, retention);
             // Nobody may wait for the end any more.
             drop(end.send(runtime.block_on(work.run(messages))));
         })
@@ -201,9 +207,38 @@ impl Handle {
     }
 
     fn send(&self, message: Message) -> Result<(), CallError> {
+        if !message.is_of_a_node() && self.inputs.capacity() <= RESERVED_FOR_NODES {
+            return Err(if self.inputs.is_closed() {
+                CallError::Stopping
+            } else {
+                CallError::QueueFull
+            });
+        }
         self.inputs.try_send(message).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => CallError::QueueFull,
             mpsc::error::TrySendError::Closed(_) => CallError::Stopping,
         })
+    }
+}
+
+// === impl Message ===
+
+impl Message {
+    fn is_of_a_node(&self) -> bool {
+        match self {
+            Self::OpenAssignments { .. } => true,
+            Self::Submit { .. } | Self::Question(_) => false,
+            Self::Input { input, .. } => match input {
+                Input::Join { .. }
+                | Input::Heartbeat { .. }
+                | Input::OpenAssignments { .. }
+                | Input::Reports { .. } => true,
+                Input::Submit(_)
+                | Input::Stop { .. }
+                | Input::NodeAction { .. }
+                | Input::ForgetNode { .. }
+                | Input::Tick => false,
+            },
+        }
     }
 }

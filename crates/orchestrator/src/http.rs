@@ -6,6 +6,7 @@ mod agent;
 mod body;
 mod edge;
 mod error;
+mod events;
 mod executions;
 mod health;
 mod history;
@@ -19,6 +20,7 @@ mod reads;
 mod requester;
 mod results;
 pub(crate) mod serve;
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -38,6 +40,7 @@ use crate::view::View;
 use error::Failure;
 pub(crate) use protocol::SpecCache;
 pub(crate) use reads::Reader;
+pub(crate) use waiting::Places;
 
 /// What the handlers share.
 pub(crate) struct Api {
@@ -48,6 +51,12 @@ pub(crate) struct Api {
     /// The node lease, as agents are told it.
     pub lease_seconds: u64,
     pub specs: SpecCache,
+    /// For reads that wait for a job to change.
+    pub waiting: Places,
+    /// For streams of events.
+    pub streams: Places,
+    /// For bodies of requests that are not small.
+    pub large_bodies: Places,
     /// Cancelled when the service is to stop: streams end.
     pub stopping: CancellationToken,
 }
@@ -68,6 +77,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .merge(jobs::router())
         .merge(executions::router())
         .merge(history::router())
+        .merge(events::router())
         .merge(results::router())
         .merge(nodes::router())
         .merge(protocol::router())
@@ -102,3 +112,6 @@ impl<S: Send + Sync> FromRequestParts<S> for Parameter {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

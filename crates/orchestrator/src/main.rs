@@ -27,11 +27,19 @@ Options:
   --version      print the version
 
 Settings (in FILE by the name in brackets; the environment wins over FILE):
-  ORCHESTRATOR_LISTEN             [listen]             address of the API, 127.0.0.1:1234
-  ORCHESTRATOR_DATA_DIR           [data_dir]           state database, /var/lib/orchestrator
-  ORCHESTRATOR_NODE_TTL           [node_ttl]           seconds after which a silent node is lost, 30
-  ORCHESTRATOR_APPROVE_NEW_NODES  [approve_new_nodes]  whether new nodes take part at once, true
-  RUST_LOG                                             what is logged, info
+  ORCHESTRATOR_LISTEN               [listen]               address of the API, 127.0.0.1:1234
+  ORCHESTRATOR_DATA_DIR             [data_dir]             state database, /var/lib/orchestrator
+  ORCHESTRATOR_NODE_TTL             [node_ttl]             seconds until a silent node is lost, 30
+  ORCHESTRATOR_APPROVE_NEW_NODES    [approve_new_nodes]    whether new nodes take part at once, true
+  ORCHESTRATOR_DRAIN_DEADLINE       [drain_deadline]       seconds a draining node waits for batch
+                                                           and ops work to end, 3600
+  ORCHESTRATOR_NODE_RETENTION       [node_retention]       seconds until a node that is away is
+                                                           forgotten, 2592000 (30 days), 0 for never
+  ORCHESTRATOR_JOB_RETENTION        [job_retention]        seconds for which a job is kept after its
+                                                           end, 2592000 (30 days), 0 for ever
+  ORCHESTRATOR_JOB_RETENTION_COUNT  [job_retention_count]  jobs that are over and kept at most,
+                                                           1000000, 0 for all
+  RUST_LOG                                                 what is logged, info
 
 Exit codes: 0 after a clean stop, 64 bad settings, 69 something that is needed is missing.
 ";

@@ -2,11 +2,15 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use figment::Figment;
 use figment::providers::{Env, Format, Serialized, Toml};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+use crate::engine;
+use crate::store::Retention;
 
 /// What every environment variable of this daemon begins with; `__` nests.
 pub const ENV_PREFIX: &str = "ORCHESTRATOR_";
@@ -16,6 +20,11 @@ const MIN_NODE_TTL_SECONDS: u64 = 2;
 
 /// The longest lease: a dead node keeps its executions that long.
 const MAX_NODE_TTL_SECONDS: u64 = 86_400;
+
+/// The longest of the other times; more would be no different from none.
+const MAX_SECONDS: u64 = 100 * 365 * 86_400;
+
+const DAY_SECONDS: u64 = 86_400;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
@@ -27,6 +36,14 @@ pub struct Settings {
     pub node_ttl: u64,
     /// Whether new nodes take part without an operator's word.
     pub approve_new_nodes: bool,
+    /// Seconds for which a node that drains waits for its batch and ops work to end.
+    pub drain_deadline: u64,
+    /// Seconds after which a node that is away is forgotten; 0 for never.
+    pub node_retention: u64,
+    /// Seconds for which a job is kept after its end; 0 for ever.
+    pub job_retention: u64,
+    /// How many jobs that are over are kept; 0 for all of them.
+    pub job_retention_count: u64,
 }
 
 /// Settings that the daemon refuses to start with.
@@ -44,7 +61,8 @@ pub enum InvalidSettings {
 
 fn unknown_settings(names: &[String]) -> String {
     format!(
-        "unknown settings: {}; known: listen, data_dir, node_ttl, approve_new_nodes",
+        "unknown settings: {}; known: listen, data_dir, node_ttl, approve_new_nodes, \
+         drain_deadline, node_retention, job_retention, job_retention_count",
         names.join(", ")
     )
 }
@@ -56,6 +74,10 @@ impl Default for Settings {
             data_dir: PathBuf::from("/var/lib/orchestrator"),
             node_ttl: 30,
             approve_new_nodes: true,
+            drain_deadline: 3600,
+            node_retention: 30 * DAY_SECONDS,
+            job_retention: 30 * DAY_SECONDS,
+            job_retention_count: 1_000_000,
         }
     }
 }
@@ -104,12 +126,47 @@ impl Settings {
             );
             return Err(InvalidSettings::Refused { key: "node_ttl", reason });
         }
+        for (key, seconds) in [
+            ("drain_deadline", self.drain_deadline),
+            ("node_retention", self.node_retention),
+            ("job_retention", self.job_retention),
+        ] {
+            if seconds > MAX_SECONDS {
+                let reason = format!("must be at most {MAX_SECONDS} seconds, {seconds} came");
+                return Err(InvalidSettings::Refused { key, reason });
+            }
+        }
         if self.data_dir.as_os_str().is_empty() {
             let reason = "must name a directory".to_owned();
             return Err(InvalidSettings::Refused { key: "data_dir", reason });
         }
         Ok(self)
     }
+
+    /// What the engine is told of them.
+    pub(crate) fn engine(&self) -> engine::Settings {
+        engine::Settings {
+            lease: Duration::from_secs(self.node_ttl),
+            approve_new_nodes: self.approve_new_nodes,
+            drain_deadline: Duration::from_secs(self.drain_deadline),
+            // Such a moment never comes.
+            node_retention: unlimited(self.node_retention)
+                .map_or(Duration::MAX, Duration::from_secs),
+        }
+    }
+
+    /// Which jobs that are over are kept.
+    pub(crate) fn retention(&self) -> Retention {
+        Retention {
+            age: unlimited(self.job_retention).map(Duration::from_secs),
+            count: unlimited(self.job_retention_count),
+        }
+    }
+}
+
+/// The bound that a setting names, of which 0 is none.
+fn unlimited(value: u64) -> Option<u64> {
+    (value > 0).then_some(value)
 }
 
 #[cfg(test)]
@@ -129,6 +186,35 @@ mod tests {
     }
 
     #[test]
+    fn the_defaults_are_those_of_the_engine() {
+        let engine = Settings::default().engine();
+        let expected = engine::Settings::default();
+        assert_eq!(format!("{engine:?}"), format!("{expected:?}"));
+        let month = Duration::from_secs(30 * DAY_SECONDS);
+        let expected = Retention { age: Some(month), count: Some(1_000_000) };
+        assert_eq!(Settings::default().retention(), expected);
+    }
+
+    #[test]
+    fn times_and_counts_are_taken_and_zero_is_without_limit() {
+        let text = "drain_deadline = 7\nnode_retention = 8\njob_retention = 9\n\
+                    job_retention_count = 10";
+        let settings = extract(text).unwrap();
+        let engine = settings.engine();
+        let seconds = Duration::from_secs;
+        assert_eq!((engine.drain_deadline, engine.node_retention), (seconds(7), seconds(8)));
+        let expected = Retention { age: Some(seconds(9)), count: Some(10) };
+        assert_eq!(settings.retention(), expected);
+
+        let text = "drain_deadline = 0\nnode_retention = 0\njob_retention = 0\n\
+                    job_retention_count = 0";
+        let settings = extract(text).unwrap();
+        assert_eq!(settings.engine().drain_deadline, Duration::ZERO);
+        assert_eq!(settings.engine().node_retention, Duration::MAX);
+        assert_eq!(settings.retention(), Retention::default());
+    }
+
+    #[test]
     fn every_unknown_key_is_named() {
         let error =
             extract("listen = 1\ndatadir = 'x'\nnode_tll = 2\n[store]\nkind = 'x'").unwrap_err();
@@ -143,6 +229,10 @@ mod tests {
             ("listen = 'nowhere'", "listen"),
             ("node_ttl = 'long'", "node_ttl"),
             ("node_ttl = 1", "node_ttl: must be between 2 and 86400"),
+            ("drain_deadline = -1", "drain_deadline"),
+            ("node_retention = 9000000000", "node_retention: must be at most 3153600000 seconds"),
+            ("job_retention = 9000000000", "job_retention: must be at most"),
+            ("job_retention_count = 'all'", "job_retention_count"),
             ("data_dir = ''", "data_dir: must name a directory"),
         ] {
             let error = extract(toml).unwrap_err();

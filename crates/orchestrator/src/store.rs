@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use api_types::execution::{ComputeState, PublishedResult, RunOutput};
 use api_types::history::EventType;
@@ -59,6 +60,19 @@ pub trait Store: Send {
 
     /// Removes idempotency keys older than `oldest`, at most `limit`; tells how many there were.
     fn forget_keys(&mut self, oldest: Timestamp, limit: u32) -> Result<u32, StoreError>;
+
+    /// Removes jobs of which nothing is live and that need not be kept, first those that ended
+    /// first, with everything that belongs to them; their idempotency keys stay.
+    ///
+    /// Removes about `rows` rows at a call, however large one job is. A job that it begins with
+    /// vanishes from all reads at once; what is left of it is removed by the next calls, also
+    /// after a restart.
+    fn prune(
+        &mut self,
+        now: Timestamp,
+        retention: &Retention,
+        rows: u32,
+    ) -> Result<Pruned, StoreError>;
 }
 
 /// The readers' half; every call is blocking and short.
@@ -74,6 +88,30 @@ pub trait Reads: Send + Sync {
     fn history(&self, query: &HistoryQuery) -> Result<Page<EventRow>, StoreError>;
     /// What executions of the job published, in order of their slot and creation.
     fn results(&self, query: &ResultQuery) -> Result<Page<StoredResult>, StoreError>;
+    /// Events of all jobs in order of their sequence, and what was removed between them.
+    fn events(&self, query: &EventsQuery) -> Result<EventsPage, StoreError>;
+    /// The sequence of the last event that was ever stored; 0 when there was none.
+    fn last_event(&self) -> Result<u64, StoreError>;
+    /// The sequence of the last stored event before this moment; 0 when there is none.
+    fn last_event_before(&self, time: Timestamp) -> Result<u64, StoreError>;
+}
+
+/// Which jobs that are over are kept; none of them is when it is beyond either bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Retention {
+    /// How long after its end a job is kept; without limit when none.
+    pub age: Option<Duration>,
+    /// So many jobs are kept, those that ended last; without limit when none.
+    pub count: Option<u64>,
+}
+
+/// What a call of [`Store::prune`] came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pruned {
+    /// Jobs that vanished.
+    pub jobs: u32,
+    /// Whether there is more to remove.
+    pub more: bool,
 }
 
 /// What was answered to the request that came with a key first.
@@ -196,6 +234,43 @@ pub struct HistoryQuery {
     pub limit: u32,
 }
 
+/// Events that were committed after a position, whatever job they belong to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EventsQuery {
+    /// The `seq` of the last event that was looked at.
+    pub after: u64,
+    pub job: Option<JobId>,
+    pub namespace: Option<String>,
+    /// Both when none.
+    pub event_type: Option<EventType>,
+    /// At or after.
+    pub since: Timestamp,
+    /// So many events are looked at, whether they match or not.
+    pub limit: u32,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct EventsPage {
+    pub entries: Vec<EventEntry>,
+    /// The `seq` up to which all was looked at.
+    pub through: u64,
+    /// Whether there are events beyond that.
+    pub more: bool,
+    /// Whether the job that was asked for is not stored, so that no event of it can follow.
+    pub job_gone: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum EventEntry {
+    Event(EventRow),
+    /// All events from one `seq` to another were removed; whether the query would have matched
+    /// them is not known any more.
+    Gap {
+        from: u64,
+        to: u64,
+    },
+}
+
 #[derive(Debug, Clone)]
 pub struct ResultQuery {
     pub job: JobId,
@@ -230,6 +305,13 @@ pub enum StoreError {
     Sqlite(#[from] rusqlite::Error),
     #[error("access {}", .path.display())]
     Io { path: PathBuf, source: std::io::Error },
+}
+
+impl Retention {
+    /// Jobs that ended before this moment are too old.
+    pub fn oldest(&self, now: Timestamp) -> Option<Timestamp> {
+        self.age.map(|age| now - age)
+    }
 }
 
 impl ExecutionOrder {

@@ -8,10 +8,10 @@
 //! nothing was started twice, nothing was placed beyond capacity, no execution moved backwards,
 //! revisions and sequences have no gap, no container is left.
 //!
-//! What is real: [`orchestrator::engine`], the contract of the store (its in-memory
-//! implementation, whose clone is what a crash leaves), [`compute_agent::core`]. What is modelled:
-//! HTTP (requests that are lost, late, repeated; a stream that is cut), docker, and the few lines
-//! of an agent's session that decide when to join, to send and to give up.
+//! What is real: [`orchestrator::engine`](::orchestrator::engine), the contract of the store (its
+//! in-memory implementation, whose clone is what a crash leaves), [`compute_agent::core`]. What is
+//! modelled: HTTP (requests that are lost, late, repeated; a stream that is cut), docker, and the
+//! few lines of an agent's session that decide when to join, to send and to give up.
 
 mod agent;
 mod checks;

@@ -51,3 +51,55 @@ impl Streams {
         self.open.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use api_types::ExecutionId;
+    use api_types::execution::{ComputeState, DesiredState};
+    use uuid::Uuid;
+
+    use super::super::WAITING_ASSIGNMENTS;
+    use super::*;
+
+    fn node(number: u128) -> NodeId {
+        NodeId::from_uuid(Uuid::from_u128(number))
+    }
+
+    fn change() -> AssignmentChange {
+        AssignmentChange {
+            execution: ExecutionId::from_uuid(Uuid::nil()),
+            desired: DesiredState::Running,
+            compute: ComputeState::AskForBid,
+            message: "runs".into(),
+            work: None,
+        }
+    }
+
+    /// It opens another, which begins with everything; the others notice nothing.
+    #[tokio::test]
+    async fn an_agent_that_reads_too_slowly_has_its_stream_closed_and_no_other() {
+        let mut streams = Streams::default();
+        let (slow, mut slow_items) = mpsc::channel(WAITING_ASSIGNMENTS);
+        let (prompt, mut prompt_items) = mpsc::channel(WAITING_ASSIGNMENTS);
+        streams.open(node(1), slow, Vec::new());
+        streams.open(node(2), prompt, Vec::new());
+        assert!(matches!(prompt_items.recv().await, Some(StreamItem::Snapshot(_))));
+        for _ in 0..WAITING_ASSIGNMENTS + 10 {
+            for node in [node(1), node(2)] {
+                streams.send(Effect::Assign { node, change: change() });
+            }
+            assert!(matches!(prompt_items.recv().await, Some(StreamItem::Change(_))));
+        }
+        let mut waited = 0;
+        while slow_items.recv().await.is_some() {
+            waited += 1;
+        }
+        assert_eq!(waited, WAITING_ASSIGNMENTS, "then it ends");
+        assert_eq!(streams.open.len(), 1);
+
+        let (again, mut items) = mpsc::channel(WAITING_ASSIGNMENTS);
+        streams.open(node(1), again, vec![change()]);
+        let Some(StreamItem::Snapshot(snapshot)) = items.recv().await else { panic!("a snapshot") };
+        assert_eq!(snapshot, [change()]);
+    }
+}

@@ -9,13 +9,14 @@ use ring::rand::SecureRandom;
 use tokio::sync::mpsc;
 
 use super::batch::Batch;
+use super::pruning::Pruning;
 use super::streams::Streams;
 use super::{BATCH, CallError, DriverError, Message, Submission};
 use crate::clock;
 use crate::engine::input::{Answer, Input};
 use crate::engine::mint::Mint;
 use crate::engine::{Engine, Settings};
-use crate::store::{IDEMPOTENCY_HOURS, IdempotencyRow, Store, StoreError};
+use crate::store::{IDEMPOTENCY_HOURS, IdempotencyRow, Retention, Store, StoreError};
 use crate::view::View;
 
 /// How often explanations of waiting jobs are brought up to date: often enough for a person, and
@@ -39,6 +40,7 @@ pub(super) struct Work {
     last_commit: u64,
     explained: Timestamp,
     forgot_keys: Timestamp,
+    pruning: Pruning,
 }
 
 /// The engine as the store holds it, and the number of the last commit.
@@ -69,6 +71,7 @@ impl Work {
         view: Arc<View>,
         settings: Settings,
         (engine, last_commit): (Engine, u64),
+        retention: Retention,
     ) -> Self {
         Self {
             store,
@@ -79,6 +82,7 @@ impl Work {
             last_commit,
             explained: Timestamp::ZERO,
             forgot_keys: Timestamp::ZERO,
+            pruning: Pruning::new(retention),
         }
     }
 
@@ -93,7 +97,8 @@ impl Work {
             let now = clock::now();
             let wake = self.engine.next_wake(now);
             let received = messages.recv_many(&mut waiting, BATCH);
-            if let Ok(0) = tokio::time::timeout(wake.since(now), received).await {
+            let idle = wake.min(self.pruning.due()).since(now);
+            if let Ok(0) = tokio::time::timeout(idle, received).await {
                 return Ok(());
             }
             let mut batch = Batch::default();
@@ -123,6 +128,7 @@ impl Work {
                 Err(error) => return Err(DriverError::Commit(error)),
             }
             self.forget_keys()?;
+            self.pruning.step(self.store.as_mut(), clock::now).map_err(DriverError::Commit)?;
         }
     }
 

@@ -15,6 +15,9 @@ use super::node::{LiveNode, Obstacle};
 /// The most executions that a dry run places in thought; beyond it the spread is clear.
 const PREVIEWED_EXECUTIONS: u32 = 10_000;
 
+/// Looks of one class at one node that a refresh may take, well below a millisecond.
+const LOOKS_PER_REFRESH: usize = 4096;
+
 /// The most groups that one explanation names.
 const NAMED_GROUPS: usize = 5;
 
@@ -49,12 +52,14 @@ impl Engine {
 
     /// Explanations that are new since the last call; `None` where nobody waits any more.
     ///
-    /// Costs a look at every node for each class in which jobs wait; the driver calls it now and
-    /// then, not for each input.
+    /// Costs a look at every node for each class in which jobs wait, up to
+    /// [`LOOKS_PER_REFRESH`]; where that is not enough, the classes have their turn one after
+    /// another. The driver calls it now and then, not for each input.
     pub fn refresh_explanations(&mut self) -> Vec<(Arc<Demand>, Option<Arc<str>>)> {
         let mut changed: Vec<_> =
             self.queue.unexplained.drain(..).map(|demand| (demand, None)).collect();
-        for id in self.queue.waiting_classes() {
+        let classes = (LOOKS_PER_REFRESH / self.nodes.len().max(1)).max(1);
+        for id in self.queue.next_waiting_classes(classes) {
             let text = explain(self.nodes.values(), &self.queue.class(id).demand);
             let class = self.queue.class_mut(id);
             if class.explanation.as_deref() != Some(text.as_str()) {

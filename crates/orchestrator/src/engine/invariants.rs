@@ -103,6 +103,11 @@ fn check_queue(engine: &Engine) {
             assert_eq!(job.class, Some(*id), "job {} waits in a class of others", rank.job);
             assert!(job.has_ready_slot(), "job {} waits for nothing", rank.job);
         }
+        assert_eq!(
+            engine.queue.is_waiting(*id),
+            !class.waiting.is_empty(),
+            "a class is not listed as it waits"
+        );
         if class.blocked {
             assert!(!class.waiting.is_empty(), "a class is blocked in which no job waits");
             for (_, node) in &engine.queue.pool(class.pool).nodes {

@@ -215,11 +215,8 @@ impl Engine {
 
     fn place_class(&mut self, turn: &mut Turn<'_>, class_id: ClassId) {
         loop {
-            let known = self.queue.classes().any(|(id, _)| *id == class_id);
-            if !known {
-                return;
-            }
-            let class = self.queue.class(class_id);
+            // Its last job may have ended since it came into the backlog.
+            let Some(class) = self.queue.find_class(class_id) else { return };
             let Some(rank) = class.waiting.first().copied().filter(|_| !class.blocked) else {
                 return;
             };

@@ -15,6 +15,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use api_types::{JobId, NodeId, Timestamp};
@@ -28,7 +29,7 @@ const IDLE_POOLS: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct PoolId(u32);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(super) struct ClassId(u32);
 
 /// The place of a job in a queue: by priority, then age.
@@ -71,6 +72,10 @@ pub(super) struct Queue {
     classes: HashMap<ClassId, Class>,
     class_of: HashMap<Arc<Demand>, ClassId>,
     last_id: u32,
+    /// Classes in which a job waits.
+    waiting: BTreeSet<ClassId>,
+    /// The class that was explained last.
+    last_explained: ClassId,
     /// Classes whose explanation is no longer needed by anyone.
     pub(super) unexplained: Vec<Arc<Demand>>,
 }
@@ -147,6 +152,7 @@ impl Queue {
         class.waiting.insert(rank);
         let pool = class.pool;
         self.pool_mut(pool).waiting.insert(id);
+        self.waiting.insert(id);
     }
 
     pub(super) fn stop_waiting(&mut self, id: ClassId, rank: Rank) {
@@ -161,6 +167,7 @@ impl Queue {
             self.unexplained.push(demand);
         }
         self.pool_mut(pool).waiting.remove(&id);
+        self.waiting.remove(&id);
     }
 
     /// Brings every pool up to date with a node that changed: what it is, or whether it takes work.
@@ -219,9 +226,22 @@ impl Queue {
         self.classes.iter()
     }
 
-    /// Classes in which a job waits.
-    pub(super) fn waiting_classes(&self) -> Vec<ClassId> {
-        self.pools.values().flat_map(|pool| pool.waiting.iter().copied()).collect()
+    pub(super) fn is_waiting(&self, id: ClassId) -> bool {
+        self.waiting.contains(&id)
+    }
+
+    pub(super) fn find_class(&self, id: ClassId) -> Option<&Class> {
+        self.classes.get(&id)
+    }
+
+    /// Up to `most` classes in which a job waits, in turn: each call goes on after the last.
+    pub(super) fn next_waiting_classes(&mut self, most: usize) -> Vec<ClassId> {
+        let after = (Bound::Excluded(self.last_explained), Bound::Unbounded);
+        let upto = (Bound::Unbounded, Bound::Included(self.last_explained));
+        let next: Vec<_> =
+            self.waiting.range(after).chain(self.waiting.range(upto)).take(most).copied().collect();
+        self.last_explained = next.last().copied().unwrap_or(self.last_explained);
+        next
     }
 
     fn pool_for<'a>(

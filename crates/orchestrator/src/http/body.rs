@@ -1,5 +1,6 @@
 //! Bodies of requests: JSON by content type, of bounded size, in bounded time.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -7,8 +8,10 @@ use axum::extract::{FromRequest, Request};
 use http::{HeaderMap, header};
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::error::Failure;
+use super::{Api, Places};
 use crate::json::{self, Unreadable};
 
 /// The largest body that is read; beyond it the answer is 413.
@@ -22,34 +25,46 @@ pub(super) const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// it listens sees the 413. A client that sends still more has its connection closed.
 const DISCARD_BYTES: usize = 4 * MAX_BODY_BYTES;
 
-/// The body of a request that must have one.
-pub(super) struct JsonBody(pub(super) Bytes);
+/// A body up to this size is not counted: what all connections together may hold of such bodies
+/// is bounded by their number.
+const SMALL_BODY_BYTES: usize = 16 * 1024;
+
+/// Larger bodies are counted in pieces of this size; see [`Places::of_large_bodies`].
+pub(super) const BODY_PIECE_BYTES: usize = 64 * 1024;
+
+/// The body of a request that must have one. Its places are given back when this is dropped, so it
+/// is kept until the request is answered.
+pub(super) struct JsonBody {
+    pub(super) bytes: Bytes,
+    _places: Option<OwnedSemaphorePermit>,
+}
 
 /// The body of a request that may have one.
-pub(super) struct OptionalBody(pub(super) Option<Bytes>);
+pub(super) struct OptionalBody(pub(super) Option<JsonBody>);
 
-impl<S: Send + Sync> FromRequest<S> for OptionalBody {
+impl FromRequest<Arc<Api>> for OptionalBody {
     type Rejection = Failure;
 
-    async fn from_request(request: Request, _state: &S) -> Result<Self, Failure> {
+    async fn from_request(request: Request, api: &Arc<Api>) -> Result<Self, Failure> {
         let (parts, body) = request.into_parts();
-        let bytes = tokio::time::timeout(BODY_TIMEOUT, receive(&parts.headers, body))
+        let received = receive(&parts.headers, body, &api.large_bodies);
+        let body = tokio::time::timeout(BODY_TIMEOUT, received)
             .await
             .map_err(|_| Failure::BodyTooSlow)??;
-        if bytes.is_empty() {
+        if body.bytes.is_empty() {
             return Ok(Self(None));
         }
         check_content_type(&parts.headers)?;
-        Ok(Self(Some(bytes)))
+        Ok(Self(Some(body)))
     }
 }
 
-impl<S: Send + Sync> FromRequest<S> for JsonBody {
+impl FromRequest<Arc<Api>> for JsonBody {
     type Rejection = Failure;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
-        match OptionalBody::from_request(request, state).await?.0 {
-            Some(bytes) => Ok(Self(bytes)),
+    async fn from_request(request: Request, api: &Arc<Api>) -> Result<Self, Failure> {
+        match OptionalBody::from_request(request, api).await?.0 {
+            Some(body) => Ok(body),
             None => Err(Failure::MalformedBody { reason: "the body is empty".to_owned() }),
         }
     }
@@ -58,7 +73,7 @@ impl<S: Send + Sync> FromRequest<S> for JsonBody {
 impl JsonBody {
     /// Reads a body in which nothing may be wrong.
     pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        read(&self.0)
+        read(&self.bytes)
     }
 }
 
@@ -69,7 +84,11 @@ pub(super) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Failure> {
     })
 }
 
-async fn receive(headers: &HeaderMap, mut body: Body) -> Result<Bytes, Failure> {
+async fn receive(
+    headers: &HeaderMap,
+    mut body: Body,
+    large_bodies: &Places,
+) -> Result<JsonBody, Failure> {
     let announced = headers
         .get(header::CONTENT_LENGTH)
         .and_then(|length| length.to_str().ok())
@@ -80,6 +99,7 @@ async fn receive(headers: &HeaderMap, mut body: Body) -> Result<Bytes, Failure> 
         return Err(Failure::BodyTooLarge);
     }
     let mut received = Vec::new();
+    let mut places = None;
     let mut length = 0_usize;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| Failure::MalformedBody {
@@ -91,13 +111,23 @@ async fn receive(headers: &HeaderMap, mut body: Body) -> Result<Bytes, Failure> 
             return Err(Failure::BodyTooLarge);
         }
         if !is_large && length <= MAX_BODY_BYTES {
+            if length > SMALL_BODY_BYTES && places.is_none() {
+                // One that does not say how long it will be may be as long as any.
+                let bytes = announced.and_then(|bytes| usize::try_from(bytes).ok());
+                let bytes = bytes.unwrap_or(MAX_BODY_BYTES).max(length);
+                places = Some(large_bodies.take_many(bytes.div_ceil(BODY_PIECE_BYTES)));
+            }
+            if matches!(places, Some(Err(_))) {
+                // Read and thrown away, too, so that the sender sees why.
+                continue;
+            }
             received.extend_from_slice(&data);
         }
     }
     if is_large || length > MAX_BODY_BYTES {
         return Err(Failure::BodyTooLarge);
     }
-    Ok(received.into())
+    Ok(JsonBody { bytes: received.into(), _places: places.transpose()? })
 }
 
 fn check_content_type(headers: &HeaderMap) -> Result<(), Failure> {

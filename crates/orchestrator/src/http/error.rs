@@ -91,6 +91,11 @@ pub(crate) enum Failure {
     ReadersBusy {
         waited: Duration,
     },
+    /// As many requests stay open as may.
+    NoPlace {
+        what: &'static str,
+        count: usize,
+    },
     /// Only a fault of this program ends here; the text goes to the log, never to the caller.
     Internal {
         cause: String,
@@ -173,7 +178,7 @@ impl Failure {
             Self::Gone { .. } => Code::Gone,
             Self::Call(error) => code_of_call(error),
             Self::Store(error) => code_of_store(error),
-            Self::ReadersBusy { .. } => Code::TooManyRequests,
+            Self::ReadersBusy { .. } | Self::NoPlace { .. } => Code::TooManyRequests,
             Self::Internal { .. } => Code::Internal,
         }
     }

@@ -20,7 +20,7 @@ use crate::store::HistoryQuery;
 
 const DEFAULT_LIMIT: u32 = 100;
 
-const EVENT_TYPES: &[(&str, Option<EventType>)] = &[
+pub(super) const EVENT_TYPES: &[(&str, Option<EventType>)] = &[
     ("job", Some(EventType::JobLevel)),
     ("execution", Some(EventType::ExecutionLevel)),
     ("all", None),
@@ -72,7 +72,7 @@ fn node_of_events(api: &Api, text: &str) -> Result<NodeId, Failure> {
 }
 
 /// An event as answers carry it.
-fn record(row: EventRow) -> HistoryEvent {
+pub(super) fn record(row: EventRow) -> HistoryEvent {
     let event = HistoryEvent {
         event_type: EventType::JobLevel,
         job_id: row.job,

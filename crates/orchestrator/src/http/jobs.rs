@@ -1,13 +1,13 @@
-//! Jobs: describe, list, stop; [`create`] submits them.
+//! Jobs: list and stop; [`create`] submits them, [`describe`] tells of one.
 
 mod create;
+mod describe;
 
 use std::sync::Arc;
 
 use api_types::JobId;
 use api_types::job::{
-    DEFAULT_NAMESPACE, DescribeJob, Job, JobSpec, JobState, JobStateType, JobType, ListJobs,
-    StopJob,
+    DEFAULT_NAMESPACE, Job, JobSpec, JobState, JobStateType, JobType, ListJobs, StopJob,
 };
 use api_types::routes;
 use axum::Router;
@@ -15,7 +15,7 @@ use axum::extract::State;
 use axum::routing::get;
 use serde::Deserialize;
 
-use super::body::{self, OptionalBody};
+use super::body::{JsonBody, OptionalBody};
 use super::edge::json;
 use super::error::{Failure, Kind};
 use super::paging::{List, Listing};
@@ -44,12 +44,7 @@ struct StopRequest {
 pub(super) fn router() -> Router<Arc<Api>> {
     Router::new()
         .route(routes::JOBS, get(list).put(create::create).post(create::create))
-        .route(routes::JOB, get(describe).delete(stop))
-}
-
-async fn describe(State(api): State<Arc<Api>>, _: Query, Parameter(text): Parameter) -> Handled {
-    let stored = api.reader.run(move |reads| lookup::job(reads, &text)).await?;
-    json(&DescribeJob { job: record(stored, &api.view)? })
+        .route(routes::JOB, get(describe::describe).delete(stop))
 }
 
 async fn list(State(api): State<Arc<Api>>, query: Query) -> Handled {
@@ -92,9 +87,9 @@ async fn stop(
     State(api): State<Arc<Api>>,
     query: Query,
     Parameter(text): Parameter,
-    OptionalBody(bytes): OptionalBody,
+    OptionalBody(body): OptionalBody,
 ) -> Handled {
-    let asked: StopRequest = bytes.as_deref().map(body::read).transpose()?.unwrap_or_default();
+    let asked: StopRequest = body.as_ref().map(JsonBody::read).transpose()?.unwrap_or_default();
     let reason = query.text("reason")?.unwrap_or(&asked.reason);
     let reason: String = reason.chars().take(MAX_REASON_CHARS).collect();
 
@@ -128,11 +123,14 @@ fn already_over(job: JobId, state: JobStateType) -> Handled {
 }
 
 /// A job as answers carry it. What a queued job waits for changes without the job changing, so
-/// that it is not in the store.
+/// that it is not in the store. Slots of ops and daemon jobs wait for nodes of their own, which is
+/// what their stored message is about.
 fn record(stored: StoredJob, view: &View) -> Result<Job, StoreError> {
     let spec = specification(&stored.spec_json)?;
     let waits = match stored.state {
-        JobStateType::Queued => Demand::of(&spec).ok().and_then(|demand| view.explanation(&demand)),
+        JobStateType::Queued if matches!(spec.job_type, JobType::Batch | JobType::Service) => {
+            Demand::of(&spec).ok().and_then(|demand| view.explanation(&demand))
+        }
         _ => None,
     };
     let message = waits.map_or(stored.message, |waits| waits.as_ref().to_owned());

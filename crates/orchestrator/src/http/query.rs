@@ -4,6 +4,7 @@
 //! any of them. A key that counts once and comes twice is refused.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use api_types::Timestamp;
 use api_types::selector::Selector;
@@ -106,8 +107,34 @@ impl Query {
     }
 
     pub(super) fn number(&self, key: &str) -> Result<u64, Failure> {
-        let text = self.text(key)?.ok_or_else(|| invalid(format!("{key} is required")))?;
-        text.parse().map_err(|_| invalid(format!("{key}: '{text}' is not a number, zero or more")))
+        self.optional_number(key)?.ok_or_else(|| invalid(format!("{key} is required")))
+    }
+
+    pub(super) fn optional_number(&self, key: &str) -> Result<Option<u64>, Failure> {
+        let Some(text) = self.text(key)? else { return Ok(None) };
+        match number(text) {
+            Some(number) => Ok(Some(number)),
+            None => Err(invalid(format!("{key}: '{text}' is not a number, zero or more"))),
+        }
+    }
+
+    /// A whole number of `ms`, `s` or `m`; of seconds when it stands alone.
+    pub(super) fn duration(&self, key: &str) -> Result<Option<Duration>, Failure> {
+        let Some(text) = self.text(key)? else { return Ok(None) };
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        let (digits, unit) = text.split_at(digits);
+        let unit_ms = match unit {
+            "ms" => Some(1),
+            "" | "s" => Some(1000),
+            "m" => Some(60_000),
+            _ => None,
+        };
+        let duration = number(digits)
+            .zip(unit_ms)
+            .map(|(count, unit_ms)| Duration::from_millis(count.saturating_mul(unit_ms)));
+        duration.map(Some).ok_or_else(|| {
+            invalid(format!("{key}: '{text}' is not a whole number of ms, s or m, like 30s"))
+        })
     }
 
     /// One of the permitted words.
@@ -170,6 +197,11 @@ impl Query {
         }
         Ok(selector)
     }
+}
+
+/// Digits and nothing else.
+fn number(text: &str) -> Option<u64> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
 pub(super) fn invalid(reason: String) -> Failure {
@@ -236,6 +268,34 @@ mod tests {
         }
         for text in ["limit=-1", "limit=ten", "limit=1.5", "limit=%2B5", "limit=0x1"] {
             assert!(reason(query(text).limit(10)).starts_with("limit: "), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_duration_has_a_unit_or_is_in_seconds() {
+        for (text, millis) in [("250ms", 250), ("30s", 30_000), ("2m", 120_000), ("45", 45_000)] {
+            let came = query(&format!("wait={text}")).duration("wait").unwrap();
+            assert_eq!(came, Some(Duration::from_millis(millis)), "{text}");
+        }
+        assert_eq!(query("wait=0").duration("wait").unwrap(), Some(Duration::ZERO));
+        assert_eq!(query("wait=&x").duration("wait").unwrap(), None);
+        let longest = query("wait=18446744073709551615m").duration("wait").unwrap().unwrap();
+        assert!(longest > Duration::from_secs(u64::MAX / 2000));
+        for text in ["s", "-1s", "%2B1s", "1.5s", "1h", "1S", "1 s", "s1", "99999999999999999999s"]
+        {
+            let told = reason(query(&format!("wait={text}")).duration("wait"));
+            assert!(told.starts_with("wait: ") && told.ends_with("like 30s"), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_number_is_digits() {
+        assert_eq!(query("n=7").optional_number("n").unwrap(), Some(7));
+        assert_eq!(query("n=").optional_number("n").unwrap(), None);
+        assert_eq!(reason(query("").number("n")), "n is required");
+        for text in ["-1", "%2B1", "x", "1.0", "18446744073709551616"] {
+            let told = reason(query(&format!("n={text}")).optional_number("n"));
+            assert!(told.ends_with("is not a number, zero or more"), "{told}");
         }
     }
 

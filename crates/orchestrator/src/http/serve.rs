@@ -8,16 +8,26 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
-use tokio::net::TcpListener;
+use rustix::net::sockopt::set_tcp_user_timeout;
+use rustix::process::{Resource, getrlimit};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::edge;
 
-/// Connections at the same time: a thousand agents hold two or three each. Beyond it new ones
+/// Connections at the same time: room for all inputs that may wait for the driver, all reads that
+/// wait, all streams of events, and as many again for agents and other reads. Beyond it new ones
 /// wait in the system's backlog until another ends; idle ones end by themselves.
-const MAX_CONNECTIONS: usize = 8192;
+const MAX_CONNECTIONS: usize = 24_576;
+
+/// Files that are no connections: the database, its log, the listener.
+const OTHER_FILES: u64 = 256;
+
+/// A peer that takes nothing of what is sent to it for this long is cut off: it would hold its
+/// connection for ever. Whoever comes again goes on where it was.
+const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long a connection may take to send the head of a request, and how long it may idle between
 /// two. Agents send something every ten seconds.
@@ -32,10 +42,18 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long requests under way may take to end when the service stops; then they are cut off.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How many connections there may be: never more than there are files for, since one that is not
+/// accepted waits and one that cannot be opened fails.
+pub(crate) fn max_connections() -> usize {
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let connections = usize::try_from(files.saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX);
+    connections.clamp(1, MAX_CONNECTIONS)
+}
+
 /// Serves until `stopping`, then until the last request is answered.
 pub(crate) async fn serve(listener: TcpListener, router: Router, stopping: CancellationToken) {
     let graceful = GracefulShutdown::new();
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let places = Arc::new(Semaphore::new(max_connections()));
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -46,7 +64,8 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, stopping: Cance
         while connections.try_join_next().is_some() {}
         let Some((stream, place)) = accepted else { continue };
         // Answers are small: waiting to fill a packet would only delay them.
-        if let Err(error) = stream.set_nodelay(true) {
+        if let Err(error) = stream.set_nodelay(true).and_then(|()| cut_off(&stream, STALL_TIMEOUT))
+        {
             tracing::debug!(%error, "a connection ended before it began");
             continue;
         }
@@ -74,10 +93,16 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, stopping: Cance
     connections.shutdown().await;
 }
 
+/// Has the system end the connection when its peer takes nothing for so long.
+fn cut_off(stream: &TcpStream, after: Duration) -> std::io::Result<()> {
+    let millis = u32::try_from(after.as_millis()).unwrap_or(u32::MAX);
+    Ok(set_tcp_user_timeout(stream, millis)?)
+}
+
 async fn accept(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
-) -> Option<(tokio::net::TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
     let place = Arc::clone(places).acquire_owned().await.ok()?;
     match listener.accept().await {
         Ok((stream, _)) => Some((stream, place)),
@@ -86,5 +111,31 @@ async fn accept(
             tokio::time::sleep(ACCEPT_PAUSE).await;
             None
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_peer_that_takes_nothing_is_cut_off() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stalled, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let (stalled, mut stream) = (stalled.unwrap(), accepted.unwrap().0);
+        cut_off(&stream, Duration::from_secs(1)).unwrap();
+        let writing = async {
+            let megabyte = vec![0; 1 << 20];
+            loop {
+                stream.write_all(&megabyte).await?;
+            }
+        };
+        let ended: std::io::Result<()> =
+            tokio::time::timeout(Duration::from_secs(60), writing).await.expect("it is cut off");
+        assert_eq!(ended.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+        drop(stalled);
     }
 }

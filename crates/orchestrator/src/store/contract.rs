@@ -4,11 +4,13 @@
 //! makes one test of each promise.
 
 mod commits;
+mod events;
 mod executions;
 mod history;
 mod listing;
 mod live;
 mod model;
+mod retention;
 mod samples;
 
 use std::sync::Arc;
@@ -16,11 +18,13 @@ use std::sync::Arc;
 use super::{Reads, Store};
 
 pub(super) use self::commits::*;
+pub(super) use self::events::*;
 pub(super) use self::executions::*;
 pub(super) use self::history::*;
 pub(super) use self::listing::*;
 pub(super) use self::live::*;
 pub(super) use self::model::{Model, random_query};
+pub(super) use self::retention::*;
 pub(super) use self::samples::{Random, Sample, key_row};
 
 /// One database, which lives as long as this.
@@ -59,6 +63,14 @@ macro_rules! store_contract {
             executions_carry_what_they_left,
             history_is_filtered_and_paged,
             results_are_listed_by_slot,
+            events_of_all_jobs_are_told_in_order,
+            what_was_removed_is_a_gap,
+            events_are_found_by_their_time,
+            a_job_is_removed_with_everything_that_belongs_to_it,
+            jobs_that_ended_first_are_removed_first,
+            a_large_job_is_removed_in_small_parts,
+            what_is_half_removed_is_out_of_sight_and_goes_on_after_a_restart,
+            live_jobs_and_those_within_bounds_are_kept,
         );
     };
 }

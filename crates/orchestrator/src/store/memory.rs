@@ -9,7 +9,7 @@ use api_types::history::EventType;
 use api_types::job::{JobSpec, JobStateType, JobType};
 use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 
-use super::{IdempotencyRow, Store, StoreError};
+use super::{IdempotencyRow, Pruned, Retention, Store, StoreError};
 use crate::engine::change::{
     Changes, EventRow, EventSubject, ExecutionRow, JobRow, Live, LiveJobRow, NewJobRow, NodeRow,
     OutputRow, PendingSlotRow,
@@ -27,6 +27,9 @@ pub struct MemoryStore {
     pub events: Vec<EventRow>,
     pub keys: BTreeMap<String, IdempotencyRow>,
     commits: u64,
+    /// Kept apart from the events, which retention removes.
+    last_seq: u64,
+    last_time: Timestamp,
 }
 
 // === impl MemoryStore ===
@@ -76,6 +79,26 @@ impl MemoryStore {
             };
         }
         self.events.extend(changes.events.iter().cloned());
+        if let Some(last) = changes.events.last() {
+            (self.last_seq, self.last_time) = (last.seq, last.time);
+        }
+    }
+
+    /// The job that ended first, of those that are over.
+    fn ended_first(&self) -> Option<(Timestamp, JobId)> {
+        let ended = self.jobs.values().filter(|row| !row.live);
+        ended.map(|row| (row.modify_time, row.id)).min()
+    }
+
+    fn remove(&mut self, job: JobId) {
+        self.jobs.remove(&job);
+        self.new_jobs.remove(&job);
+        self.executions.retain(|_, row| row.job != job);
+        let executions = &self.executions;
+        self.outputs.retain(|id, _| executions.contains_key(id));
+        self.successors.retain(|id, _| executions.contains_key(id));
+        self.pending_slots.retain(|(of, _), _| *of != job);
+        self.events.retain(|event| event.job != job);
     }
 }
 
@@ -83,8 +106,8 @@ impl Store for MemoryStore {
     fn load(&mut self) -> Result<Live, StoreError> {
         let mut live = Live {
             nodes: self.nodes.values().cloned().collect(),
-            last_seq: self.events.last().map_or(0, |event| event.seq),
-            last_time: self.events.last().map_or(Timestamp::ZERO, |event| event.time),
+            last_seq: self.last_seq,
+            last_time: self.last_time,
             ..Live::default()
         };
         for row in self.jobs.values().filter(|row| row.live) {
@@ -166,9 +189,67 @@ impl Store for MemoryStore {
         }
         Ok(u32::try_from(old.len()).unwrap_or(u32::MAX))
     }
+
+    /// Memory is removed as fast as it is looked at, so that a job goes as a whole and counts as
+    /// one row.
+    fn prune(
+        &mut self,
+        now: Timestamp,
+        retention: &Retention,
+        rows: u32,
+    ) -> Result<Pruned, StoreError> {
+        let mut pruned = Pruned::default();
+        while let Some((end, job)) = self.ended_first() {
+            let ended = self.jobs.values().filter(|row| !row.live).count() as u64;
+            let too_many = retention.count.is_some_and(|count| ended > count);
+            if !too_many && retention.oldest(now).is_none_or(|oldest| end >= oldest) {
+                break;
+            }
+            if pruned.jobs == rows {
+                pruned.more = true;
+                break;
+            }
+            self.remove(job);
+            pruned.jobs += 1;
+        }
+        Ok(pruned)
+    }
 }
 
 /// A job's specification as it is stored.
 pub fn spec_json(spec: &JobSpec) -> std::sync::Arc<str> {
     serde_json::to_string(spec).expect("a specification is plain data").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::contract::{Random, ended};
+
+    const EVERYTHING: Retention = Retention { age: None, count: Some(0) };
+
+    #[test]
+    fn retention_removes_what_ended_first_and_keeps_the_last_sequence() {
+        let mut random = Random(140);
+        let mut changes = Changes::default();
+        let ids: Vec<_> = [30, 10, 20]
+            .into_iter()
+            .map(|end| ended(&mut random, &mut changes, end, 2).sample.id())
+            .collect();
+        let mut store = MemoryStore::default();
+        store.commit(1, &changes, &[]).unwrap();
+        let one = Retention { age: None, count: Some(1) };
+        let pruned = store.prune(Timestamp(0), &one, 1).unwrap();
+        assert_eq!(pruned, Pruned { jobs: 1, more: true });
+        assert!(!store.has_job(ids[1]).unwrap());
+        assert_eq!(store.prune(Timestamp(0), &one, 9).unwrap(), Pruned { jobs: 1, more: false });
+        assert!(store.has_job(ids[0]).unwrap() && !store.has_job(ids[2]).unwrap());
+        assert_eq!((store.executions.len(), store.outputs.len(), store.events.len()), (2, 2, 6));
+
+        let old = Retention { age: Some(std::time::Duration::from_secs(5)), count: None };
+        assert_eq!(store.prune(Timestamp(35_000_000_000), &old, 9).unwrap(), Pruned::default());
+        store.prune(Timestamp(0), &EVERYTHING, 9).unwrap();
+        assert!(store.jobs.is_empty() && store.events.is_empty() && store.executions.is_empty());
+        assert_eq!(store.load().unwrap().last_seq, 18);
+    }
 }

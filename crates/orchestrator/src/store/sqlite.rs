@@ -5,12 +5,14 @@
 //! the connection is usable: a disk that was full is written to again when there is room.
 
 mod commit;
+mod events;
 mod executions;
 mod fault;
 mod history;
 mod jobs;
 mod load;
 mod open;
+mod prune;
 mod reads;
 mod results;
 mod row;
@@ -25,7 +27,7 @@ use rusqlite::Connection;
 
 pub use self::open::open;
 pub use self::reads::SqliteReads;
-use super::{IdempotencyRow, Store, StoreError};
+use super::{IdempotencyRow, Pruned, Retention, Store, StoreError};
 use crate::engine::change::{Changes, Live};
 
 /// What a probe writes: a commit of a few hundred jobs has this size.
@@ -94,6 +96,15 @@ impl Store for SqliteStore {
 
     fn forget_keys(&mut self, oldest: Timestamp, limit: u32) -> Result<u32, StoreError> {
         self.run(|connection| commit::forget_keys(connection, oldest.0, limit))
+    }
+
+    fn prune(
+        &mut self,
+        now: Timestamp,
+        retention: &Retention,
+        rows: u32,
+    ) -> Result<Pruned, StoreError> {
+        self.run(|connection| prune::prune(connection, now, retention, rows))
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Each test has a cluster of its own and says in its name what a user may rely on.
 
+mod deaths;
 mod demo;
 mod environment;
 mod image;

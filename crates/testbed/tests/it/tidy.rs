@@ -150,3 +150,59 @@ fn nothing_names_a_directory_of_the_machine_it_was_written_on() {
     }
     assert_none("no path of one machine", &broken);
 }
+
+#[test]
+fn every_test_is_run_and_none_is_meant_to_panic() {
+    let refused = [["#[ign", "ore"], ["#[should", "_panic"]].map(|word| word.concat());
+    let mut broken = Vec::new();
+    for source in files(&root(), "rs") {
+        for (number, line) in (1..).zip(source.text.lines()) {
+            if refused.iter().any(|word| line.trim_start().starts_with(word.as_str())) {
+                broken.push(format!("{}:{number}: {}", source.path, line.trim()));
+            }
+        }
+    }
+    assert_none("a test is run, and says what it expects", &broken);
+}
+
+#[test]
+fn the_tests_that_the_fault_table_names_are_there() {
+    let root = root();
+    let sources = files(&root.join("crates"), "rs");
+    let page = fs::read_to_string(root.join("docs/testing.md")).expect("the page is there");
+    let mut named = 0;
+    let mut missing = Vec::new();
+    for row in page.lines().filter(|line| line.starts_with("| ")) {
+        let quoted = row.split('`').skip(1).step_by(2);
+        for (file, test) in quoted.filter_map(|word| word.split_once("::")) {
+            if test.is_empty() {
+                continue;
+            }
+            named += 1;
+            let (file, test) = (format!("/{file}.rs"), format!("fn {test}("));
+            let mut at_home = sources.iter().filter(|source| source.path.ends_with(&file));
+            if !at_home.any(|source| source.text.contains(&test)) {
+                missing.push(format!("{file}: {test}"));
+            }
+        }
+    }
+    assert!(named > 20, "only {named} tests are named; this test has to follow the page");
+    assert_none("docs/testing.md names tests that exist", &missing);
+}
+
+#[test]
+fn links_between_the_documents_lead_somewhere() {
+    let root = root();
+    let mut broken = Vec::new();
+    for source in files(&root, "md") {
+        let page = root.join(&source.path);
+        let here = page.parent().expect("a file is in a folder");
+        for link in source.text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let path = link.split('#').next().unwrap_or_default();
+            if !path.is_empty() && !path.contains("://") && !here.join(path).exists() {
+                broken.push(format!("{}: {link}", source.path));
+            }
+        }
+    }
+    assert_none("no link leads nowhere", &broken);
+}

@@ -63,6 +63,7 @@ impl Failure {
                 Code::StoreUnavailable => "the state database is not available".to_owned(),
                 _ => "the service failed on this request".to_owned(),
             },
+            Self::NoPlace { what, count } => format!("{count} {what} already"),
             Self::ReadersBusy { waited } => {
                 format!("the state database was busy for {} seconds", waited.as_secs())
             }
@@ -85,7 +86,9 @@ impl Failure {
             Self::Ambiguous { .. } => "give more characters of the ID".to_owned(),
             Self::JobFinished { .. } => "nothing is left to be stopped".to_owned(),
             Self::Call(error) => hint_of_call(error).to_owned(),
-            Self::Store(_) | Self::ReadersBusy { .. } => "try again".to_owned(),
+            Self::Store(_) | Self::ReadersBusy { .. } | Self::NoPlace { .. } => {
+                "try again".to_owned()
+            }
             Self::Internal { .. } => "the log has the cause under the request id".to_owned(),
             Self::MalformedBody { .. }
             | Self::BodyTooSlow

@@ -34,11 +34,11 @@ pub(super) async fn create(
     State(api): State<Arc<Api>>,
     headers: HeaderMap,
     query: Query,
-    JsonBody(body): JsonBody,
+    body: JsonBody,
 ) -> Handled {
     let dry_run = query.flag("dry_run")?;
-    let key = idempotency_key(&headers, &body)?;
-    let accepted = accept(&api, body).await?;
+    let key = idempotency_key(&headers, &body.bytes)?;
+    let accepted = accept(&api, body.bytes.clone()).await?;
     if dry_run {
         return preview(&api, accepted).await;
     }

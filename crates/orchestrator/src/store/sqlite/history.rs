@@ -58,7 +58,8 @@ pub(super) fn history(
     Ok(Page { items, more })
 }
 
-fn read_subject(row: &Row<'_>) -> Result<EventSubject, StoreError> {
+/// Reads the columns `previous`, `new`, `execution` and `node`, which are 4 to 7.
+pub(super) fn read_subject(row: &Row<'_>) -> Result<EventSubject, StoreError> {
     let (previous, new) = (row.get(4)?, row.get(5)?);
     match (Id::get_option(row, 6)?, Id::get_option(row, 7)?) {
         (None, None) => {

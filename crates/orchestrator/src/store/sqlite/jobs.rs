@@ -14,6 +14,14 @@ use crate::store::{JobQuery, Page, StoreError, StoredJob};
 const COLUMNS: &str = "j.id, s.json, j.state, j.message, j.version, j.revision, j.create_time,
     j.modify_time FROM job AS j CROSS JOIN job_spec AS s ON s.job = j.number";
 
+/// A page whose specifications are longer than this together ends early, and says that more
+/// follows: a thousand jobs with inputs inline would be gigabytes.
+pub(super) const PAGE_BYTES: usize = 16 << 20;
+
+/// The number of a new job: one that no job has, nor one that is gone and still has rows.
+const NEXT_NUMBER: &str = "1 + max(coalesce((SELECT max(number) FROM job), 0),
+    coalesce((SELECT max(job) FROM removal), 0))";
+
 /// Writes a new job as its row has it; tells its number.
 pub(super) fn insert_job(
     transaction: &Transaction<'_>,
@@ -22,11 +30,12 @@ pub(super) fn insert_job(
 ) -> Result<i64, StoreError> {
     let name = (job.name != job.id.to_string()).then_some(job.name.as_str());
     transaction
-        .prepare_cached(
-            "INSERT INTO job (id, create_time, type, namespace, name, state, live, version,
+        .prepare_cached(&format!(
+            "INSERT INTO job (number, id, create_time, type, namespace, name, state, live, version,
                 revision, modify_time, started, slots, fresh, completed, evaluation, message)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
-        )?
+             VALUES ({NEXT_NUMBER}, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14,
+                ?15, ?16)"
+        ))?
         .execute(params![
             job.id.bytes(),
             job.create_time.0,
@@ -125,13 +134,21 @@ pub(super) fn jobs(
     query: &JobQuery,
 ) -> Result<Page<StoredJob>, StoreError> {
     let mut numbers = Selection::new(query, COUNTED).numbers(connection)?;
-    let more = numbers.len() > query.limit as usize;
+    let mut more = numbers.len() > query.limit as usize;
     numbers.truncate(query.limit as usize);
     let mut statement =
         connection.prepare_cached(&format!("SELECT {COLUMNS} WHERE j.number = ?1"))?;
     let mut items = Vec::with_capacity(numbers.len());
+    let mut bytes = 0;
     for number in numbers {
-        items.extend(row::one(&mut statement, [number], read_job)?);
+        if bytes > PAGE_BYTES {
+            more = true;
+            break;
+        }
+        if let Some(job) = row::one(&mut statement, [number], read_job)? {
+            bytes += job.spec_json.len();
+            items.push(job);
+        }
     }
     Ok(Page { items, more })
 }

@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use api_types::id::IdPrefix;
-use api_types::{ExecutionId, JobId};
+use api_types::{ExecutionId, JobId, Timestamp};
 use rusqlite::{Connection, OpenFlags, params};
 
 use super::fault::classify;
 use super::open::PREPARED_STATEMENTS;
 use super::row::{self, Id};
-use super::{executions, history, jobs, results};
+use super::{events, executions, history, jobs, results};
 use crate::engine::change::EventRow;
 use crate::store::{
-    ExecutionQuery, HistoryQuery, JobQuery, Page, Reads, ResultQuery, StoreError, StoredExecution,
-    StoredJob, StoredResult,
+    EventsPage, EventsQuery, ExecutionQuery, HistoryQuery, JobQuery, Page, Reads, ResultQuery,
+    StoreError, StoredExecution, StoredJob, StoredResult,
 };
 
 /// Reads that run at the same time; more wait for one of them to end. Twice the cores of the
@@ -97,7 +97,8 @@ impl Drop for Loan<'_> {
 
 impl Reads for SqliteReads {
     fn find_jobs(&self, prefix: IdPrefix, limit: u32) -> Result<Vec<JobId>, StoreError> {
-        self.read(|connection| find(connection, "job", prefix, limit))
+        let sql = "SELECT id FROM job WHERE id BETWEEN ?1 AND ?2 ORDER BY id LIMIT ?3";
+        self.read(|connection| find(connection, sql, prefix, limit))
     }
 
     fn find_executions(
@@ -105,7 +106,10 @@ impl Reads for SqliteReads {
         prefix: IdPrefix,
         limit: u32,
     ) -> Result<Vec<ExecutionId>, StoreError> {
-        self.read(|connection| find(connection, "execution", prefix, limit))
+        // Those of a job that is being removed are no longer found.
+        let sql = "SELECT id FROM execution WHERE id BETWEEN ?1 AND ?2
+            AND EXISTS (SELECT 1 FROM job WHERE number = execution.job) ORDER BY id LIMIT ?3";
+        self.read(|connection| find(connection, sql, prefix, limit))
     }
 
     fn job(&self, id: JobId) -> Result<Option<StoredJob>, StoreError> {
@@ -131,16 +135,27 @@ impl Reads for SqliteReads {
     fn results(&self, query: &ResultQuery) -> Result<Page<StoredResult>, StoreError> {
         self.read(|connection| results::results(connection, query))
     }
+
+    fn events(&self, query: &EventsQuery) -> Result<EventsPage, StoreError> {
+        self.read(|connection| events::events(connection, query))
+    }
+
+    fn last_event(&self) -> Result<u64, StoreError> {
+        self.read(events::last_event)
+    }
+
+    fn last_event_before(&self, time: Timestamp) -> Result<u64, StoreError> {
+        self.read(|connection| events::last_event_before(connection, time))
+    }
 }
 
 /// In order of the IDs.
 fn find<T: Id>(
     connection: &Connection,
-    table: &'static str,
+    sql: &'static str,
     prefix: IdPrefix,
     limit: u32,
 ) -> Result<Vec<T>, StoreError> {
-    let sql = format!("SELECT id FROM {table} WHERE id BETWEEN ?1 AND ?2 ORDER BY id LIMIT ?3");
     let range = params![prefix.low.into_bytes(), prefix.high.into_bytes(), limit];
-    row::all(&mut *connection.prepare_cached(&sql)?, range, |row| Ok(T::get(row, 0)?))
+    row::all(&mut *connection.prepare_cached(sql)?, range, |row| Ok(T::get(row, 0)?))
 }

@@ -27,10 +27,10 @@ use rusqlite::{Connection, TransactionBehavior};
 pub(super) const APPLICATION_ID: i32 = 0x6a6f_6273;
 
 /// The format this release writes: one more than the last step's place.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
 
 /// Step `n` brings a file from format `n` to `n + 1`.
-const STEPS: [&str; FORMAT as usize] = [FORMAT_1];
+const STEPS: [&str; FORMAT as usize] = [FORMAT_1, FORMAT_2];
 
 const FORMAT_1: &str = "
 CREATE TABLE progress (
@@ -190,6 +190,25 @@ CREATE INDEX idempotency_time ON idempotency (create_time);
 
 -- What a probe writes, for a moment.
 CREATE TABLE probe (one INTEGER PRIMARY KEY, filling BLOB NOT NULL);
+";
+
+/// What retention needs: the jobs that are over by their end, how many they are, and the numbers of
+/// jobs that are gone while rows of theirs are left. The count is kept by triggers, so that every
+/// commit has it right at the cost of comparing two integers.
+const FORMAT_2: &str = "
+CREATE INDEX job_ended ON job (modify_time) WHERE live = 0;
+CREATE TABLE removal (job INTEGER PRIMARY KEY);
+ALTER TABLE progress ADD COLUMN ended_jobs INTEGER NOT NULL DEFAULT 0;
+UPDATE progress SET ended_jobs = (SELECT count(*) FROM job WHERE live = 0);
+CREATE TRIGGER ended_job_stored AFTER INSERT ON job WHEN new.live = 0 BEGIN
+    UPDATE progress SET ended_jobs = ended_jobs + 1 WHERE one = 1;
+END;
+CREATE TRIGGER job_ended_or_live AFTER UPDATE OF live ON job WHEN new.live <> old.live BEGIN
+    UPDATE progress SET ended_jobs = ended_jobs + old.live - new.live WHERE one = 1;
+END;
+CREATE TRIGGER ended_job_removed AFTER DELETE ON job WHEN old.live = 0 BEGIN
+    UPDATE progress SET ended_jobs = ended_jobs - 1 WHERE one = 1;
+END;
 ";
 
 /// Brings the file from `format` to [`FORMAT`], each step in a transaction of its own.

@@ -4,7 +4,9 @@ mod concurrency;
 mod damage;
 mod full;
 mod kill;
+mod pages;
 mod plans;
+mod retention;
 mod speed;
 
 use std::path::Path;

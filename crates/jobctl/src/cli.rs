@@ -1,0 +1,153 @@
+//! What can be typed: commands, arguments, and their help.
+
+mod context;
+mod duration;
+mod jobs;
+mod nodes;
+mod run;
+mod submit;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::exit::EXIT_CODES;
+use crate::output::Format;
+
+pub(crate) use context::ContextCommand;
+pub(crate) use jobs::{DescribeArgs, ExecutionsArgs, HistoryArgs, ListArgs, StopArgs};
+pub(crate) use nodes::{DrainArgs, NodeActionArgs, NodeCommand, NodeListArgs};
+pub(crate) use run::{Engine, Network, RunArgs};
+pub(crate) use submit::{Goal, SubmitArgs, ValidateArgs, WaitArgs};
+
+/// Submits jobs, watches them, and looks after the nodes that run them.
+#[derive(Debug, Parser)]
+#[command(name = "jobctl", version, after_help = EXIT_CODES, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Where the service is; every command takes these.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Service")]
+pub(crate) struct Global {
+    /// Base URL of the service [JOBCTL_URL; else of the context; else http://127.0.0.1:1234]
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// Context of the configuration file to use instead of the current one
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) context: Option<String>,
+    /// Configuration file [JOBCTL_CONFIG; else jobctl/config.yaml in the configuration directory]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run an image or a WebAssembly module as a job, and wait for its end
+    Run(Box<RunArgs>),
+    /// Submit a job from a file in JSON or YAML
+    Submit(SubmitArgs),
+    /// Show what would be stored of a job, where it would run, and why not elsewhere
+    Validate(ValidateArgs),
+    /// List jobs, the newest first
+    #[command(visible_alias = "ls")]
+    List(ListArgs),
+    /// Show a job with its executions and events
+    Describe(DescribeArgs),
+    /// List the executions of a job
+    Executions(ExecutionsArgs),
+    /// List what happened to a job and its executions
+    History(HistoryArgs),
+    /// Wait for jobs to end, and pass on the exit code of a task that failed
+    Wait(WaitArgs),
+    /// Stop jobs
+    Stop(StopArgs),
+    /// Tell what a job waits for, node by node
+    Explain(DescribeArgs),
+    /// Look at nodes and decide about them
+    #[command(subcommand)]
+    Node(NodeCommand),
+    /// Manage the named contexts of the configuration file
+    #[command(subcommand)]
+    Context(ContextCommand),
+    /// Show the versions of this program and of the service
+    Version(VersionArgs),
+    /// Print the completions of a shell
+    Completions {
+        /// Shell to print them for
+        shell: Shell,
+    },
+    /// Print the manual page, or write the pages of all commands
+    Man {
+        /// Directory to write all pages to
+        #[arg(value_name = "DIRECTORY")]
+        directory: Option<PathBuf>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VersionArgs {
+    /// Only this program; asks no service
+    #[arg(long)]
+    pub(crate) client: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct OutputArgs {
+    /// How to show the answer
+    #[arg(short = 'o', long = "output", value_name = "FORMAT", value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+/// Lists that can be watched.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct WatchArgs {
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    /// Go on with every change, until Ctrl-C
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+}
+
+/// The namespace that a job is in or gets.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct NamespaceArgs {
+    /// Namespace [of the context; else default]
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) namespace: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_do_not_contradict_each_other() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_argument_has_a_help() {
+        fn walk(command: &clap::Command, missing: &mut Vec<String>) {
+            for argument in command.get_arguments().filter(|a| a.get_help().is_none()) {
+                missing.push(format!("{} {}", command.get_name(), argument.get_id()));
+            }
+            for inner in command.get_subcommands() {
+                assert!(inner.get_about().is_some(), "{}", inner.get_name());
+                walk(inner, missing);
+            }
+        }
+        let mut missing = Vec::new();
+        walk(&Cli::command(), &mut missing);
+        assert_eq!(missing, Vec::<String>::new());
+    }
+}

@@ -1,0 +1,163 @@
+//! Arguments of `jobctl run`.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::{NamespaceArgs, OutputArgs, duration};
+
+#[derive(Debug, Args)]
+#[command(after_help = "Sources of --input, and of the module for --engine wasm:
+  s3://BUCKET/KEY            an object, or all below a KEY that ends with /
+  https://HOST/PATH          a download
+  git+https://HOST/REPO#REF  a clone; git-lfs+https:// with large files
+  ipfs://CID                 content of IPFS
+  file:///DIRECTORY          a directory of the node, where its agent allows it
+  data:TEXT                  a data URL (RFC 2397)
+  @FILE                      a file of this machine, sent along with the job
+
+Examples:
+  jobctl run --cpu 1 --memory 1gb -i s3://bucket/key:/inputs IMAGE -- wc -l /inputs/key
+  jobctl run --detach --count 10 --publisher s3://bucket/{jobID}/{executionID}.tar.gz IMAGE
+  jobctl run --engine wasm @program.wasm -- argument")]
+pub(crate) struct RunArgs {
+    /// Image of the docker engine, or module of the wasm engine
+    #[arg(value_name = "IMAGE")]
+    pub(crate) image: String,
+    /// What the image or module is to run
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+    /// What runs the task
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) engine: Engine,
+
+    #[command(flatten)]
+    pub(crate) job: JobArgs,
+    #[command(flatten)]
+    pub(crate) task: TaskArgs,
+
+    /// Print the job's ID and do not wait for its end
+    #[arg(short, long)]
+    pub(crate) detach: bool,
+    /// Show what would be stored and where it would run; store nothing
+    #[arg(long, conflicts_with = "detach")]
+    pub(crate) dry_run: bool,
+    /// Stop waiting after this long, like 90s or 10m; the job goes on
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) wait_timeout: Option<Duration>,
+    /// Say nothing while waiting
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Job")]
+pub(crate) struct JobArgs {
+    /// Name of the job [its ID]
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) namespace: NamespaceArgs,
+    /// batch, ops, service or daemon
+    #[arg(long = "type", value_name = "TYPE", default_value = "batch")]
+    pub(crate) job_type: String,
+    /// Executions
+    #[arg(long, value_name = "N")]
+    pub(crate) count: Option<u32>,
+    /// 0 to 100, higher first
+    #[arg(long, value_name = "N")]
+    pub(crate) priority: Option<u32>,
+    /// Label of the job; may be repeated
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = pair)]
+    pub(crate) labels: Vec<(String, String)>,
+    /// Only on nodes whose labels match, like 'zone in (a,b),gpu'; may be repeated
+    #[arg(long = "constraint", value_name = "SELECTOR")]
+    pub(crate) constraints: Vec<String>,
+    /// Attempts in all, for an execution that fails
+    #[arg(long, value_name = "N")]
+    pub(crate) attempts: Option<u32>,
+    /// Fail the job when it waits longer for room
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) queue_timeout: Option<Duration>,
+    /// Fail the job when it takes longer in all
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) total_timeout: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Task")]
+pub(crate) struct TaskArgs {
+    /// Cores like 0.5, or millicores like 500m
+    #[arg(long)]
+    pub(crate) cpu: Option<String>,
+    /// Bytes with a unit, like 512mb or 1Gi
+    #[arg(long)]
+    pub(crate) memory: Option<String>,
+    /// Bytes with a unit, like 10gb
+    #[arg(long)]
+    pub(crate) disk: Option<String>,
+    /// Whole GPUs
+    #[arg(long)]
+    pub(crate) gpu: Option<String>,
+    /// What the task finds at an absolute path of its own; may be repeated
+    #[arg(short, long = "input", value_name = "SOURCE[:/PATH]")]
+    pub(crate) inputs: Vec<String>,
+    /// Directory or file of the task that is published under a name; may be repeated
+    #[arg(long = "result", value_name = "NAME:/PATH", value_parser = result_path)]
+    pub(crate) results: Vec<(String, String)>,
+    /// Where results go: local, ipfs, noop, or s3://BUCKET/KEY
+    #[arg(short, long)]
+    pub(crate) publisher: Option<String>,
+    /// Environment variable; may be repeated
+    #[arg(short, long = "env", value_name = "KEY=VALUE", value_parser = pair)]
+    pub(crate) env: Vec<(String, String)>,
+    /// Replaces the entry point of the image, or _start of the module
+    #[arg(long)]
+    pub(crate) entrypoint: Option<String>,
+    /// Working directory in the container; docker only
+    #[arg(short, long, value_name = "PATH")]
+    pub(crate) workdir: Option<String>,
+    /// What of the network the task may reach
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) network: Network,
+    /// Domain that --network http may reach; may be repeated
+    #[arg(long = "domain", value_name = "NAME")]
+    pub(crate) domains: Vec<String>,
+    /// Fail an execution that runs longer
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) timeout: Option<Duration>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Engine {
+    #[default]
+    Docker,
+    Wasm,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Network {
+    #[default]
+    None,
+    Full,
+    /// HTTP to the domains of --domain only
+    Http,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("KEY=VALUE is expected".to_owned()),
+    }
+}
+
+fn result_path(text: &str) -> Result<(String, String), String> {
+    match text.split_once(':') {
+        Some((name, path)) if !name.is_empty() && path.starts_with('/') => {
+            Ok((name.to_owned(), path.to_owned()))
+        }
+        _ => Err("NAME:/PATH is expected, with an absolute path".to_owned()),
+    }
+}

@@ -1,0 +1,94 @@
+//! One file per group of commands; each says how the program ends.
+
+mod context;
+mod explain;
+mod jobs;
+mod nodes;
+mod run;
+mod shell;
+mod stop;
+mod submit;
+mod validate;
+mod version;
+mod wait;
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use api_client::{Client, NodesQuery};
+use api_types::NodeId;
+
+use crate::cli::{Cli, Command, Global};
+use crate::config::{Environment, Target};
+use crate::exit::Exit;
+use crate::output::Out;
+use crate::pages::collect;
+
+/// The service that is spoken to, and the terminal.
+#[derive(Debug)]
+struct Session {
+    client: Client,
+    /// Of the context, for commands that name none.
+    namespace: Option<String>,
+    out: Out,
+}
+
+pub(crate) async fn run(cli: Cli) -> Result<Exit> {
+    let out = Out::new();
+    let global = cli.global;
+    match cli.command {
+        Command::Context(command) => context::run(out, &global, &command),
+        Command::Completions { shell } => shell::completions(out, shell),
+        Command::Man { directory } => shell::man(out, directory.as_deref()),
+        Command::Version(args) if args.client => version::client_only(out, args.output.format),
+        Command::Version(args) => version::both(&Session::open(out, &global)?, args.output).await,
+        Command::Run(args) => run::run(&Session::open(out, &global)?, &args).await,
+        Command::Submit(args) => submit::submit(&Session::open(out, &global)?, &args).await,
+        Command::Validate(args) => validate::validate(&Session::open(out, &global)?, &args).await,
+        Command::List(args) => jobs::list(&Session::open(out, &global)?, &args).await,
+        Command::Describe(args) => jobs::describe(&Session::open(out, &global)?, &args).await,
+        Command::Executions(args) => jobs::executions(&Session::open(out, &global)?, &args).await,
+        Command::History(args) => jobs::history(&Session::open(out, &global)?, &args).await,
+        Command::Wait(args) => wait::wait(&Session::open(out, &global)?, &args).await,
+        Command::Stop(args) => stop::stop(&Session::open(out, &global)?, &args).await,
+        Command::Explain(args) => explain::explain(&Session::open(out, &global)?, &args).await,
+        Command::Node(command) => nodes::run(&Session::open(out, &global)?, &command).await,
+    }
+}
+
+impl Session {
+    fn open(out: Out, global: &Global) -> Result<Self> {
+        let target = Target::choose(global, &Environment::read())?;
+        Ok(Self { client: target.client()?, namespace: target.namespace, out })
+    }
+
+    /// The names by which people know the nodes.
+    async fn hostnames(&self) -> Result<BTreeMap<NodeId, String>> {
+        let nodes = collect(None, async |rows, token| {
+            let query =
+                NodesQuery { limit: Some(rows), next_token: token, ..NodesQuery::default() };
+            self.client.list_nodes(&query).await.map(|page| (page.nodes, page.next_token))
+        })
+        .await?;
+        let named = nodes.items.into_iter().filter_map(|node| {
+            node.labels.get("hostname").map(|host| (node.peer_info.id, host.clone()))
+        });
+        Ok(named.collect())
+    }
+}
+
+/// Does the same to each, and goes on past one that fails; the first failure decides the end.
+async fn each<F>(names: &[String], mut act: F) -> Result<Exit>
+where
+    F: AsyncFnMut(&str) -> Result<Exit>,
+{
+    let mut exit = Exit::Done;
+    for name in names {
+        let ended = match act(name).await {
+            Ok(ended) => ended,
+            Err(error) => crate::exit::report(&error),
+        };
+        exit = exit.and(ended);
+    }
+    Ok(exit)
+}

@@ -1,0 +1,146 @@
+//! `jobctl list`, `describe`, `executions`, `history`: what the service has of jobs.
+
+use anyhow::Result;
+use api_client::{ClientError, ExecutionsQuery, HistoryQuery, JobsQuery};
+use api_types::history::HistoryEvent;
+
+use super::{Exit, Session};
+use crate::cli::{DescribeArgs, ExecutionsArgs, HistoryArgs, ListArgs};
+use crate::clock;
+use crate::output::{Format, Layout, note, watch};
+use crate::pages::{Collected, collect};
+use crate::view::job_fields;
+use crate::waiting;
+
+/// What `--all-namespaces` is in the query.
+const ALL_NAMESPACES: &str = "*";
+
+/// How many of the latest events `describe` shows.
+const DESCRIBED_EVENTS: usize = 10;
+
+pub(super) async fn list(session: &Session, args: &ListArgs) -> Result<Exit> {
+    let namespace = if args.all_namespaces {
+        Some(ALL_NAMESPACES.to_owned())
+    } else {
+        args.namespace.namespace.clone().or_else(|| session.namespace.clone())
+    };
+    let query = JobsQuery {
+        namespace,
+        labels: args.selector.clone(),
+        state: args.state.clone(),
+        job_type: args.job_type.clone(),
+        name: args.name.clone(),
+        created_after: args.since(clock::now()),
+        reverse: !args.reverse,
+        ..JobsQuery::default()
+    };
+    let limit = (!args.all).then_some(args.limit);
+    let fetch = async || {
+        collect(limit, async |rows, token| {
+            let query = JobsQuery { limit: Some(rows), next_token: token, ..query.clone() };
+            session.client.list_jobs(&query).await.map(|page| (page.jobs, page.next_token))
+        })
+        .await
+    };
+    let format = args.watch.output.format;
+    let mut layout = Layout::of(format);
+    layout.namespaces = args.all_namespaces;
+    if args.watch.watch {
+        watch(session.out, format, layout, async || items(fetch().await)).await?;
+        return Ok(Exit::Done);
+    }
+    let Collected { items, more } = fetch().await?;
+    session.out.list(format, &layout, &items)?;
+    if more {
+        note("there are more: --limit N shows more of them, --all shows all");
+    }
+    Ok(Exit::Done)
+}
+
+pub(super) async fn describe(session: &Session, args: &DescribeArgs) -> Result<Exit> {
+    let out = session.out;
+    let format = args.output.format;
+    let job = session.client.describe_job(&args.job).await?;
+    match format {
+        Format::Json => out.json(&job)?,
+        Format::Yaml => out.yaml(&job)?,
+        Format::Name => out.line(&job.id.to_string())?,
+        Format::Table | Format::Wide => {
+            let id = job.id.to_string();
+            let layout = Layout::of(format);
+            out.fields(&job_fields(&job, layout.now))?;
+            let executions = waiting::executions(&session.client, &id).await?;
+            if !executions.is_empty() {
+                out.line("\nExecutions:")?;
+                out.list(format, &layout, &executions)?;
+            }
+            let query = HistoryQuery { event_type: Some("job".to_owned()), ..Default::default() };
+            let events = events(session, &id, &query, None).await?.items;
+            let latest = &events[events.len().saturating_sub(DESCRIBED_EVENTS)..];
+            out.line("\nEvents:")?;
+            out.list(format, &layout, latest)?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+pub(super) async fn executions(session: &Session, args: &ExecutionsArgs) -> Result<Exit> {
+    let fetch = async || {
+        collect(args.limit, async |rows, token| {
+            let query = ExecutionsQuery {
+                limit: Some(rows),
+                next_token: token,
+                order_by: Some("create_time".to_owned()),
+                ..ExecutionsQuery::default()
+            };
+            let page = session.client.job_executions(&args.job, &query).await?;
+            Ok((page.executions, page.next_token))
+        })
+        .await
+    };
+    let format = args.watch.output.format;
+    let layout = Layout::of(format);
+    if args.watch.watch {
+        watch(session.out, format, layout, async || items(fetch().await)).await?;
+    } else {
+        session.out.list(format, &layout, &fetch().await?.items)?;
+    }
+    Ok(Exit::Done)
+}
+
+pub(super) async fn history(session: &Session, args: &HistoryArgs) -> Result<Exit> {
+    let query = HistoryQuery {
+        since: args.since(clock::now()),
+        event_type: Some(args.level.word().to_owned()),
+        execution_id: args.execution.clone(),
+        node_id: args.node.clone(),
+        ..HistoryQuery::default()
+    };
+    let format = args.watch.output.format;
+    let layout = Layout::of(format);
+    if args.watch.watch {
+        let fetch = async || items(events(session, &args.job, &query, args.limit).await);
+        watch(session.out, format, layout, fetch).await?;
+    } else {
+        let events = events(session, &args.job, &query, args.limit).await?;
+        session.out.list(format, &layout, &events.items)?;
+    }
+    Ok(Exit::Done)
+}
+
+async fn events(
+    session: &Session,
+    job: &str,
+    query: &HistoryQuery,
+    limit: Option<u32>,
+) -> Result<Collected<HistoryEvent>, ClientError> {
+    collect(limit, async |rows, token| {
+        let query = HistoryQuery { limit: Some(rows), next_token: token, ..query.clone() };
+        session.client.job_history(job, &query).await.map(|page| (page.history, page.next_token))
+    })
+    .await
+}
+
+fn items<T>(collected: Result<Collected<T>, ClientError>) -> Result<Vec<T>, ClientError> {
+    collected.map(|collected| collected.items)
+}

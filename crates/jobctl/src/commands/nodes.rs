@@ -1,0 +1,124 @@
+//! `jobctl node …`: the nodes, and an operator's decisions about them.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use api_client::{ClientError, NodesQuery};
+use api_types::node::{Node, NodeAction};
+
+use super::{Exit, Session, each};
+use crate::cli::{DrainArgs, NodeActionArgs, NodeCommand, NodeListArgs};
+use crate::output::{Layout, Progress, watch};
+use crate::pages::collect;
+use crate::patience::Patience;
+use crate::view::node_fields;
+
+/// How often a drain looks whether anything runs still.
+const DRAIN_INTERVAL: Duration = Duration::from_secs(1);
+
+pub(super) async fn run(session: &Session, command: &NodeCommand) -> Result<Exit> {
+    match command {
+        NodeCommand::List(args) => list(session, args).await,
+        NodeCommand::Describe { node, output } => {
+            let node = session.client.describe_node(node).await?;
+            let out = session.out;
+            let now = Layout::of(output.format).now;
+            let text = || node_fields(&node, now).render(out.colours());
+            out.record(output.format, &node, &node.peer_info.id.to_string(), text)?;
+            Ok(Exit::Done)
+        }
+        NodeCommand::Cordon(args) => act(session, args, NodeAction::Cordon).await,
+        NodeCommand::Uncordon(args) => act(session, args, NodeAction::Uncordon).await,
+        NodeCommand::Approve(args) => act(session, args, NodeAction::Approve).await,
+        NodeCommand::Reject(args) => act(session, args, NodeAction::Reject).await,
+        NodeCommand::Drain(args) => drain(session, args).await,
+        NodeCommand::Delete { nodes } => {
+            each(nodes, async |node| {
+                // The answer to a deletion does not say which node a short ID meant.
+                let node = session.client.describe_node(node).await?.peer_info.id;
+                session.client.delete_node(node).await?;
+                session.out.line(&format!("{node} is forgotten"))?;
+                Ok(Exit::Done)
+            })
+            .await
+        }
+    }
+}
+
+async fn list(session: &Session, args: &NodeListArgs) -> Result<Exit> {
+    let query = NodesQuery {
+        labels: args.selector.clone(),
+        order_by: Some(args.sort.word().to_owned()),
+        reverse: args.reverse,
+        ..NodesQuery::default()
+    };
+    let fetch = async || -> Result<Vec<Node>, ClientError> {
+        let collected = collect(args.limit, async |rows, token| {
+            let query = NodesQuery { limit: Some(rows), next_token: token, ..query.clone() };
+            session.client.list_nodes(&query).await.map(|page| (page.nodes, page.next_token))
+        })
+        .await?;
+        Ok(collected.items)
+    };
+    let format = args.watch.output.format;
+    let layout = Layout::of(format);
+    if args.watch.watch {
+        watch(session.out, format, layout, fetch).await?;
+    } else {
+        session.out.list(format, &layout, &fetch().await?)?;
+    }
+    Ok(Exit::Done)
+}
+
+async fn act(session: &Session, args: &NodeActionArgs, action: NodeAction) -> Result<Exit> {
+    let done = match action {
+        NodeAction::Approve => "is approved",
+        NodeAction::Reject => "is rejected",
+        NodeAction::Cordon => "is cordoned",
+        NodeAction::Uncordon => "is uncordoned",
+        NodeAction::Drain => "is draining",
+    };
+    each(&args.nodes, async |node| {
+        let node = session.client.act_on_node(node, action, &args.message).await?;
+        session.out.line(&format!("{} {done}", node.peer_info.id))?;
+        Ok(Exit::Done)
+    })
+    .await
+}
+
+async fn drain(session: &Session, args: &DrainArgs) -> Result<Exit> {
+    let exit = act(session, &args.action, NodeAction::Drain).await?;
+    if !args.wait || exit != Exit::Done {
+        return Ok(exit);
+    }
+    each(&args.action.nodes, async |node| {
+        let id = emptied(session, node).await?;
+        session.out.line(&format!("{id} is empty"))?;
+        Ok(Exit::Done)
+    })
+    .await
+}
+
+/// Waits until nothing holds anything on the node.
+async fn emptied(session: &Session, node: &str) -> Result<String> {
+    let mut progress = Progress::new(false);
+    let mut patience = Patience::default();
+    loop {
+        let pause = match session.client.describe_node(node).await {
+            Ok(node) => {
+                patience.answered();
+                let info = &node.compute_node_info;
+                let id = node.peer_info.id;
+                let live = info.running_executions + info.enqueued_executions;
+                // What is placed holds its room until it has ended.
+                if live == 0 && info.available_capacity == info.max_capacity {
+                    return Ok(id.to_string());
+                }
+                progress.say(&format!("{}: {live} executions left", id.short()));
+                DRAIN_INTERVAL
+            }
+            Err(error) => patience.forgive(error)?,
+        };
+        tokio::time::sleep(pause).await;
+    }
+}

@@ -1,0 +1,40 @@
+//! `jobctl`: submits jobs, watches them, and looks after nodes, over the HTTP API.
+
+mod cli;
+mod clock;
+mod commands;
+mod config;
+mod exit;
+mod output;
+mod pages;
+mod patience;
+mod submission;
+mod view;
+mod waiting;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::Cli;
+use crate::exit::Exit;
+
+// One thread is enough for a client that asks one thing at a time.
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version go to stdout and are what was asked for.
+            let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
+            return match error.print() {
+                Ok(()) => exit.into(),
+                Err(_) => Exit::Broken.into(),
+            };
+        }
+    };
+    match commands::run(cli).await {
+        Ok(exit) => exit.into(),
+        Err(error) => exit::report(&error).into(),
+    }
+}

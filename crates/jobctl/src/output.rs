@@ -1,0 +1,112 @@
+//! What reaches the terminal: tables, JSON, YAML, names; nothing else writes to stdout.
+
+mod age;
+mod fields;
+mod format;
+mod list;
+mod progress;
+mod style;
+mod table;
+
+use std::io::{IsTerminal, Write};
+
+use anyhow::Result;
+use clap::ValueEnum;
+use serde::Serialize;
+
+pub(crate) use age::{age, age_of_text};
+pub(crate) use fields::Fields;
+pub(crate) use list::{Layout, Listed, watch};
+pub(crate) use progress::Progress;
+pub(crate) use style::Tone;
+pub(crate) use table::{Cell, Table};
+
+/// How answers are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Format {
+    /// Aligned columns
+    #[default]
+    Table,
+    /// Aligned columns, more of them, and whole IDs
+    Wide,
+    /// The records as the API has them
+    Json,
+    /// The same in YAML
+    Yaml,
+    /// Only the IDs, one a line
+    Name,
+}
+
+/// Standard output, and whether colours are wanted on it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Out {
+    colours: bool,
+}
+
+impl Out {
+    pub(crate) fn new() -> Self {
+        let colours = style::wanted(
+            std::io::stdout().is_terminal(),
+            std::env::var_os("NO_COLOR").as_deref(),
+            std::env::var_os("TERM").as_deref(),
+        );
+        Self { colours }
+    }
+
+    pub(crate) fn text(self, text: &str) -> Result<()> {
+        self.bytes(text.as_bytes())
+    }
+
+    pub(crate) fn line(self, line: &str) -> Result<()> {
+        self.text(&format!("{line}\n"))
+    }
+
+    pub(crate) fn bytes(self, bytes: &[u8]) -> Result<()> {
+        let mut stdout = std::io::stdout().lock();
+        stdout.write_all(bytes)?;
+        stdout.flush()?;
+        Ok(())
+    }
+
+    pub(crate) fn table(self, table: &Table) -> Result<()> {
+        self.text(&table.render(self.colours))
+    }
+
+    pub(crate) fn fields(self, fields: &Fields) -> Result<()> {
+        self.text(&fields.render(self.colours))
+    }
+
+    pub(crate) fn json<T: Serialize>(self, value: &T) -> Result<()> {
+        self.text(&format::json(value)?)
+    }
+
+    pub(crate) fn yaml<T: Serialize>(self, value: &T) -> Result<()> {
+        self.text(&format::yaml(value)?)
+    }
+
+    /// One record: its fields for people, or the record itself for programs.
+    pub(crate) fn record<T: Serialize>(
+        self,
+        format: Format,
+        value: &T,
+        name: &str,
+        text: impl FnOnce() -> String,
+    ) -> Result<()> {
+        match format {
+            Format::Table | Format::Wide => self.text(&text()),
+            Format::Json => self.json(value),
+            Format::Yaml => self.yaml(value),
+            Format::Name => self.line(name),
+        }
+    }
+
+    pub(crate) const fn colours(self) -> bool {
+        self.colours
+    }
+}
+
+/// A remark to the person at the terminal, which is no part of the answer.
+pub(crate) fn note(text: &str) {
+    // When stderr is gone nobody listens.
+    let _ = writeln!(std::io::stderr(), "{text}");
+}

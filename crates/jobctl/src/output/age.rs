@@ -1,0 +1,63 @@
+//! How long ago: one number and one unit, as people say it.
+
+use std::time::Duration;
+
+use api_types::Timestamp;
+
+/// What is shown where there is no moment.
+const NEVER: &str = "-";
+
+/// How long before `now` the moment was: `12s`, `3m`, `5h`, `2d`, `1y`.
+pub(crate) fn age(now: Timestamp, moment: Timestamp) -> String {
+    seconds(now.since(moment))
+}
+
+/// The same of an RFC 3339 text; `-` when it is empty.
+pub(crate) fn age_of_text(now: Timestamp, moment: &str) -> String {
+    Timestamp::parse(moment).map_or_else(|| NEVER.to_owned(), |moment| age(now, moment))
+}
+
+/// The largest unit of which there is at least one, rounded down.
+fn seconds(duration: Duration) -> String {
+    const UNITS: [(u64, char); 4] = [(365 * 86_400, 'y'), (86_400, 'd'), (3_600, 'h'), (60, 'm')];
+    let seconds = duration.as_secs();
+    UNITS
+        .iter()
+        .find(|(size, _)| seconds >= *size)
+        .map_or_else(|| format!("{seconds}s"), |(size, unit)| format!("{}{unit}", seconds / size))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_age_has_one_unit_and_never_more_than_is_over() {
+        for (after, text) in [
+            (0, "0s"),
+            (59, "59s"),
+            (60, "1m"),
+            (3_599, "59m"),
+            (3_600, "1h"),
+            (86_399, "23h"),
+            (86_400, "1d"),
+            (364 * 86_400, "364d"),
+            (365 * 86_400, "1y"),
+        ] {
+            let now = Timestamp(1_700_000_000_000_000_000) + Duration::from_secs(after);
+            assert_eq!(age(now, Timestamp(1_700_000_000_000_000_000)), text);
+        }
+    }
+
+    #[test]
+    fn a_clock_that_runs_behind_the_services_shows_no_negative_age() {
+        assert_eq!(age(Timestamp(1), Timestamp(5_000_000_000)), "0s");
+    }
+
+    #[test]
+    fn a_node_that_was_never_heard_of_has_no_age() {
+        assert_eq!(age_of_text(Timestamp(0), ""), "-");
+        let now = Timestamp::parse("2026-11-21T08:00:10Z").unwrap();
+        assert_eq!(age_of_text(now, "2026-11-21T08:00:00.000000000Z"), "10s");
+    }
+}

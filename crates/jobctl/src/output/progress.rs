@@ -1,0 +1,76 @@
+//! What is happening now, on stderr: a spinner on a terminal, plain lines elsewhere.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::note;
+
+/// Often enough to look alive, seldom enough to cost nothing.
+const TICK: Duration = Duration::from_millis(120);
+
+/// Tells a person where a job stands while they wait.
+#[derive(Debug)]
+pub(crate) enum Progress {
+    /// `--quiet`.
+    Silent,
+    /// Every change is a line of its own.
+    Lines {
+        last: String,
+    },
+    Spinner(ProgressBar),
+}
+
+impl Progress {
+    pub(crate) fn new(quiet: bool) -> Self {
+        if quiet {
+            return Self::Silent;
+        }
+        if !std::io::stderr().is_terminal() {
+            return Self::Lines { last: String::new() };
+        }
+        let spinner = ProgressBar::new_spinner();
+        let style = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed}")
+            .expect("the template is written here");
+        spinner.set_style(style);
+        spinner.enable_steady_tick(TICK);
+        Self::Spinner(spinner)
+    }
+
+    pub(crate) fn say(&mut self, text: &str) {
+        match self {
+            Self::Silent => {}
+            Self::Lines { last } if last == text => {}
+            Self::Lines { last } => {
+                note(text);
+                text.clone_into(last);
+            }
+            Self::Spinner(spinner) => spinner.set_message(text.to_owned()),
+        }
+    }
+
+    /// Takes the spinner away until the next word.
+    pub(crate) fn pause(&self) {
+        match self {
+            Self::Silent | Self::Lines { .. } => {}
+            Self::Spinner(spinner) => {
+                spinner.disable_steady_tick();
+                spinner.finish_and_clear();
+            }
+        }
+    }
+
+    /// Goes on after a pause.
+    pub(crate) fn resume(&mut self) {
+        if let Self::Spinner(_) = self {
+            *self = Self::new(false);
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.pause();
+    }
+}

@@ -1,0 +1,165 @@
+//! A job as a person wrote it: JSON or YAML, bare or wrapped in `{"Job": …}`.
+//!
+//! Nothing is checked here but the form: what a job may hold is the service's to say, all at once
+//! and with paths. JSON goes out byte by byte as it is, so that the service sees what the person
+//! sees; YAML becomes the JSON that means the same.
+
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::exit::UsageError;
+
+/// What the service takes at most (`docs/api.md`, "Limits"); more is not read to its end.
+const MAX_BODY_BYTES: u64 = 10_000_000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Language {
+    Json,
+    Yaml,
+}
+
+/// Reads the file, or standard input for `-`, as the body of Create Job.
+pub(crate) fn read(file: &str) -> Result<Bytes> {
+    let text = if file == "-" {
+        text_of(std::io::stdin().lock()).context("read the job from standard input")?
+    } else {
+        std::fs::File::open(file)
+            .map_err(|error| UsageError::new(error.to_string()).into())
+            .and_then(text_of)
+            .with_context(|| format!("read the job {file}"))?
+    };
+    body(&text, language(file, &text)).with_context(|| format!("read the job {file}"))
+}
+
+fn text_of(reader: impl Read) -> Result<String> {
+    let mut text = String::new();
+    reader
+        .take(MAX_BODY_BYTES + 1)
+        .read_to_string(&mut text)
+        .map_err(|error| UsageError::new(error.to_string()))?;
+    if text.len() as u64 > MAX_BODY_BYTES {
+        return Err(UsageError::new(format!("it is longer than {MAX_BODY_BYTES} bytes"))
+            .with_hint("pass large inputs by reference instead of inline")
+            .into());
+    }
+    Ok(text)
+}
+
+/// By the name of the file; without one that tells, by its first character.
+fn language(file: &str, text: &str) -> Language {
+    match Path::new(file).extension().and_then(|extension| extension.to_str()) {
+        Some("json") => Language::Json,
+        Some("yaml" | "yml") => Language::Yaml,
+        _ if text.trim_start().starts_with('{') => Language::Json,
+        _ => Language::Yaml,
+    }
+}
+
+fn body(text: &str, language: Language) -> Result<Bytes> {
+    if text.trim().is_empty() {
+        return Err(UsageError::new("it is empty").into());
+    }
+    match language {
+        Language::Json => {
+            let value: Value = serde_json::from_str(text)
+                .map_err(|error| UsageError::new(format!("it is no JSON: {error}")))?;
+            let wrapped = is_wrapped(&value)?;
+            // On one line with the text, so that the service counts the same lines.
+            let text = if wrapped { text.to_owned() } else { format!("{{\"Job\":{text}}}") };
+            Ok(text.into())
+        }
+        Language::Yaml => {
+            let invalid = |error| UsageError::new(format!("it is no YAML: {error}"));
+            let mut value: yaml_serde::Value = yaml_serde::from_str(text).map_err(invalid)?;
+            value.apply_merge().map_err(invalid)?;
+            let value = serde_json::to_value(&value)
+                .map_err(|error| UsageError::new(format!("it is no job: {error}")))?;
+            let wrapped = is_wrapped(&value)?;
+            let value = if wrapped { value } else { serde_json::json!({ "Job": value }) };
+            Ok(serde_json::to_vec(&value).context("write JSON")?.into())
+        }
+    }
+}
+
+fn is_wrapped(value: &Value) -> Result<bool, UsageError> {
+    match value {
+        // Like the service, without regard to case; a job itself has no field of this name.
+        Value::Object(fields) => Ok(fields.keys().any(|key| key.eq_ignore_ascii_case("job"))),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Err(UsageError::new("it is no job: an object with fields is expected"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn parsed(text: &str, language: Language) -> Value {
+        serde_json::from_slice(&body(text, language).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_job_may_come_bare_or_wrapped_in_either_language() {
+        let expected = json!({ "Job": { "Type": "batch", "Count": 2 } });
+        for (text, language) in [
+            (r#"{"Type": "batch", "Count": 2}"#, Language::Json),
+            (r#"{"Job": {"Type": "batch", "Count": 2}}"#, Language::Json),
+            ("Type: batch\nCount: 2\n", Language::Yaml),
+            ("Job:\n  Type: batch\n  Count: 2\n", Language::Yaml),
+        ] {
+            assert_eq!(parsed(text, language), expected, "{text}");
+        }
+        let lower = json!({ "job": { "Type": "batch" } });
+        assert_eq!(parsed("job: {Type: batch}", Language::Yaml), lower);
+    }
+
+    #[test]
+    fn json_goes_out_as_it_was_written() {
+        let text = "{\"Type\": \"batch\",\n \"Type\": \"ops\"}";
+        assert_eq!(body(text, Language::Json).unwrap(), format!("{{\"Job\":{text}}}"));
+    }
+
+    #[test]
+    fn yaml_may_use_anchors_and_merges() {
+        let text = "Tasks:\n- &one {Name: a, Env: {X: '1'}}\n- <<: *one\n  Name: b\n";
+        assert_eq!(
+            parsed(text, Language::Yaml)["Job"]["Tasks"][1],
+            json!({ "Name": "b", "Env": { "X": "1" } })
+        );
+    }
+
+    #[test]
+    fn what_is_no_job_is_refused_here() {
+        for (text, language, reason) in [
+            ("", Language::Yaml, "it is empty"),
+            ("[1]", Language::Json, "it is no job: an object with fields is expected"),
+            ("just words", Language::Yaml, "it is no job: an object with fields is expected"),
+            ("{\"a\":", Language::Json, "it is no JSON: EOF while parsing"),
+            ("a: b: c", Language::Yaml, "it is no YAML: "),
+            ("a: 1\n---\na: 2\n", Language::Yaml, "it is no YAML: "),
+        ] {
+            let error = body(text, language).unwrap_err();
+            assert!(error.is::<UsageError>());
+            assert!(error.to_string().starts_with(reason), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_name_tells_the_language_and_else_the_first_character() {
+        for (file, text, expected) in [
+            ("a.json", "", Language::Json),
+            ("a.yml", "{}", Language::Yaml),
+            ("-", " {\"a\": 1}", Language::Json),
+            ("-", "a: 1", Language::Yaml),
+        ] {
+            assert_eq!(language(file, text), expected, "{file}");
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Records as people read them: which columns, which words, which colours.
+
+mod describe;
+mod execution;
+mod history;
+mod job;
+mod node;
+mod verdicts;
+
+pub(crate) use describe::{job_fields, node_fields};
+pub(crate) use execution::state_word;
+pub(crate) use verdicts::NodeVerdict;
+
+use api_types::execution::ComputeState;
+use api_types::job::JobStateType;
+
+use crate::output::Tone;
+
+pub(crate) const fn job_tone(state: JobStateType) -> Tone {
+    match state {
+        JobStateType::Pending | JobStateType::Queued => Tone::Waiting,
+        JobStateType::Running => Tone::Active,
+        JobStateType::Completed => Tone::Good,
+        JobStateType::Failed => Tone::Bad,
+        JobStateType::Stopped => Tone::Faint,
+    }
+}
+
+const fn compute_tone(state: ComputeState) -> Tone {
+    match state {
+        ComputeState::Undefined
+        | ComputeState::New
+        | ComputeState::AskForBid
+        | ComputeState::AskForBidAccepted => Tone::Waiting,
+        ComputeState::BidAccepted => Tone::Active,
+        ComputeState::Completed => Tone::Good,
+        ComputeState::Failed => Tone::Bad,
+        ComputeState::AskForBidRejected | ComputeState::BidRejected | ComputeState::Cancelled => {
+            Tone::Faint
+        }
+    }
+}

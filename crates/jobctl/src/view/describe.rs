@@ -1,0 +1,165 @@
+//! One job or node with all that is known of it.
+
+use std::collections::BTreeMap;
+
+use api_types::Timestamp;
+use api_types::engine::Params;
+use api_types::job::{Constraint, Job, JobSpec, RetryPolicy, Task, Timeouts};
+use api_types::node::Node;
+use api_types::quantity::Resources;
+use serde_json::Value;
+
+use super::job_tone;
+use super::node::{status, words};
+use crate::output::{Fields, age, age_of_text};
+use crate::submission::SERVICE_META;
+
+pub(crate) fn job_fields(job: &Job, now: Timestamp) -> Fields {
+    let spec = &job.spec;
+    let state = job.state.state_type;
+    let mut fields = Fields::default();
+    fields
+        .add("ID", job.id.to_string())
+        .add("Name", &spec.name)
+        .add("Namespace", &spec.namespace)
+        .add("Type", spec.job_type.as_str())
+        .add_toned("State", state.as_str(), job_tone(state))
+        .add_some("Message", &job.state.message)
+        .add("Count", spec.count.to_string())
+        .add("Priority", spec.priority.to_string())
+        .add("Attempts", attempts(spec.retry_policy))
+        .add_some("Labels", pairs(&spec.labels))
+        .add_some("Meta", pairs(&own_meta(spec)))
+        .add_some(
+            "Constraints",
+            spec.constraints.iter().map(constraint).collect::<Vec<_>>().join(", "),
+        )
+        .add("Version", format!("{}, revision {}", job.version, job.revision))
+        .add("Created", moment(job.create_time, now))
+        .add("Changed", moment(job.modify_time, now));
+    for task in &spec.tasks {
+        fields.section(format!("Task {}", task.name), |fields| task_fields(fields, task));
+    }
+    fields
+}
+
+/// Without what the service adds to every job.
+fn own_meta(spec: &JobSpec) -> BTreeMap<String, String> {
+    let mut meta = spec.meta.clone();
+    meta.retain(|key, _| !key.starts_with(SERVICE_META));
+    meta
+}
+
+fn task_fields(fields: &mut Fields, task: &Task) {
+    fields.add("Engine", task.engine.engine_type.as_str());
+    for (key, value) in &task.engine.params {
+        fields.add(key, plain(value));
+    }
+    fields
+        .add_some("Env", pairs(&task.env))
+        .add_some("Meta", pairs(&task.meta))
+        .add_some("CPU", &task.resources.cpu)
+        .add_some("Memory", &task.resources.memory)
+        .add_some("Disk", &task.resources.disk)
+        .add_some("GPU", &task.resources.gpu)
+        .add("Network", network(task));
+    for input in &task.input_sources {
+        let kind = input.source.source_type;
+        fields.add(format!("Input {}", input.target), params(kind.as_str(), &input.source.params));
+    }
+    for result in &task.result_paths {
+        fields.add(format!("Result {}", result.name), &result.path);
+    }
+    let publisher = &task.publisher;
+    fields
+        .add_some("Publisher", params(publisher.publisher_type.as_str(), &publisher.params))
+        .add_some("Timeouts", timeouts(&task.timeouts));
+}
+
+fn network(task: &Task) -> String {
+    let kind = task.network.network_type.as_str();
+    match task.network.domains.as_slice() {
+        [] => kind.to_owned(),
+        domains => format!("{kind} ({})", domains.join(", ")),
+    }
+}
+
+fn timeouts(timeouts: &Timeouts) -> String {
+    [
+        ("execution", timeouts.execution_timeout),
+        ("queue", timeouts.queue_timeout),
+        ("total", timeouts.total_timeout),
+    ]
+    .iter()
+    .filter(|(_, seconds)| *seconds > 0)
+    .map(|(name, seconds)| format!("{name} {seconds} s"))
+    .collect::<Vec<_>>()
+    .join(", ")
+}
+
+fn attempts(policy: RetryPolicy) -> String {
+    match policy.attempts {
+        0 => format!("without limit, {} to {} s apart", policy.delay, policy.max_delay),
+        1 => "1".to_owned(),
+        attempts => format!("{attempts}, {} to {} s apart", policy.delay, policy.max_delay),
+    }
+}
+
+fn constraint(constraint: &Constraint) -> String {
+    constraint.requirement().map_or_else(|_| constraint.key.clone(), |test| test.to_string())
+}
+
+/// `Type (Key=value, …)`.
+fn params(kind: &str, params: &Params) -> String {
+    if params.is_empty() {
+        return kind.to_owned();
+    }
+    let params: Vec<_> =
+        params.iter().map(|(key, value)| format!("{key}={}", plain(value))).collect();
+    format!("{kind} ({})", params.join(", "))
+}
+
+fn pairs(map: &BTreeMap<String, String>) -> String {
+    map.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(", ")
+}
+
+/// A text without quotes; everything else as JSON.
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// To the second, and how long ago.
+fn moment(moment: Timestamp, now: Timestamp) -> String {
+    let text = moment.rfc3339();
+    format!("{}Z ({} ago)", text.split('.').next().unwrap_or(&text), age(now, moment))
+}
+
+pub(crate) fn node_fields(node: &Node, now: Timestamp) -> Fields {
+    let info = &node.compute_node_info;
+    let (status, tone) = status(node);
+    let mut fields = Fields::default();
+    fields
+        .add("ID", node.peer_info.id.to_string())
+        .add("Type", node.node_type.as_str())
+        .add_toned("Status", status, tone)
+        .add("Membership", node.membership.as_str())
+        .add("Connection", node.connection.as_str())
+        .add("Eligibility", node.eligibility.as_str())
+        .add("Seen", format!("{} ago", age_of_text(now, &node.last_heartbeat)))
+        .add("Version", &node.service_version.git_version)
+        .add("Addresses", words(&node.peer_info.addrs, ", "))
+        .section("Labels", |fields| {
+            for (key, value) in &node.labels {
+                fields.add(key, value);
+            }
+        })
+        .add("Engines", words(&info.execution_engines, ", "))
+        .add("Publishers", words(&info.publishers, ", "))
+        .add("Sources", words(&info.storage_sources, ", "))
+        .add("Capacity", Resources::from(info.max_capacity).to_string())
+        .add("Free", Resources::from(info.available_capacity).to_string())
+        .add("Largest job", Resources::from(info.max_job_requirements).to_string())
+        .add("Running", info.running_executions.to_string())
+        .add("Enqueued", info.enqueued_executions.to_string());
+    fields
+}

@@ -1,0 +1,67 @@
+//! Events of a job's history in a list.
+
+use api_types::history::{EventType, HistoryEvent};
+
+use super::{compute_tone, job_tone, state_word};
+use crate::output::{Cell, Layout, Listed, Tone, age_of_text};
+
+/// What stands where an event has no execution or node.
+const NONE: &str = "-";
+
+fn change(event: &HistoryEvent) -> (String, Tone) {
+    let arrow = |previous: &str, new: &str| {
+        if previous == new { new.to_owned() } else { format!("{previous} > {new}") }
+    };
+    match (event.job_state, event.execution_state) {
+        (Some(change), _) => {
+            (arrow(change.previous.as_str(), change.new.as_str()), job_tone(change.new))
+        }
+        (None, Some(change)) => {
+            (arrow(state_word(change.previous), state_word(change.new)), compute_tone(change.new))
+        }
+        (None, None) => (NONE.to_owned(), Tone::Plain),
+    }
+}
+
+impl Listed for HistoryEvent {
+    fn columns(layout: &Layout) -> Vec<&'static str> {
+        let moment = if layout.wide { "TIME" } else { "AGE" };
+        vec![moment, "LEVEL", "EXECUTION", "NODE", "REV", "CHANGE", "COMMENT"]
+    }
+
+    fn cells(&self, layout: &Layout) -> Vec<Cell> {
+        let level = match self.event_type {
+            EventType::JobLevel => "job",
+            EventType::ExecutionLevel => "execution",
+        };
+        let (moment, execution, node) = if layout.wide {
+            (
+                Cell::plain(&self.time),
+                self.execution_id.map(|id| id.to_string()),
+                self.node_id.map(|id| id.to_string()),
+            )
+        } else {
+            (
+                Cell::age(age_of_text(layout.now, &self.time)),
+                self.execution_id.map(|id| id.short()),
+                self.node_id.map(|id| id.short()),
+            )
+        };
+        let (change, tone) = change(self);
+        vec![
+            moment,
+            Cell::plain(level),
+            Cell::plain(execution.unwrap_or_else(|| NONE.to_owned())),
+            Cell::plain(node.unwrap_or_else(|| NONE.to_owned())),
+            Cell::plain(self.new_revision.to_string()),
+            Cell::new(change, tone),
+            Cell::plain(&self.comment),
+        ]
+    }
+
+    /// Events have no ID: what they are about, and which revision they made of it.
+    fn name(&self) -> String {
+        let about = self.execution_id.map_or_else(|| self.job_id.to_string(), |id| id.to_string());
+        format!("{about}@{}", self.new_revision)
+    }
+}

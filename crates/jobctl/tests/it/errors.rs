@@ -1,0 +1,82 @@
+//! What goes wrong, and how the program ends then.
+
+use insta::assert_snapshot;
+
+use crate::service::{Service, finish, program};
+use crate::terminal::Terminal;
+
+#[tokio::test]
+async fn a_service_that_is_not_there_is_told_with_what_to_do() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["list", "--url", &url];
+    let ran = finish(program(folder.path(), &arguments), &arguments, "", Some(&url)).await;
+    assert_snapshot!(ran.normal());
+}
+
+#[tokio::test]
+async fn a_url_that_is_none_is_told_before_anything_is_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["list", "--url", "127.0.0.1:1234"];
+    let ran = finish(program(folder.path(), &arguments), &arguments, "", None).await;
+    assert_snapshot!(ran.normal());
+}
+
+#[tokio::test]
+async fn wrong_arguments_have_the_exit_code_of_usage() {
+    let folder = tempfile::tempdir().unwrap();
+    for arguments in [&["frobnicate"][..], &["wait"], &["wait", "j-1", "--timeout", "soon"], &[]] {
+        let ran = finish(program(folder.path(), arguments), arguments, "", None).await;
+        assert_eq!(ran.code, Some(120), "{ran}");
+        assert!(
+            ran.stdout.is_empty() && ran.stderr.contains("Usage:") | ran.stderr.contains("--help")
+        );
+    }
+    let help = ["--help"];
+    assert_eq!(finish(program(folder.path(), &help), &help, "", None).await.code, Some(0));
+}
+
+#[tokio::test]
+async fn a_reader_that_has_enough_is_no_failure() {
+    let service = Service::start().await;
+    let mut command = service.command(&["man"]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    command.stdout(writer);
+    let ran = finish(command, &["man"], "", None).await;
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+}
+
+#[tokio::test]
+async fn a_terminal_gets_colours_unless_somebody_is_against_them() {
+    let service = Service::start().await;
+    service
+        .submit("Type: batch\nTasks: [{Name: a, Engine: {Type: docker, Params: {Image: ok}}}]")
+        .await;
+    for (no_color, coloured) in [(None, true), (Some("1"), false)] {
+        let mut command = service.command(&["list"]);
+        command.env("TERM", "xterm");
+        if let Some(value) = no_color {
+            command.env("NO_COLOR", value);
+        }
+        let mut terminal = Terminal::of_output(&mut command);
+        let child = command.spawn().unwrap();
+        drop(command);
+        terminal.until("batch").await;
+        terminal.until("s\r\n").await;
+        assert_eq!(terminal.screen.contains("\x1b[33m"), coloured, "{:?}", terminal.screen);
+        service.finish(child, &["list"]).await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_coloured_where_no_terminal_is() {
+    let service = Service::start().await;
+    let mut command = service.command(&["version"]);
+    command.env("TERM", "xterm-256color");
+    let ran = finish(command, &["version"], "", None).await;
+    assert_eq!(ran.code, Some(0));
+    assert!(!ran.stdout.contains('\x1b') && !ran.stderr.contains('\x1b'));
+}

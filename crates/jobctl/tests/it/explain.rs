@@ -1,0 +1,47 @@
+//! `jobctl explain`.
+
+use api_types::job::JobStateType;
+use insta::assert_snapshot;
+use serde_json::Value;
+
+use crate::played::PlayedNode;
+use crate::service::Service;
+
+const PICKY: &str = "\
+Type: batch
+Name: picky
+Constraints: [{Key: zone, Operator: '=', Values: [a]}]
+Tasks:
+- Name: main
+  Engine: {Type: docker, Params: {Image: ok}}
+  Resources: {Memory: 16gb}
+";
+
+#[tokio::test]
+async fn a_job_that_waits_is_explained_node_by_node() {
+    let service = Service::start().await;
+    let _alpha = PlayedNode::idle(&service, 1).await;
+    let _beta = PlayedNode::idle(&service, 2).await;
+    let id = service.submit(PICKY).await;
+    service.until(&id, JobStateType::Queued).await;
+    // The message is brought up to date a little later than the state.
+    let begin = std::time::Instant::now();
+    while !service.client.describe_job(&id).await.unwrap().state.message.contains("memory") {
+        assert!(begin.elapsed() < crate::service::PATIENCE, "the message says nothing of memory");
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    assert_snapshot!(service.run(&["explain", &id]).await.normal());
+    let json = service.run(&["explain", &id, "-o", "json"]).await;
+    let explained: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(explained["State"], "Queued");
+    assert_eq!(explained["Nodes"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_job_that_failed_is_explained_by_its_executions() {
+    let service = Service::start().await;
+    let _node = PlayedNode::start(&service, 1).await;
+    let id = service.submit(&PICKY.replace("16gb", "1gb").replace("ok", "exit-3")).await;
+    service.until(&id, JobStateType::Failed).await;
+    assert_snapshot!(service.run(&["explain", &id]).await.normal());
+}

@@ -1,0 +1,175 @@
+//! A node that is played: it takes what it is offered, and runs what the job's image tells it to.
+
+use std::collections::BTreeMap;
+
+use api_client::Client;
+use api_types::engine::{DockerParams, EngineType};
+use api_types::execution::{ComputeState, DesiredState, RunOutput};
+use api_types::node::ComputeNodeInfo;
+use api_types::protocol::{
+    Assignment, AssignmentLine, FailureCause, Report, ReportBatch, SessionRequest, Work,
+};
+use api_types::quantity::Capacity;
+use api_types::source::SourceType;
+use api_types::version::VersionRecord;
+use api_types::{ExecutionId, NodeId};
+use futures_util::StreamExt;
+use tokio::task::JoinHandle;
+
+use crate::service::Service;
+
+const CAPACITY: Capacity =
+    Capacity { cpu: 4.0, memory: 8_000_000_000, disk: 100_000_000_000, gpu: 0 };
+
+/// Ends with the test.
+pub(crate) struct PlayedNode {
+    pub(crate) id: NodeId,
+    playing: Option<JoinHandle<()>>,
+}
+
+impl Drop for PlayedNode {
+    fn drop(&mut self) {
+        if let Some(playing) = &self.playing {
+            playing.abort();
+        }
+    }
+}
+
+/// Its number is its place in lists, which are in the order of ids.
+fn node_id(number: u32) -> NodeId {
+    format!("n-{number:08}-0000-4000-8000-000000000000").parse().expect("a node ID")
+}
+
+fn hostname(number: u32) -> String {
+    ["alpha", "beta", "gamma"][number as usize - 1].to_owned()
+}
+
+impl PlayedNode {
+    /// A node that is there and never takes anything up.
+    pub(crate) async fn idle(service: &Service, number: u32) -> Self {
+        join(&service.client, number).await;
+        Self { id: node_id(number), playing: None }
+    }
+
+    /// A node that does as the image of a job says: `ok` prints a line and completes, `exit-N`
+    /// fails with the code N, `forever` runs until it is stopped.
+    pub(crate) async fn start(service: &Service, number: u32) -> Self {
+        let client = service.client.clone();
+        let session = join(&client, number).await;
+        let id = node_id(number);
+        let lines = client.assignments(id, session).await.expect("the stream opens");
+        let playing = tokio::spawn(async move {
+            let mut lines = lines;
+            let mut player = Player { client, id, session, known: BTreeMap::new() };
+            while let Some(Ok(line)) = lines.next().await {
+                if let AssignmentLine::Assignment(assignment) = line {
+                    player.act(*assignment).await;
+                }
+            }
+        });
+        Self { id, playing: Some(playing) }
+    }
+}
+
+async fn join(client: &Client, number: u32) -> u64 {
+    let zone = if number == 1 { "a" } else { "b" };
+    let request = SessionRequest {
+        addrs: vec![format!("/ip4/10.0.0.{number}/tcp/1234")],
+        labels: BTreeMap::from([
+            ("hostname".to_owned(), hostname(number)),
+            ("zone".to_owned(), zone.to_owned()),
+        ]),
+        compute_node_info: ComputeNodeInfo {
+            execution_engines: vec![EngineType::Docker],
+            storage_sources: vec![SourceType::Inline],
+            max_capacity: CAPACITY,
+            max_job_requirements: CAPACITY,
+            ..ComputeNodeInfo::default()
+        },
+        default_resources: Capacity { cpu: 0.5, memory: 512_000_000, disk: 0, gpu: 0 },
+        service_version: VersionRecord {
+            git_version: "v0.1.0".to_owned(),
+            ..VersionRecord::default()
+        },
+    };
+    client.join(node_id(number), &request).await.expect("the node joins").session
+}
+
+struct Player {
+    client: Client,
+    id: NodeId,
+    session: u64,
+    /// The image of each execution, and the reports sent for it.
+    known: BTreeMap<ExecutionId, (String, u64)>,
+}
+
+impl Player {
+    async fn act(&mut self, assignment: Assignment) {
+        let id = assignment.execution_id;
+        if let Some(work) = &assignment.work {
+            self.known.entry(id).or_insert_with(|| (image(work), 0));
+        }
+        match assignment.desired_state {
+            DesiredState::Pending => self.report(id, ComputeState::AskForBidAccepted).await,
+            DesiredState::Running => {
+                let image = self.known[&id].0.clone();
+                self.report(id, ComputeState::BidAccepted).await;
+                self.end(id, &image).await;
+            }
+            DesiredState::Stopped => self.report(id, ComputeState::Cancelled).await,
+        }
+    }
+
+    async fn end(&mut self, id: ExecutionId, image: &str) {
+        let mut report = empty(id);
+        match image {
+            "forever" => return,
+            "ok" => {
+                report.compute_state = ComputeState::Completed;
+                report.run_output =
+                    Some(RunOutput { stdout: "hello\n".to_owned(), ..RunOutput::default() });
+            }
+            image => {
+                let exit_code: i32 =
+                    image.strip_prefix("exit-").and_then(|code| code.parse().ok()).expect(image);
+                report.compute_state = ComputeState::Failed;
+                report.message = format!("exit code {exit_code}");
+                report.run_output = Some(RunOutput {
+                    stderr: "it did not work\n".to_owned(),
+                    exit_code,
+                    ..RunOutput::default()
+                });
+            }
+        }
+        self.send(report).await;
+    }
+
+    async fn report(&mut self, id: ExecutionId, compute_state: ComputeState) {
+        self.send(Report { compute_state, ..empty(id) }).await;
+    }
+
+    async fn send(&mut self, mut report: Report) {
+        let Some((_, sequence)) = self.known.get_mut(&report.execution_id) else { return };
+        *sequence += 1;
+        report.sequence = *sequence;
+        let batch = ReportBatch { session: self.session, reports: vec![report] };
+        self.client.report(self.id, &batch).await.expect("the report is taken");
+    }
+}
+
+fn empty(execution_id: ExecutionId) -> Report {
+    Report {
+        execution_id,
+        sequence: 0,
+        compute_state: ComputeState::Undefined,
+        message: String::new(),
+        cause: FailureCause::Task,
+        run_output: None,
+        published_result: None,
+    }
+}
+
+fn image(work: &Work) -> String {
+    let params = serde_json::Value::Object(work.task.engine.params.clone());
+    serde_json::from_value::<DockerParams>(params).expect("docker's parameters").image
+}

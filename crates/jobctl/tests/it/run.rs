@@ -1,0 +1,136 @@
+//! `jobctl run`.
+
+use api_types::job::JobStateType;
+use insta::assert_snapshot;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::played::PlayedNode;
+use crate::service::Service;
+use crate::terminal::Terminal;
+
+#[tokio::test]
+async fn the_output_of_the_task_is_that_of_the_program() {
+    let service = Service::start().await;
+    let _node = PlayedNode::start(&service, 1).await;
+    let ran = service.run(&["run", "--quiet", "--cpu", "1", "ok", "--", "greet"]).await;
+    assert_snapshot!(ran.normal());
+    let job = service.only_job().await;
+    assert_eq!(job.spec.tasks[0].resources.cpu, "1");
+    assert_eq!(job.spec.tasks[0].engine.params["Parameters"], serde_json::json!(["greet"]));
+}
+
+#[tokio::test]
+async fn the_exit_code_of_the_task_is_that_of_the_program() {
+    let service = Service::start().await;
+    let _node = PlayedNode::start(&service, 1).await;
+    assert_snapshot!(service.run(&["run", "-q", "--name", "test", "exit-3"]).await.normal());
+}
+
+#[tokio::test]
+async fn lines_of_several_executions_say_whose_they_are() {
+    let service = Service::start().await;
+    let _node = PlayedNode::start(&service, 1).await;
+    let ran = service.run(&["run", "--count", "2", "--name", "two", "ok"]).await;
+    let mut lines: Vec<_> = ran.stdout.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["two[0] hello", "two[1] hello"], "{ran}");
+    assert!(ran.stderr.contains("Completed: all 2 executions completed"), "{ran}");
+}
+
+#[tokio::test]
+async fn a_detached_run_prints_the_id_and_goes_on() {
+    let service = Service::start().await;
+    let ran = service.run(&["run", "--detach", "ok"]).await;
+    assert_snapshot!(ran.normal());
+    assert_eq!(ran.stdout.trim(), service.only_job().await.id.to_string());
+}
+
+#[tokio::test]
+async fn a_dry_run_stores_nothing() {
+    let service = Service::start().await;
+    let _node = PlayedNode::idle(&service, 1).await;
+    let ran = service.run(&["run", "--dry-run", "--constraint", "zone=b", "ok"]).await;
+    assert_snapshot!(ran.normal());
+    assert!(service.client.list_jobs(&Default::default()).await.unwrap().jobs.is_empty());
+}
+
+#[tokio::test]
+async fn an_interrupted_run_leaves_the_job_and_says_how_to_come_back() {
+    let service = Service::start().await;
+    let _node = PlayedNode::start(&service, 1).await;
+    let arguments = ["run", "--quiet", "forever"];
+    let child = service.spawn(&arguments);
+    let job = service.only_job().await;
+    service.until(&job.id.to_string(), JobStateType::Running).await;
+    interrupt(&child);
+    let ran = service.finish(child, &arguments).await;
+    assert_snapshot!(ran.normal());
+    service.until(&job.id.to_string(), JobStateType::Running).await;
+}
+
+#[tokio::test]
+async fn a_person_is_asked_once_and_may_stop_the_job() {
+    let service = Service::start().await;
+    let _node = PlayedNode::start(&service, 1).await;
+    let arguments = ["run", "forever"];
+    let mut command = service.command(&arguments);
+    command.env("TERM", "xterm");
+    let mut terminal = Terminal::of(&mut command);
+    let child = command.spawn().unwrap();
+    drop(command);
+    let job = service.only_job().await.id.to_string();
+    // What it does is on the screen while it goes on.
+    terminal.until("Running").await;
+    interrupt(&child);
+    terminal.until(&format!("stop job {job}? [y/N]")).await;
+    terminal.types("y\n");
+    let ran = service.finish(child, &arguments).await;
+    assert_eq!(ran.code, Some(123), "{ran}");
+    service.until(&job, JobStateType::Stopped).await;
+    let history = service.run(&["history", &job, "--type", "job"]).await;
+    assert!(history.stdout.contains("interrupted at the terminal"), "{history}");
+}
+
+#[tokio::test]
+async fn a_person_who_says_no_is_told_how_to_come_back() {
+    let service = Service::start().await;
+    let _node = PlayedNode::start(&service, 1).await;
+    let arguments = ["run", "forever"];
+    for answer in ["\n", "again"] {
+        let mut command = service.command(&arguments);
+        command.env("TERM", "xterm");
+        let mut terminal = Terminal::of(&mut command);
+        let child = command.spawn().unwrap();
+        drop(command);
+        terminal.until("Running").await;
+        interrupt(&child);
+        terminal.until("[y/N]").await;
+        if answer == "again" {
+            interrupt(&child)
+        } else {
+            terminal.types(answer)
+        }
+        terminal.until("the job goes on; come back to it with 'jobctl wait j-").await;
+        let ran = service.finish(child, &arguments).await;
+        assert_eq!(ran.code, Some(130), "{ran}");
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_takes_too_long_is_left_to_itself() {
+    let service = Service::start().await;
+    let ran = service.run(&["run", "-q", "--wait-timeout", "1s", "ok"]).await;
+    assert_snapshot!(ran.normal());
+}
+
+#[tokio::test]
+async fn an_argument_without_effect_is_refused() {
+    let service = Service::start().await;
+    assert_snapshot!(service.run(&["run", "-o", "json", "ok"]).await.normal());
+}
+
+fn interrupt(child: &tokio::process::Child) {
+    let id = child.id().and_then(|id| i32::try_from(id).ok()).expect("it runs");
+    let pid = Pid::from_raw(id).expect("a process ID");
+    kill_process(pid, Signal::INT).expect("send SIGINT");
+}

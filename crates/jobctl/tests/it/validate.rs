@@ -1,0 +1,62 @@
+//! `jobctl validate`.
+
+use insta::assert_snapshot;
+
+use crate::played::PlayedNode;
+use crate::service::Service;
+
+const JOB: &str = "\
+Name: words
+Type: batch
+Count: 2
+Labels: {team: docs}
+Constraints: [{Key: zone, Operator: in, Values: [a]}]
+RetryPolicy: {Attempts: 3}
+Tasks:
+- Name: main
+  Engine: {Type: docker, Params: {Image: ok, Parameters: [wc, -l]}}
+  Env: {LANG: C}
+  InputSources:
+  - {Source: {Type: inline, Params: {URL: 'data:,fox'}}, Target: /inputs/fox}
+  ResultPaths: [{Name: out, Path: /outputs}]
+  Publisher: {Type: s3, Params: {Bucket: b, Key: k}}
+  Resources: {CPU: '1', Memory: 1gb}
+  Timeouts: {ExecutionTimeout: 60}
+Colour: blue
+";
+
+#[tokio::test]
+async fn what_would_be_stored_and_where_it_would_run_is_shown() {
+    let service = Service::start().await;
+    let _alpha = PlayedNode::idle(&service, 1).await;
+    let _beta = PlayedNode::idle(&service, 2).await;
+    let job = JOB.replace("  Publisher: {Type: s3, Params: {Bucket: b, Key: k}}\n", "");
+    service.write("job.yaml", &job);
+    let validated = service.run(&["validate", "job.yaml"]).await;
+    assert_snapshot!(validated.normal());
+    assert!(service.client.list_jobs(&Default::default()).await.unwrap().jobs.is_empty());
+}
+
+#[tokio::test]
+async fn a_job_that_no_node_takes_would_wait() {
+    let service = Service::start().await;
+    let _alpha = PlayedNode::idle(&service, 1).await;
+    assert_snapshot!(service.run_with_input(&["validate", "-"], JOB).await.normal());
+}
+
+#[tokio::test]
+async fn without_nodes_it_would_wait_too() {
+    let service = Service::start().await;
+    let validated = service.run_with_input(&["validate", "-"], JOB).await;
+    assert!(validated.stdout.ends_with("\nNo compute node is known: the job would wait.\n"));
+}
+
+#[tokio::test]
+async fn the_nodes_that_would_be_chosen_are_named_for_programs() {
+    let service = Service::start().await;
+    let alpha = PlayedNode::idle(&service, 1).await;
+    let _beta = PlayedNode::idle(&service, 2).await;
+    let job = JOB.replace("  Publisher: {Type: s3, Params: {Bucket: b, Key: k}}\n", "");
+    let validated = service.run_with_input(&["validate", "-", "-o", "name"], &job).await;
+    assert_eq!(validated.stdout, format!("{}\n", alpha.id));
+}

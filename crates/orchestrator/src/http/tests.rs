@@ -1,0 +1,5 @@
+//! The edge under pressure: what is seen only from inside of the process.
+
+mod pressure;
+mod service;
+mod waiting;

@@ -1,0 +1,121 @@
+//! A store that hangs: what waits is bounded, and reads go on.
+
+use std::pin::Pin;
+
+use api_types::NodeId;
+use api_types::protocol::Heartbeat;
+use api_types::quantity::Capacity;
+use futures_util::FutureExt;
+use reqwest::Method;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::service::Service;
+use crate::driver::{CallError, RESERVED_FOR_NODES, WAITING_INPUTS};
+use crate::engine::input::{Input, Refusal};
+
+type Call<'a, T> = Pin<Box<dyn Future<Output = Result<T, CallError>> + 'a>>;
+
+/// Calls until one is refused; tells those that wait.
+fn fill<'a, T: std::fmt::Debug>(call: impl Fn() -> Call<'a, T>) -> Vec<Call<'a, T>> {
+    let mut waiting = Vec::new();
+    loop {
+        let mut next = call();
+        match (&mut next).now_or_never() {
+            None => waiting.push(next),
+            Some(Err(CallError::QueueFull)) => return waiting,
+            Some(other) => panic!("{other:?} while the driver is held up"),
+        }
+    }
+}
+
+async fn refused(request: reqwest::RequestBuilder) {
+    let response = request.send().await.unwrap();
+    let status = response.status().as_u16();
+    let retry_after = response.headers().get("retry-after").cloned();
+    let text = response.text().await.unwrap();
+    assert_eq!(status, 429, "{text}");
+    assert_eq!(retry_after.unwrap(), "1", "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_the_disk_hangs_what_waits_is_bounded_and_reads_go_on() {
+    let service = Service::start().await;
+    let first: Value = service.submit().send().await.unwrap().json().await.unwrap();
+    let job = format!("/jobs/{}", first["JobID"].as_str().unwrap());
+    service.gate.set(true);
+    let held = tokio::spawn(service.submit().send());
+    service.gate.holds_a_commit().await;
+    // The driver has taken what it commits; from here on all wait in the queue.
+    let handle = &service.api.handle;
+    let users = fill(|| Box::pin(async move { handle.ask(|_| ()).await }));
+    assert_eq!(users.len(), WAITING_INPUTS - RESERVED_FOR_NODES);
+    refused(service.submit()).await;
+    refused(service.request(Method::DELETE, &job)).await;
+
+    // Nodes are still heard, up to a bound of their own.
+    let node = NodeId::from_uuid(Uuid::from_u128(2));
+    let heartbeat = Heartbeat {
+        session: 1,
+        used_capacity: Capacity::default(),
+        running_executions: 0,
+        enqueued_executions: 0,
+    };
+    let nodes = fill(|| {
+        let heartbeat = heartbeat.clone();
+        Box::pin(handle.call(Input::Heartbeat { node, heartbeat }))
+    });
+    assert_eq!(nodes.len(), RESERVED_FOR_NODES);
+    let path = format!("/nodes/{node}/heartbeat");
+    refused(service.request(Method::PUT, &path).json(&heartbeat)).await;
+
+    for path in ["/jobs", &job, &format!("{job}/history"), "/nodes", &format!("{job}?wait=10ms")] {
+        assert_eq!(
+            service.request(Method::GET, path).send().await.unwrap().status(),
+            200,
+            "{path}"
+        );
+    }
+    let mut events = service.request(Method::GET, "/events?since=0").send().await.unwrap();
+    let mut text = String::new();
+    while !text.contains("data: ") {
+        text += &String::from_utf8_lossy(&events.chunk().await.unwrap().unwrap());
+    }
+
+    service.gate.set(false);
+    assert_eq!(held.await.unwrap().unwrap().status(), 200);
+    for call in users {
+        call.await.unwrap();
+    }
+    for call in nodes {
+        assert_eq!(call.await, Err(Refusal::NoSuchNode(node).into()));
+    }
+    assert_eq!(service.submit().send().await.unwrap().status(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_bodies_are_bounded_together_until_they_are_answered() {
+    let service = Service::start().await;
+    let places = &service.api.large_bodies;
+    service.gate.set(true);
+    let large = || {
+        let meta = serde_json::json!({ "padding": "x".repeat(100_000) });
+        let engine = serde_json::json!({ "Type": "docker", "Params": { "Image": "image:1" } });
+        let task = serde_json::json!({ "Name": "main", "Engine": engine });
+        let job = serde_json::json!({ "Type": "batch", "Meta": meta, "Tasks": [task] });
+        service.request(Method::PUT, "/jobs").json(&serde_json::json!({ "Job": job }))
+    };
+    let held = tokio::spawn(large().send());
+    service.gate.holds_a_commit().await;
+    assert_eq!(places.free(), places.count() - 2, "as long as it is not answered");
+    let others = places.take_many(places.free()).ok().unwrap();
+    refused(large()).await;
+    let small = tokio::spawn(service.submit().send());
+    drop(others);
+    let again = tokio::spawn(large().send());
+    service.gate.set(false);
+    for request in [held, small, again] {
+        assert_eq!(request.await.unwrap().unwrap().status(), 200);
+    }
+    assert_eq!(places.free(), places.count());
+}

@@ -1,0 +1,190 @@
+//! A whole service whose commits can be held up, and whose places can be counted.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use api_types::{JobId, NodeId, Timestamp};
+use reqwest::Method;
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::driver;
+use crate::engine::change::{Changes, Live};
+use crate::http::{Api, Own, Places, Reader, SpecCache, router, serve};
+use crate::settings::Settings;
+use crate::store::{IdempotencyRow, Pruned, Retention, Store, StoreError, sqlite};
+use crate::submission::Requester;
+use crate::view::View;
+
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Where commits are held up.
+#[derive(Default)]
+pub(super) struct Gate {
+    state: Mutex<GateState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct GateState {
+    closed: bool,
+    /// Commits that are held up, 0 or 1.
+    held: u32,
+}
+
+/// A store whose commits wait at the gate.
+struct Gated {
+    store: sqlite::SqliteStore,
+    gate: Arc<Gate>,
+}
+
+pub(super) struct Service {
+    url: String,
+    client: reqwest::Client,
+    pub(super) api: Arc<Api>,
+    pub(super) gate: Arc<Gate>,
+    _directory: TempDir,
+}
+
+// === impl Gate ===
+
+impl Gate {
+    pub(super) fn set(&self, closed: bool) {
+        self.state.lock().unwrap().closed = closed;
+        self.changed.notify_all();
+    }
+
+    fn pass(&self) {
+        let mut state = self.state.lock().unwrap();
+        while state.closed {
+            state.held = 1;
+            state = self.changed.wait(state).unwrap();
+        }
+        state.held = 0;
+    }
+
+    pub(super) async fn holds_a_commit(&self) {
+        let looking = async {
+            while self.state.lock().unwrap().held == 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, looking).await.expect("a commit comes");
+    }
+}
+
+// === impl Gated ===
+
+impl Store for Gated {
+    fn load(&mut self) -> Result<Live, StoreError> {
+        self.store.load()
+    }
+
+    fn commit(
+        &mut self,
+        number: u64,
+        changes: &Changes,
+        keys: &[IdempotencyRow],
+    ) -> Result<(), StoreError> {
+        self.gate.pass();
+        self.store.commit(number, changes, keys)
+    }
+
+    fn last_commit(&mut self) -> Result<u64, StoreError> {
+        self.store.last_commit()
+    }
+
+    fn idempotency(
+        &mut self,
+        key: &str,
+        oldest: Timestamp,
+    ) -> Result<Option<IdempotencyRow>, StoreError> {
+        self.store.idempotency(key, oldest)
+    }
+
+    fn has_job(&mut self, id: JobId) -> Result<bool, StoreError> {
+        self.store.has_job(id)
+    }
+
+    fn probe(&mut self) -> Result<(), StoreError> {
+        self.store.probe()
+    }
+
+    fn forget_keys(&mut self, oldest: Timestamp, limit: u32) -> Result<u32, StoreError> {
+        self.store.forget_keys(oldest, limit)
+    }
+
+    fn prune(
+        &mut self,
+        now: Timestamp,
+        retention: &Retention,
+        rows: u32,
+    ) -> Result<Pruned, StoreError> {
+        self.store.prune(now, retention, rows)
+    }
+}
+
+// === impl Service ===
+
+impl Service {
+    pub(super) async fn start() -> Self {
+        // Whichever test came first made the choice for the whole process.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let directory = tempfile::tempdir().unwrap();
+        let (store, reads) = sqlite::open(directory.path()).unwrap();
+        let gate = Arc::new(Gate::default());
+        let store = Gated { store, gate: Arc::clone(&gate) };
+        let view = Arc::new(View::default());
+        let settings = Settings::default();
+        let (handle, _) = driver::start(
+            Box::new(store),
+            Arc::clone(&view),
+            settings.engine(),
+            settings.retention(),
+        )
+        .unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let id = NodeId::from_uuid(Uuid::from_u128(1));
+        let requester = Requester { id: id.to_string(), public_key: String::new() };
+        let stopping = CancellationToken::new();
+        let api = Arc::new(Api {
+            handle,
+            reader: Reader::new(reads),
+            view,
+            own: Own { id, address, labels: BTreeMap::new(), requester },
+            lease_seconds: 30,
+            specs: SpecCache::default(),
+            waiting: Places::of_waiting_reads(),
+            streams: Places::of_event_streams(),
+            large_bodies: Places::of_large_bodies(),
+            stopping: stopping.clone(),
+        });
+        tokio::spawn(serve::serve(listener, router(Arc::clone(&api)), stopping));
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let url = format!("http://{address}/api/v1/orchestrator");
+        Self { url, client, api, gate, _directory: directory }
+    }
+
+    pub(super) fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+        self.client.request(method, format!("{}{path}", self.url)).timeout(PATIENCE)
+    }
+
+    pub(super) fn submit(&self) -> reqwest::RequestBuilder {
+        let engine = json!({ "Type": "docker", "Params": { "Image": "image:1" } });
+        let task = json!({ "Name": "main", "Engine": engine });
+        self.request(Method::PUT, "/jobs")
+            .json(&json!({ "Job": { "Type": "batch", "Tasks": [task] } }))
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.gate.set(false);
+        self.api.stopping.cancel();
+    }
+}

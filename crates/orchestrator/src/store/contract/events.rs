@@ -1,0 +1,181 @@
+//! The events of all jobs: filters, pages, gaps, and where a moment lies among them.
+
+use api_types::execution::ComputeState;
+use api_types::history::EventType;
+use api_types::job::JobStateType;
+use api_types::{JobId, Timestamp};
+
+use super::Backend;
+use super::samples::{Random, Sample};
+use crate::engine::change::{Changes, EventRow, EventSubject};
+use crate::store::{EventEntry, EventsPage, EventsQuery, Reads, Retention, Store};
+
+const EVENTS: u64 = 300;
+
+fn all(limit: u32) -> EventsQuery {
+    EventsQuery {
+        after: 0,
+        job: None,
+        namespace: None,
+        event_type: None,
+        since: Timestamp::ZERO,
+        limit,
+    }
+}
+
+/// Three jobs in two namespaces, the first of which is over, with mixed events.
+fn store_events(store: &mut dyn Store, random: &mut Random) -> (Vec<Sample>, Vec<EventRow>) {
+    let mut samples: Vec<_> = (0..3).map(|_| Sample::job(random)).collect();
+    samples[0].row.live = false;
+    samples[0].row.state = JobStateType::Completed;
+    samples[2].new.namespace = "other".to_owned();
+    let mut changes = Changes::default();
+    samples.iter().for_each(|sample| sample.add_to(&mut changes));
+    for seq in 1..=EVENTS {
+        let mut event = random.pick(&samples).event(seq);
+        event.time = Timestamp(i64::try_from(seq / 4).unwrap());
+        if random.chance(50) {
+            event.subject = EventSubject::Execution {
+                id: random.execution_id(),
+                node: random.node_id(),
+                previous: ComputeState::New,
+                new: ComputeState::AskForBid,
+            };
+        }
+        changes.events.push(event);
+    }
+    store.commit(1, &changes, &[]).unwrap();
+    (samples, changes.events)
+}
+
+/// Every page until nothing follows.
+fn walk(reads: &dyn Reads, query: &EventsQuery) -> (Vec<EventEntry>, EventsPage) {
+    let mut query = query.clone();
+    let mut entries = Vec::new();
+    loop {
+        let page = reads.events(&query).unwrap();
+        assert!(page.entries.len() <= 2 * query.limit as usize + 1);
+        assert!(page.through > query.after || !page.more, "it goes on: {page:?}");
+        entries.extend(page.entries.iter().cloned());
+        query.after = page.through;
+        if !page.more {
+            return (entries, page);
+        }
+    }
+}
+
+fn matches(query: &EventsQuery, event: &EventRow, namespace_of: impl Fn(JobId) -> String) -> bool {
+    let event_type = match event.subject {
+        EventSubject::Job { .. } => EventType::JobLevel,
+        EventSubject::Execution { .. } => EventType::ExecutionLevel,
+    };
+    event.seq > query.after
+        && event.time >= query.since
+        && query.job.is_none_or(|job| job == event.job)
+        && query.event_type.is_none_or(|wanted| wanted == event_type)
+        && query.namespace.as_ref().is_none_or(|wanted| *wanted == namespace_of(event.job))
+}
+
+pub(in crate::store) fn events_of_all_jobs_are_told_in_order(backend: &impl Backend) {
+    let mut random = Random(110);
+    let (mut store, reads) = backend.open();
+    assert_eq!(reads.last_event().unwrap(), 0);
+    assert_eq!(walk(reads.as_ref(), &all(5)).0, []);
+    let (samples, events) = store_events(store.as_mut(), &mut random);
+    assert_eq!(reads.last_event().unwrap(), EVENTS);
+    let namespace_of = |id| {
+        let of = samples.iter().find(|sample| sample.id() == id).unwrap();
+        of.new.namespace.clone()
+    };
+    let mut found = 0;
+    for case in 0..144 {
+        let query = EventsQuery {
+            after: [0, 150][case % 2],
+            job: [None, Some(samples[1].id())][case / 2 % 2],
+            namespace: [None, Some("other".to_owned()), Some("default".to_owned())][case / 4 % 3]
+                .clone(),
+            event_type: [None, Some(EventType::JobLevel), Some(EventType::ExecutionLevel)]
+                [case / 12 % 3],
+            since: Timestamp([0, 50][case / 36 % 2]),
+            limit: [7, 1000][case / 72],
+        };
+        let expected: Vec<_> = events
+            .iter()
+            .filter(|event| matches(&query, event, namespace_of))
+            .cloned()
+            .map(EventEntry::Event)
+            .collect();
+        let (entries, last) = walk(reads.as_ref(), &query);
+        assert_eq!(entries, expected, "{query:?}");
+        assert_eq!((last.through, last.job_gone), (EVENTS, false));
+        found += entries.len();
+    }
+    assert!(found > 2000, "the queries find too little to show anything: {found}");
+}
+
+/// Of one job that was removed, and whatever the query asks for: nobody knows what it was.
+pub(in crate::store) fn what_was_removed_is_a_gap(backend: &impl Backend) {
+    let mut random = Random(111);
+    let (mut store, reads) = backend.open();
+    let (samples, events) = store_events(store.as_mut(), &mut random);
+    let retention = Retention { count: Some(0), age: None };
+    // Also while it is only half removed.
+    for rows in [20, 10_000] {
+        store.prune(Timestamp(0), &retention, rows).unwrap();
+        for limit in [3, 1000] {
+            let (entries, last) = walk(reads.as_ref(), &all(limit));
+            assert_eq!(last.through, EVENTS);
+            let mut next = 1;
+            for entry in &entries {
+                match entry {
+                    EventEntry::Event(event) => {
+                        assert_eq!(*event, events[usize::try_from(next).unwrap() - 1]);
+                        assert_ne!(event.job, samples[0].id());
+                        next += 1;
+                    }
+                    EventEntry::Gap { from, to } => {
+                        assert!(*from == next && from <= to, "{entry:?}");
+                        for seq in *from..=*to {
+                            let removed = &events[usize::try_from(seq).unwrap() - 1];
+                            assert_eq!(removed.job, samples[0].id());
+                        }
+                        next = to + 1;
+                    }
+                }
+            }
+            assert_eq!(next, EVENTS + 1);
+        }
+    }
+    let gone = EventsQuery { after: 40, job: Some(samples[0].id()), ..all(10) };
+    let page = reads.events(&gone).unwrap();
+    assert!(page.job_gone && !page.more);
+    assert_eq!(page.entries, [EventEntry::Gap { from: 41, to: EVENTS }]);
+    assert_eq!(reads.last_event().unwrap(), EVENTS);
+
+    // The numbers of what was removed last are not given out again either.
+    drop((store, reads));
+    let (mut store, reads) = backend.open();
+    assert_eq!(store.load().unwrap().last_seq, EVENTS);
+    assert_eq!(reads.last_event().unwrap(), EVENTS);
+}
+
+pub(in crate::store) fn events_are_found_by_their_time(backend: &impl Backend) {
+    let mut random = Random(112);
+    let (mut store, reads) = backend.open();
+    assert_eq!(reads.last_event_before(Timestamp(i64::MAX)).unwrap(), 0);
+    let (samples, mut events) = store_events(store.as_mut(), &mut random);
+    for removed in [false, true] {
+        if removed {
+            let retention = Retention { count: Some(0), age: None };
+            store.prune(Timestamp(0), &retention, 10_000).unwrap();
+            events.retain(|event| event.job != samples[0].id());
+        }
+        for time in 0..90 {
+            let time = Timestamp(time);
+            let expected =
+                events.iter().filter(|event| event.time < time).map(|event| event.seq).max();
+            let found = reads.last_event_before(time).unwrap();
+            assert_eq!(found, expected.unwrap_or(0), "{time:?}, {removed}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What removal leaves in the file: nothing, and room for what comes.
+
+use std::time::{Duration, Instant};
+
+use api_types::Timestamp;
+use rusqlite::Connection;
+
+use super::{Backend, Directory, directory};
+use crate::engine::change::Changes;
+use crate::store::contract::{Random, Sample, ended};
+use crate::store::sqlite::{open, schema};
+use crate::store::{EventsQuery, Reads, Retention, Store};
+
+const EVERYTHING: Retention = Retention { age: None, count: Some(0) };
+
+fn connect(directory: &Directory) -> Connection {
+    Connection::open(directory.path().join("orchestrator.db")).unwrap()
+}
+
+/// Commits so many jobs that are over, each with so many executions and three events for each.
+fn fill(store: &mut dyn Store, random: &mut Random, jobs: u32, executions: u32) {
+    let mut changes = Changes::default();
+    let last = store.load().unwrap().last_seq;
+    for _ in 0..jobs {
+        ended(random, &mut changes, 10, executions);
+    }
+    for event in &mut changes.events {
+        event.seq += last;
+    }
+    let number = store.last_commit().unwrap() + 1;
+    store.commit(number, &changes, &[]).unwrap();
+}
+
+/// How long each of the calls took.
+fn prune(store: &mut dyn Store, rows: u32) -> Vec<Duration> {
+    let mut took = Vec::new();
+    loop {
+        let began = Instant::now();
+        let more = store.prune(Timestamp(0), &EVERYTHING, rows).unwrap().more;
+        took.push(began.elapsed());
+        if !more {
+            return took;
+        }
+    }
+}
+
+#[test]
+fn no_row_of_a_removed_job_is_left_in_any_table() {
+    let directory = directory();
+    let mut random = Random(130);
+    let (mut store, _) = directory.open();
+    fill(store.as_mut(), &mut random, 20, 10);
+    // A label in no specification this release can read.
+    let mut changes = Changes::default();
+    let mut odd = Sample::job(&mut random);
+    odd.new.labels = [("env".to_owned(), "odd".to_owned())].into();
+    odd.new.spec_json = "{".into();
+    odd.row.live = false;
+    odd.add_to(&mut changes);
+    changes.pending_slots.insert((odd.id(), 0), Some(odd.pending_slot(&mut random, 0)));
+    store.commit(2, &changes, &[]).unwrap();
+    let connection = connect(&directory);
+    let mut tables = connection
+        .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+        .unwrap();
+    let tables: Vec<String> =
+        tables.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    let counts = || -> Vec<(String, i64)> {
+        let count = |table: &String| {
+            let sql = format!("SELECT count(*) FROM {table}");
+            (table.clone(), connection.query_row(&sql, [], |row| row.get(0)).unwrap())
+        };
+        tables.iter().map(count).filter(|(_, rows)| *rows > 0).collect()
+    };
+    assert!(counts().len() >= 8, "{:?}", counts());
+    prune(store.as_mut(), 64);
+    assert_eq!(counts(), [("progress".to_owned(), 1)]);
+    let ended = "SELECT ended_jobs FROM progress";
+    assert_eq!(connection.query_row(ended, [], |row| row.get::<_, i64>(0)).unwrap(), 0);
+}
+
+#[test]
+fn the_file_does_not_grow_over_rounds_of_filling_and_pruning() {
+    let directory = directory();
+    let mut random = Random(131);
+    let (mut store, _) = directory.open();
+    let pages = || -> i64 {
+        let connection = connect(&directory);
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+        connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap()
+    };
+    let mut after = Vec::new();
+    for _ in 0..8 {
+        fill(store.as_mut(), &mut random, 100, 10);
+        prune(store.as_mut(), 256);
+        after.push(pages());
+    }
+    assert!(after[0] > 150, "a round fills the file: {after:?}");
+    // Pages split elsewhere in every round, so that a few more may be needed in one than another.
+    assert!(after[7] <= after[1] + after[1] / 20, "{after:?}");
+}
+
+/// Rows are what is bounded; how long they take is printed, since it is the disk's.
+#[test]
+fn a_step_costs_the_same_for_a_job_of_any_size() {
+    let mut slowest = Vec::new();
+    for executions in [100, 3000] {
+        let directory = directory();
+        let mut random = Random(132);
+        let (mut store, _) = directory.open();
+        fill(store.as_mut(), &mut random, 1, executions);
+        let mut took = prune(store.as_mut(), 256);
+        took.sort_unstable();
+        let (middle, most) = (took[took.len() / 2], took[took.len() - 1]);
+        println!("{executions} executions: {} steps, {middle:?}, at most {most:?}", took.len());
+        let rows = executions * 6;
+        assert!(took.len() >= (rows / 256) as usize);
+        slowest.push(middle);
+    }
+    assert!(slowest[1] < Duration::from_millis(200), "{slowest:?}");
+}
+
+#[test]
+fn a_file_of_the_first_format_is_brought_up_to_this_one() {
+    let directory = directory();
+    let mut random = Random(133);
+    let (mut store, _) = directory.open();
+    fill(store.as_mut(), &mut random, 3, 2);
+    drop(store);
+    // As the first release left it.
+    connect(&directory)
+        .execute_batch(
+            "DROP TRIGGER ended_job_stored; DROP TRIGGER job_ended_or_live;
+             DROP TRIGGER ended_job_removed; DROP TABLE removal; DROP INDEX job_ended;
+             ALTER TABLE progress DROP COLUMN ended_jobs; PRAGMA user_version = 1;",
+        )
+        .unwrap();
+    let (mut store, reads) = open(directory.path()).unwrap();
+    let format: u32 =
+        connect(&directory).pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    assert_eq!(format, schema::FORMAT);
+    let two = Retention { age: None, count: Some(2) };
+    assert_eq!(store.prune(Timestamp(0), &two, 1000).unwrap().jobs, 1);
+    let query = EventsQuery {
+        after: 0,
+        job: None,
+        namespace: None,
+        event_type: None,
+        since: Timestamp::ZERO,
+        limit: 100,
+    };
+    assert_eq!(reads.events(&query).unwrap().entries.len(), 12 + 1);
+}

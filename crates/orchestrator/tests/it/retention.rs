@@ -1,0 +1,98 @@
+//! Retention: jobs that are over go, and streams of events say what went with them.
+
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::node::{FakeNode, completed_job};
+use crate::server::{PATIENCE, Server, job_path, plain_job};
+use crate::stream::Events;
+use orchestrator::Settings;
+
+/// Waits until the job is removed.
+async fn gone(server: &Server, id: &str) {
+    let began = Instant::now();
+    while server.get(&job_path(id)).await.status != 404 {
+        assert!(began.elapsed() < PATIENCE * 3, "it is still there");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn jobs_beyond_the_count_are_removed_and_told_as_a_gap() {
+    let server =
+        Server::start_with(|settings| Settings { job_retention_count: 1, ..settings }).await;
+    let node = FakeNode::join(&server).await;
+    let (first, execution) = completed_job(&server, &node, plain_job()).await;
+    let mut stream = Events::open(&server, "since=0").await;
+    let count = stream_length(&mut stream, &first).await;
+    let (second, _) = completed_job(&server, &node, plain_job()).await;
+    let live = server.submit(plain_job()).await;
+    gone(&server, &first).await;
+    for part in ["", "/history", "/executions", "/results"] {
+        let answer = server.get(&format!("{}{part}", job_path(&first))).await;
+        answer.refused(404, "JobNotFound");
+    }
+    for kept in [&second, &live] {
+        server.get(&job_path(kept)).await.ok();
+    }
+    let path = format!("{}/history?execution_id={execution}", job_path(&second));
+    server.get(&path).await.refused(404, "ExecutionNotFound");
+
+    // Whoever begins, or goes on, where events are missing is told so.
+    for after in [0, 3] {
+        let mut stream = Events::resume(&server, "event_type=job", Some(after)).await;
+        stream.block().await.unwrap();
+        let gap = stream.block().await.unwrap();
+        assert_eq!((gap.id, gap.event.as_str()), (Some(count), "gap"));
+        assert_eq!(gap.data, serde_json::json!({ "From": after + 1, "To": count }));
+        let (id, event) = stream.event().await;
+        assert_eq!((id, &event["JobID"]), (count + 1, &Value::from(second.as_str())));
+    }
+    let mut stream = Events::open(&server, "since=0").await;
+    stream.block().await.unwrap();
+    assert_eq!(stream.block().await.unwrap().event, "gap");
+    // Whoever has had them is not.
+    let mut stream = Events::resume(&server, "", Some(count)).await;
+    assert_eq!(stream.event().await.0, count + 1);
+}
+
+/// Reads until the job has ended; tells the id of its last event.
+async fn stream_length(stream: &mut Events, job: &str) -> u64 {
+    loop {
+        let (id, event) = stream.event().await;
+        assert_eq!(event["JobID"], job);
+        if event["JobState"]["New"] == "Completed" {
+            return id;
+        }
+    }
+}
+
+#[tokio::test]
+async fn jobs_that_are_too_old_are_removed_also_after_a_restart() {
+    let mut server = Server::start_with(|settings| Settings { job_retention: 1, ..settings }).await;
+    let node = FakeNode::join(&server).await;
+    let (id, _) = completed_job(&server, &node, plain_job()).await;
+    let live = server.submit(plain_job()).await;
+    server.restart().await;
+    gone(&server, &id).await;
+    server.get(&job_path(&live)).await.ok();
+    let answer = server.get("/api/v1/orchestrator/events?last_event_id=2000").await;
+    answer.refused(400, "InvalidQuery");
+}
+
+#[tokio::test]
+async fn the_stream_of_a_job_that_is_removed_ends() {
+    let server = Server::start_with(|settings| Settings { job_retention: 1, ..settings }).await;
+    let node = FakeNode::join(&server).await;
+    let (id, _) = completed_job(&server, &node, plain_job()).await;
+    let mut stream = Events::open(&server, &format!("job_id={id}")).await;
+    gone(&server, &id).await;
+    // The stream of a job that is gone ends with the next commit, and does not begin anew.
+    server.submit(plain_job()).await;
+    while let Some(block) = stream.block().await {
+        assert!(block.data.is_null() || block.event == "gap", "{block:?}");
+    }
+    let answer = server.get(&format!("/api/v1/orchestrator/events?job_id={id}")).await;
+    answer.refused(404, "JobNotFound");
+}
