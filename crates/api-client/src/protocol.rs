@@ -5,8 +5,10 @@ use api_types::protocol::{
     SessionRequest,
 };
 use api_types::{NodeId, routes};
-use futures_util::Stream;
-use reqwest::Method;
+use bytes::Bytes;
+use futures_util::{Stream, TryStream};
+use reqwest::{Body, Method};
+use uuid::Uuid;
 
 use crate::client::Client;
 use crate::error::ClientError;
@@ -53,6 +55,21 @@ impl Client {
         let (response, place) =
             self.get(&path).query(&[("session", session.to_string())]).open().await?;
         Ok(lines::values(Box::pin(response.bytes_stream()), place))
+    }
+
+    /// `POST /nodes/:id/streams/:id`: answers a request for output, frame by frame
+    /// ([`api_types::log::LogFrame`]). Returns when all was sent, or when nobody reads any more.
+    pub async fn answer_stream<S>(
+        &self,
+        node_id: NodeId,
+        stream_id: Uuid,
+        frames: S,
+    ) -> Result<(), ClientError>
+    where
+        S: TryStream<Ok = Bytes, Error = std::io::Error> + Send + 'static,
+    {
+        let path = routes::fill(&routes::fill(routes::NODE_STREAM, node_id), stream_id);
+        self.call(Method::POST, &path).upload(Body::wrap_stream(frames)).await
     }
 
     /// `PUT /nodes/:id/executions`: reports observed states; repeats are harmless.

@@ -21,8 +21,9 @@ use crate::http::{self, Shared};
 use crate::ledger::{Ledger, LedgerError};
 use crate::node_record::NodeRecord;
 use crate::outbox::Outbox;
+use crate::output::Outputs;
 use crate::publisher::Publishers;
-use crate::session::{Session, SessionWatch};
+use crate::session::{Session, SessionWatch, Streams};
 use crate::settings::{InvalidSettings, Settings};
 use crate::source::Sources;
 use crate::steps::{Steps, Tasks};
@@ -113,6 +114,8 @@ impl Agent {
         let record =
             Arc::new(NodeRecord::new(&settings, listen_addr, capacity, Arc::clone(&steps)));
         let watch = SessionWatch::new();
+        let outputs = Outputs::new(&engines, &mailbox, &steps.dirs);
+        let streams = Streams::new(client.clone(), node_id, Arc::clone(&outputs), tasks.clone());
         let session = Arc::new(Session {
             client,
             node_id,
@@ -121,10 +124,17 @@ impl Agent {
             mailbox: mailbox.clone(),
             outbox,
             watch: Arc::clone(&watch),
+            streams,
         });
-        let dirs = steps.dirs.clone();
-        let shared = Shared { record, engines, session: watch, mailbox: mailbox.clone(), dirs };
         let stop_serving = CancellationToken::new();
+        let shared = Shared {
+            record,
+            engines,
+            session: watch,
+            mailbox: mailbox.clone(),
+            outputs,
+            stopping: stop_serving.clone(),
+        };
         let server = http::serve(listener, http::router(shared), stop_serving.clone());
         let server = tokio::spawn(server);
         spawn_background(&tasks, steps, session, mailbox.clone());

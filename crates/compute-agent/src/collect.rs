@@ -31,7 +31,7 @@ pub(crate) async fn collect(
     work: &Work,
     dir: &ExecutionDir,
 ) -> Result<Collected, CollectError> {
-    let output = output::take_in(executor.logs(id), dir).await?;
+    let output = output::take_in(executor.logs(id, false), dir).await?;
     let mut notes = Vec::new();
     for result in &work.task.result_paths {
         notes.extend(results::take_in(executor, id, result, dir).await?);

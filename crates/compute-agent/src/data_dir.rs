@@ -3,7 +3,7 @@
 //! ```text
 //! lock                         held by the one agent that uses the directory
 //! ledger.sqlite                see `ledger`
-//! executions/<execution id>/   inputs/<n>, stdout, stderr, results/<name>
+//! executions/<execution id>/   inputs/<n>, stdout, stderr, output.index, results/<name>
 //! ```
 
 use std::fs::{self, File, OpenOptions};
@@ -108,6 +108,11 @@ impl ExecutionDir {
 
     pub(crate) fn stderr(&self) -> PathBuf {
         self.root.join("stderr")
+    }
+
+    /// The order and the times of what is in `stdout` and `stderr`.
+    pub(crate) fn output_index(&self) -> PathBuf {
+        self.root.join("output.index")
     }
 
     pub(crate) fn results(&self) -> PathBuf {

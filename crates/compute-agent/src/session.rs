@@ -5,6 +5,7 @@
 
 mod assignments;
 mod reporter;
+mod streams;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use crate::executor::Engines;
 use crate::node_record::NodeRecord;
 use crate::outbox::Outbox;
 use crate::supervisor::Mailbox;
+pub(crate) use streams::Streams;
 
 /// Waits between tries to reach the orchestrator. The longest is short: an orchestrator that
 /// comes back should have its nodes before it takes them for lost.
@@ -70,6 +72,7 @@ pub(crate) struct Session {
     pub(crate) mailbox: Mailbox,
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) watch: Arc<SessionWatch>,
+    pub(crate) streams: Streams,
 }
 
 /// The orchestrator does not know this session (any more).

@@ -1,7 +1,8 @@
-//! What agents say: sessions, heartbeats, reports; [`assignments`] is what they are told.
+//! What agents say: sessions, heartbeats, reports, output; [`assignments`] is what they are told.
 
 mod assignments;
 mod specs;
+mod streams;
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use api_types::protocol::{
 use api_types::routes;
 use axum::Router;
 use axum::extract::State;
-use axum::routing::{get, put};
+use axum::routing::{get, post, put};
 
 use super::body::JsonBody;
 use super::edge::json;
@@ -42,6 +43,7 @@ pub(super) fn router() -> Router<Arc<Api>> {
         .route(routes::NODE_HEARTBEAT, put(heartbeat))
         .route(routes::NODE_ASSIGNMENTS, get(assignments::stream))
         .route(routes::NODE_EXECUTIONS, put(report))
+        .route(routes::NODE_STREAM, post(streams::deliver))
 }
 
 async fn join(

@@ -9,6 +9,7 @@ mod image;
 mod inputs;
 mod jobs;
 mod limits;
+mod logs;
 mod nodes;
 mod placement;
 mod restart;
