@@ -171,6 +171,12 @@ impl Call<'_> {
         self
     }
 
+    /// Waits no longer than this.
+    pub(crate) fn within(mut self, patience: Duration) -> Self {
+        self.timeout = patience;
+        self
+    }
+
     /// Sends, and reads the whole answer.
     pub(crate) async fn answer<T: DeserializeOwned>(mut self) -> Result<T, ClientError> {
         let place = self.place();

@@ -1,5 +1,7 @@
 //! What an agent says to its orchestrator.
 
+use std::time::Duration;
+
 use api_types::protocol::{
     AssignmentLine, Heartbeat, HeartbeatAnswer, ReportAnswer, ReportBatch, SessionAnswer,
     SessionRequest,
@@ -27,13 +29,15 @@ impl Client {
             .await
     }
 
-    /// `PUT /nodes/:id/heartbeat`: renews the lease.
+    /// `PUT /nodes/:id/heartbeat`: renews the lease. Given up after `patience`.
     pub async fn heartbeat(
         &self,
         node_id: NodeId,
         heartbeat: &Heartbeat,
+        patience: Duration,
     ) -> Result<HeartbeatAnswer, ClientError> {
         self.call(Method::PUT, &routes::fill(routes::NODE_HEARTBEAT, node_id))
+            .within(patience)
             .json(heartbeat)
             .answer()
             .await

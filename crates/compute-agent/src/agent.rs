@@ -16,6 +16,7 @@ use tracing::{info, warn};
 use crate::capacity;
 use crate::core::Limits;
 use crate::data_dir::{DataDir, DataDirError};
+use crate::drain::Drain;
 use crate::executor::Engines;
 use crate::http::{self, Shared};
 use crate::ledger::{Ledger, LedgerError};
@@ -61,6 +62,7 @@ pub struct RunningAgent {
     supervisor: JoinHandle<()>,
     server: JoinHandle<()>,
     stop_serving: CancellationToken,
+    drain: Arc<Drain>,
 }
 
 // === impl Agent ===
@@ -98,7 +100,7 @@ impl Agent {
             tasks: tasks.clone(),
         });
         let (mailbox, messages) = Mailbox::new();
-        let outbox = Arc::new(Outbox::default());
+        let (outbox, note) = (Arc::new(Outbox::default()), data_dir.drain_note());
         let parts = Parts {
             limits: Limits { capacity, retain: settings.retain_finished() },
             outbox: Arc::clone(&outbox),
@@ -137,12 +139,24 @@ impl Agent {
         };
         let server = http::serve(listener, http::router(shared), stop_serving.clone());
         let server = tokio::spawn(server);
-        spawn_background(&tasks, steps, session, mailbox.clone());
-        Ok(RunningAgent { node_id, listen_addr, tasks, mailbox, supervisor, server, stop_serving })
+        let drain = Arc::new(Drain::new(&settings, Arc::clone(&session), note));
+        spawn_background(&tasks, steps, session, Arc::clone(&drain));
+        Ok(RunningAgent {
+            node_id,
+            listen_addr,
+            tasks,
+            mailbox,
+            supervisor,
+            server,
+            stop_serving,
+            drain,
+        })
     }
 }
 
-fn spawn_background(tasks: &Tasks, steps: Arc<Steps>, session: Arc<Session>, mailbox: Mailbox) {
+fn spawn_background(tasks: &Tasks, steps: Arc<Steps>, session: Arc<Session>, drain: Arc<Drain>) {
+    let mailbox = session.mailbox.clone();
+    tasks.spawn(async move { drain.undo().await });
     let engines = Arc::clone(&steps.engines);
     tasks.spawn(async move { engines.watch().await });
     let reporting = Arc::clone(&session);
@@ -204,11 +218,14 @@ impl RunningAgent {
     }
 }
 
-/// Runs an agent until `shutdown` is done.
-pub async fn run(settings: Settings, shutdown: impl Future<Output = ()>) -> Result<(), StartError> {
+/// Runs an agent until it is told to stop; told a second time, it does not wait for a drain.
+pub async fn run<F: Future<Output = ()>>(
+    settings: Settings,
+    told_to_stop: impl Fn() -> F,
+) -> Result<(), StartError> {
     let mut agent = Agent::start(settings).await?;
     tokio::select! {
-        () = shutdown => {}
+        () = told_to_stop() => {}
         // Nothing ends the supervisor but a fault of it; without it the agent is of no use.
         ended = &mut agent.supervisor => {
             if let Err(error) = ended
@@ -218,6 +235,10 @@ pub async fn run(settings: Settings, shutdown: impl Future<Output = ()>) -> Resu
             }
             return Ok(());
         }
+    }
+    tokio::select! {
+        () = agent.drain.leave() => {}
+        () = told_to_stop() => warn!("told to stop a second time; what runs keeps running"),
     }
     agent.shutdown().await;
     Ok(())

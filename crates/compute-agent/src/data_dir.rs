@@ -3,6 +3,7 @@
 //! ```text
 //! lock                         held by the one agent that uses the directory
 //! ledger.sqlite                see `ledger`
+//! draining                     see `drain`
 //! executions/<execution id>/   inputs/<n>, stdout, stderr, output.index, results/<name>
 //! ```
 
@@ -63,6 +64,10 @@ impl DataDir {
 
     pub(crate) fn ledger(&self) -> PathBuf {
         self.root.join("ledger.sqlite")
+    }
+
+    pub(crate) fn drain_note(&self) -> PathBuf {
+        self.root.join("draining")
     }
 
     pub(crate) fn executions(&self) -> ExecutionDirs {

@@ -11,6 +11,7 @@ mod clock;
 mod collect;
 pub mod core;
 mod data_dir;
+mod drain;
 mod environment;
 pub mod execution;
 mod executor;

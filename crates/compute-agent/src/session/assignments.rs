@@ -5,6 +5,7 @@ use std::time::Duration;
 use api_client::ClientError;
 use api_types::Timestamp;
 use api_types::protocol::{Assignment, AssignmentLine, KEEP_ALIVE_SECONDS};
+use failpoint::Fault;
 use futures_util::{Stream, StreamExt};
 use tracing::{debug, info};
 
@@ -72,6 +73,14 @@ impl Session {
         loop {
             match next(&mut lines).await {
                 Ok(AssignmentLine::Assignment(assignment)) => {
+                    match failpoint::reach("assignment.take").await {
+                        None => {}
+                        Some(Fault::Error) => return Broken::Ended,
+                        Some(Fault::Twice) => {
+                            let input = Input::Change(assignment.clone());
+                            self.mailbox.send(Message::Core(input)).await;
+                        }
+                    }
                     self.mailbox.send(Message::Core(Input::Change(assignment))).await;
                 }
                 Ok(AssignmentLine::Stream(request)) => self.streams.answer(request),

@@ -16,12 +16,14 @@ use api_types::routes;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::{get, post, put};
+use failpoint::Places;
 
 use super::body::JsonBody;
 use super::edge::json;
 use super::error::Failure;
 use super::query::Query;
 use super::{Api, Handled, Parameter, lookup};
+use crate::driver::CallError;
 use crate::engine::input::{Answer, Input};
 pub(crate) use specs::SpecCache;
 
@@ -36,6 +38,13 @@ const MAX_NODE_ADDRESSES: usize = 64;
 
 /// Heartbeats per lease: two may be lost on the way.
 const HEARTBEATS_PER_LEASE: u64 = 3;
+
+const REPORT_PLACES: Places<CallError> = Places {
+    before: "report.take",
+    after: "report.answer",
+    refused: || CallError::QueueFull,
+    lost: || CallError::StoreUnavailable,
+};
 
 pub(super) fn router() -> Router<Arc<Api>> {
     Router::new()
@@ -128,7 +137,8 @@ async fn report(
     if !problems.is_empty() {
         return Err(Failure::InvalidBody(problems));
     }
-    match api.handle.call(Input::Reports { node, session, reports }).await? {
+    let take = || api.handle.call(Input::Reports { node, session, reports: reports.clone() });
+    match failpoint::around(REPORT_PLACES, take).await? {
         Answer::Acknowledged(acknowledged) => json(&ReportAnswer { acknowledged }),
         other => Err(unexpected("reports", &other)),
     }
