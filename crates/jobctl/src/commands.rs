@@ -4,6 +4,7 @@ mod context;
 mod events;
 mod explain;
 mod jobs;
+mod logs;
 mod nodes;
 mod run;
 mod shell;
@@ -50,6 +51,7 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit> {
         Command::Describe(args) => jobs::describe(&Session::open(out, &global)?, &args).await,
         Command::Executions(args) => jobs::executions(&Session::open(out, &global)?, &args).await,
         Command::History(args) => jobs::history(&Session::open(out, &global)?, &args).await,
+        Command::Logs(args) => logs::logs(&Session::open(out, &global)?, &args).await,
         Command::Events(args) => events::events(&Session::open(out, &global)?, &args).await,
         Command::Wait(args) => wait::wait(&Session::open(out, &global)?, &args).await,
         Command::Stop(args) => stop::stop(&Session::open(out, &global)?, &args).await,

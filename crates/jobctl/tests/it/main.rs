@@ -7,6 +7,7 @@ mod errors;
 mod events;
 mod explain;
 mod list;
+mod logs;
 mod node;
 mod run;
 mod shell;
