@@ -35,14 +35,7 @@ impl Admission<'_> {
         self.inputs(&work.task.input_sources)?;
         self.modules(work)?;
         results(work)?;
-        let kind = work.task.publisher.publisher_type;
-        match self.publishers.get(kind) {
-            Some(publisher) => publisher.admit(work),
-            None => Err(format!(
-                "publisher '{kind}' is not supported on this node; supported: {}",
-                list(&self.publishers.offered())
-            )),
-        }
+        self.publishers.admit(work)
     }
 
     fn engine(&self, work: &Work, available: &BTreeSet<EngineType>) -> Result<(), String> {
@@ -59,7 +52,7 @@ impl Admission<'_> {
         for (index, input) in inputs.iter().enumerate() {
             let kind = input.source.source_type;
             let named = |reason: String| format!("input {index} ({kind}): {reason}");
-            self.source(input).map_err(named)?;
+            self.sources.admit(input).map_err(named)?;
             absolute_path("Target", &input.target).map_err(named)?;
             let target = input.target.trim_end_matches('/');
             if let Some(other) = targets.insert(target, index) {
@@ -73,19 +66,9 @@ impl Admission<'_> {
         let engine = work.task.engine.engine_type;
         for module in self.engines.get(engine).iter().flat_map(|engine| engine.modules(work)) {
             let (place, kind) = (module.target.trim_start_matches('/'), module.source.source_type);
-            self.source(&module).map_err(|reason| format!("{place} ({kind}): {reason}"))?;
+            self.sources.admit(&module).map_err(|reason| format!("{place} ({kind}): {reason}"))?;
         }
         Ok(())
-    }
-
-    fn source(&self, input: &InputSource) -> Result<(), String> {
-        match self.sources.get(input.source.source_type) {
-            Some(source) => source.admit(input),
-            None => Err(format!(
-                "not supported on this node; supported: {}",
-                list(&self.sources.offered())
-            )),
-        }
     }
 }
 
@@ -116,10 +99,6 @@ fn absolute_path(field: &str, path: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("its {field} '{path}' is not an absolute path of a place below '/'"))
-}
-
-fn list<T: std::fmt::Display>(words: &[T]) -> String {
-    words.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use tracing::{info, warn};
 use crate::capacity;
 use crate::core::Limits;
 use crate::data_dir::{DataDir, DataDirError};
+use crate::drain::Drain;
 use crate::executor::Engines;
 use crate::executor::wasm::Wasm;
 use crate::gpu::Inventory;
@@ -24,8 +25,9 @@ use crate::http::{self, Shared};
 use crate::ledger::{Ledger, LedgerError};
 use crate::node_record::NodeRecord;
 use crate::outbox::Outbox;
-use crate::publisher::Publishers;
-use crate::session::{Session, SessionWatch};
+use crate::output::Outputs;
+use crate::publisher::{PublishedDir, Publishers};
+use crate::session::{Session, SessionWatch, Streams};
 use crate::settings::{InvalidSettings, Settings};
 use crate::source::Sources;
 use crate::steps::{Steps, Tasks};
@@ -63,6 +65,7 @@ pub struct RunningAgent {
     supervisor: JoinHandle<()>,
     server: JoinHandle<()>,
     stop_serving: CancellationToken,
+    drain: Arc<Drain>,
 }
 
 // === impl Agent ===
@@ -74,7 +77,6 @@ impl Agent {
         let client = Client::new(&settings.orchestrator).map_err(|error| {
             InvalidSettings::Refused { key: "orchestrator", reason: error.to_string() }
         })?;
-        tell_what_concerns_no_source(&settings);
         let data_dir = DataDir::open(&settings.data_dir)?;
         let ledger = Ledger::open(&data_dir.ledger())?;
         let contents = ledger.load(&data_dir.ledger())?;
@@ -91,18 +93,19 @@ impl Agent {
         let engines = Engines::new(&settings, wasm(&settings, &data_dir, &tasks));
         // The first node record should be right already.
         engines.probe().await;
+        let published = PublishedDir::new(data_dir.published());
         let steps = Arc::new(Steps {
             node_id,
             engines: Arc::clone(&engines),
-            sources: Sources::default(),
-            publishers: Publishers::default(),
+            sources: Sources::new(&settings, data_dir.cache()),
+            publishers: Publishers::new(&settings, data_dir.published(), listen_addr),
             gpus,
             dirs: data_dir.executions(),
             stop_grace: settings.stop_grace(),
             tasks: tasks.clone(),
         });
         let (mailbox, messages) = Mailbox::new();
-        let outbox = Arc::new(Outbox::default());
+        let (outbox, note) = (Arc::new(Outbox::default()), data_dir.drain_note());
         let parts = Parts {
             limits: Limits { capacity, retain: settings.retain_finished() },
             outbox: Arc::clone(&outbox),
@@ -118,6 +121,8 @@ impl Agent {
         let record =
             Arc::new(NodeRecord::new(&settings, listen_addr, capacity, Arc::clone(&steps)));
         let watch = SessionWatch::new();
+        let outputs = Outputs::new(&engines, &mailbox, &steps.dirs);
+        let streams = Streams::new(client.clone(), node_id, Arc::clone(&outputs), tasks.clone());
         let session = Arc::new(Session {
             client,
             node_id,
@@ -126,14 +131,34 @@ impl Agent {
             mailbox: mailbox.clone(),
             outbox,
             watch: Arc::clone(&watch),
+            streams,
         });
-        let dirs = steps.dirs.clone();
-        let shared = Shared { record, engines, session: watch, mailbox: mailbox.clone(), dirs };
         let stop_serving = CancellationToken::new();
+        let shared = Shared {
+            record,
+            engines,
+            session: watch,
+            mailbox: mailbox.clone(),
+            outputs,
+            published: published.clone(),
+            stopping: stop_serving.clone(),
+        };
         let server = http::serve(listener, http::router(shared), stop_serving.clone());
         let server = tokio::spawn(server);
-        spawn_background(&tasks, steps, session, mailbox.clone());
-        Ok(RunningAgent { node_id, listen_addr, tasks, mailbox, supervisor, server, stop_serving })
+        let retain = settings.results.retain();
+        tasks.spawn(sweep::published(published, retain));
+        let drain = Arc::new(Drain::new(&settings, Arc::clone(&session), note));
+        spawn_background(&tasks, steps, session, Arc::clone(&drain));
+        Ok(RunningAgent {
+            node_id,
+            listen_addr,
+            tasks,
+            mailbox,
+            supervisor,
+            server,
+            stop_serving,
+            drain,
+        })
     }
 }
 
@@ -147,7 +172,9 @@ fn wasm(settings: &Settings, data_dir: &DataDir, tasks: &Tasks) -> Option<Wasm> 
         .ok()
 }
 
-fn spawn_background(tasks: &Tasks, steps: Arc<Steps>, session: Arc<Session>, mailbox: Mailbox) {
+fn spawn_background(tasks: &Tasks, steps: Arc<Steps>, session: Arc<Session>, drain: Arc<Drain>) {
+    let mailbox = session.mailbox.clone();
+    tasks.spawn(async move { drain.undo().await });
     let engines = Arc::clone(&steps.engines);
     tasks.spawn(async move { engines.watch().await });
     let reporting = Arc::clone(&session);
@@ -161,18 +188,6 @@ fn spawn_background(tasks: &Tasks, steps: Arc<Steps>, session: Arc<Session>, mai
             mailbox.send(Message::Tick).await;
         }
     });
-}
-
-/// Settings that this build has no use for must not look as if they did something.
-fn tell_what_concerns_no_source(settings: &Settings) {
-    if !settings.allow_local_paths.is_empty() {
-        warn!("allow_local_paths concerns localdirectory inputs, which this build does not have");
-    }
-    if settings.allow_private_addresses {
-        warn!(
-            "allow_private_addresses concerns urldownload inputs, which this build does not have"
-        );
-    }
 }
 
 // === impl RunningAgent ===
@@ -209,11 +224,14 @@ impl RunningAgent {
     }
 }
 
-/// Runs an agent until `shutdown` is done.
-pub async fn run(settings: Settings, shutdown: impl Future<Output = ()>) -> Result<(), StartError> {
+/// Runs an agent until it is told to stop; told a second time, it does not wait for a drain.
+pub async fn run<F: Future<Output = ()>>(
+    settings: Settings,
+    told_to_stop: impl Fn() -> F,
+) -> Result<(), StartError> {
     let mut agent = Agent::start(settings).await?;
     tokio::select! {
-        () = shutdown => {}
+        () = told_to_stop() => {}
         // Nothing ends the supervisor but a fault of it; without it the agent is of no use.
         ended = &mut agent.supervisor => {
             if let Err(error) = ended
@@ -223,6 +241,10 @@ pub async fn run(settings: Settings, shutdown: impl Future<Output = ()>) -> Resu
             }
             return Ok(());
         }
+    }
+    tokio::select! {
+        () = agent.drain.leave() => {}
+        () = told_to_stop() => warn!("told to stop a second time; what runs keeps running"),
     }
     agent.shutdown().await;
     Ok(())

@@ -3,9 +3,12 @@
 //! ```text
 //! lock                         held by the one agent that uses the directory
 //! ledger.sqlite                see `ledger`
-//! executions/<execution id>/   inputs/<n>, stdout, stderr, results/<name>,
-//!                              wasm/ while its engine holds it (see `executor::wasm`)
+//! draining                     see `drain`
+//! published/<execution id>.tar.gz   archives that the agent serves, see `publisher::local`
+//! cache/<key>/                 inputs that were fetched before, see `source::cache`
 //! wasm-cache/                  compiled modules, by their content and the engine's version
+//! executions/<execution id>/   inputs/<n>, stdout, stderr, output.index, results/<name>,
+//!                              wasm/ while its engine holds it (see `executor::wasm`)
 //! ```
 
 use std::fs::{self, File, OpenOptions};
@@ -72,6 +75,18 @@ impl DataDir {
         self.root.join("wasm-cache")
     }
 
+    pub(crate) fn drain_note(&self) -> PathBuf {
+        self.root.join("draining")
+    }
+
+    pub(crate) fn published(&self) -> PathBuf {
+        self.root.join("published")
+    }
+
+    pub(crate) fn cache(&self) -> PathBuf {
+        self.root.join("cache")
+    }
+
     pub(crate) fn executions(&self) -> ExecutionDirs {
         ExecutionDirs { root: self.root.join("executions") }
     }
@@ -117,6 +132,11 @@ impl ExecutionDir {
         self.root.join("stderr")
     }
 
+    /// The order and the times of what is in `stdout` and `stderr`.
+    pub(crate) fn output_index(&self) -> PathBuf {
+        self.root.join("output.index")
+    }
+
     pub(crate) fn results(&self) -> PathBuf {
         self.root.join("results")
     }
@@ -124,6 +144,11 @@ impl ExecutionDir {
     /// What the wasm engine keeps of a run.
     pub(crate) fn wasm(&self) -> PathBuf {
         self.root.join("wasm")
+    }
+
+    /// On its way to where it is published.
+    pub(crate) fn archive(&self) -> PathBuf {
+        self.root.join("archive.tar.gz")
     }
 
     pub(crate) fn create(&self) -> io::Result<()> {

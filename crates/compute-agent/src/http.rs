@@ -4,16 +4,19 @@ mod executions;
 mod failure;
 mod identity;
 mod render;
+mod results;
 mod server;
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::{MethodRouter, get};
+use tokio_util::sync::CancellationToken;
 
-use crate::data_dir::ExecutionDirs;
 use crate::executor::Engines;
 use crate::node_record::NodeRecord;
+use crate::output::Outputs;
+use crate::publisher::PublishedDir;
 use crate::session::SessionWatch;
 use crate::supervisor::Mailbox;
 
@@ -26,7 +29,10 @@ pub(crate) struct Shared {
     pub(crate) engines: Arc<Engines>,
     pub(crate) session: Arc<SessionWatch>,
     pub(crate) mailbox: Mailbox,
-    pub(crate) dirs: ExecutionDirs,
+    pub(crate) outputs: Arc<Outputs>,
+    /// Cancelled when the agent is to stop: what is followed breaks off.
+    pub(crate) stopping: CancellationToken,
+    pub(crate) published: PublishedDir,
 }
 
 pub(crate) fn router(shared: Shared) -> Router {
@@ -39,6 +45,7 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route(path::AGENT_EXECUTIONS, only(get(executions::list)))
         .route(path::AGENT_EXECUTION, only(get(executions::describe)))
         .route(path::AGENT_EXECUTION_LOGS, only(get(executions::logs)))
+        .route(path::AGENT_RESULT, only(get(results::archive)))
         .route(path::LIVEZ, only(get(identity::livez)))
         .route(path::READYZ, only(get(identity::readyz)))
         .fallback(failure::unknown_path)

@@ -5,27 +5,34 @@
 mod admission;
 mod agent;
 mod archive;
+mod attempts;
 mod backoff;
 mod capacity;
 mod clock;
 mod collect;
 pub mod core;
 mod data_dir;
+mod drain;
 mod environment;
 pub mod execution;
 mod executor;
+mod generator;
 mod gpu;
 mod http;
+mod kubo;
 mod ledger;
 mod mint;
 mod node_record;
 mod outbox;
+mod output;
 mod publisher;
+mod s3;
 mod session;
 pub mod settings;
 mod source;
 mod steps;
 mod supervisor;
+mod web;
 
 #[cfg(test)]
 mod testing;

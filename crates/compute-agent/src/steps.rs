@@ -1,11 +1,12 @@
 //! The effects of executions, carried out: each as a task of its own that ends with an event.
 
+mod places;
+
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use api_types::protocol::Work;
-use api_types::source::InputSource;
 use api_types::{ExecutionId, NodeId, Timestamp};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -19,9 +20,10 @@ use crate::data_dir::ExecutionDirs;
 use crate::execution::{Event, Failure};
 use crate::executor::{Engines, Executor, ExecutorError, Run};
 use crate::gpu::Inventory;
-use crate::publisher::Publishers;
+use crate::publisher::{Publication, Publishers};
 use crate::source::Sources;
 use crate::supervisor::Mailbox;
+use places::{COLLECT, CREATE, REMOVE, START, STOP, WAIT};
 
 /// Waits between tries of what fails because the engine is away.
 const RETRY_FIRST: Duration = Duration::from_millis(200);
@@ -121,19 +123,23 @@ impl Steps {
     async fn make_ready(&self, step: &Step, cancel: &CancellationToken) -> Result<(), Failure> {
         let executor = self.executor(&step.work)?;
         let dir = self.dirs.of(step.id);
-        let wanted = fetched(executor, &step.work);
+        let mut wanted = step.work.task.input_sources.clone();
+        let inputs_count = wanted.len();
+        wanted.extend(executor.modules(&step.work));
+        let disk_bytes = step.work.resources.disk;
         let mut inputs = cancel
-            .run_until_cancelled(self.sources.fetch_all(&wanted, &dir))
+            .run_until_cancelled(self.sources.fetch_all(&wanted, disk_bytes, &dir))
             .await
             .ok_or(ExecutorError::Cancelled)??;
-        let modules = inputs.split_off(step.work.task.input_sources.len());
+        let modules = inputs.split_off(inputs_count);
         let modules = modules.into_iter().map(|module| module.source).collect();
         let work = Arc::clone(&step.work);
         let gpus = self.gpus.device_ids(&step.gpus);
         let run = Run { id: step.id, node_id: self.node_id, work, inputs, modules, gpus };
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
+        let prepare = || failpoint::around(CREATE, || executor.prepare(&run, cancel));
         for _ in 1..PREPARE_TRIES {
-            match executor.prepare(&run, cancel).await {
+            match prepare().await {
                 Err(error @ ExecutorError::Unreachable { .. }) => {
                     debug!(execution = %step.id, %error, "preparing waits for the engine");
                 }
@@ -141,7 +147,7 @@ impl Steps {
             }
             cancel.run_until_cancelled(backoff.wait()).await.ok_or(ExecutorError::Cancelled)?;
         }
-        Ok(executor.prepare(&run, cancel).await?)
+        Ok(prepare().await?)
     }
 
     pub(crate) fn start(self: &Arc<Self>, step: Step) {
@@ -161,7 +167,7 @@ impl Steps {
         let executor = self.executor(&step.work)?;
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
         loop {
-            match executor.start(step.id).await {
+            match failpoint::around(START, || executor.start(step.id)).await {
                 Err(error @ ExecutorError::Unreachable { .. }) => {
                     debug!(execution = %step.id, %error, "starting waits for the engine");
                 }
@@ -178,7 +184,7 @@ impl Steps {
                 Ok(executor) => executor,
                 Err(failure) => return step.tell(Event::Failed(failure)).await,
             };
-            let mut end = executor.wait(step.id);
+            let mut end = std::pin::pin!(failpoint::around(WAIT, || executor.wait(step.id)));
             let end = match deadline {
                 None => end.await,
                 Some(deadline) => {
@@ -206,17 +212,18 @@ impl Steps {
         self.tasks.spawn(async move {
             let Ok(executor) = steps.executor(&step.work) else { return };
             let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
-            while let Err(error) = executor.stop(step.id, steps.stop_grace).await {
+            let stop = || executor.stop(step.id, steps.stop_grace);
+            while let Err(error) = failpoint::around(STOP, stop).await {
                 warn!(execution = %step.id, %error, "a task cannot be stopped; trying again");
                 backoff.wait().await;
             }
         });
     }
 
-    pub(crate) fn collect(self: &Arc<Self>, step: Step) {
+    pub(crate) fn collect(self: &Arc<Self>, step: Step, exit_code: i32) {
         let steps = Arc::clone(self);
         self.tasks.spawn(async move {
-            let event = match steps.collect_whole(&step).await {
+            let event = match steps.collect_whole(&step, exit_code).await {
                 Ok(collected) => Event::Collected(collected),
                 Err(failure) => Event::Failed(failure),
             };
@@ -224,13 +231,24 @@ impl Steps {
         });
     }
 
-    async fn collect_whole(&self, step: &Step) -> Result<crate::execution::Collected, Failure> {
+    async fn collect_whole(
+        &self,
+        step: &Step,
+        exit_code: i32,
+    ) -> Result<crate::execution::Collected, Failure> {
         let executor = self.executor(&step.work)?;
         let dir = self.dirs.of(step.id);
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
         loop {
-            let publishers = &self.publishers;
-            match collect::collect(executor, publishers, step.id, &step.work, &dir).await {
+            let run = Publication {
+                id: step.id,
+                node_id: self.node_id,
+                work: &step.work,
+                exit_code,
+                dir: &dir,
+            };
+            let collect = || collect::collect(executor, &self.publishers, &run);
+            match failpoint::around(COLLECT, collect).await {
                 Err(CollectError::Executor(error @ ExecutorError::Unreachable { .. })) => {
                     debug!(execution = %step.id, %error, "collecting waits for the engine");
                 }
@@ -245,10 +263,11 @@ impl Steps {
         let steps = Arc::clone(self);
         self.tasks.spawn(async move {
             let Ok(executor) = steps.executor(&step.work) else { return };
-            if let Err(error) = executor.remove(step.id).await {
+            if let Err(error) = failpoint::around(REMOVE, || executor.remove(step.id)).await {
                 debug!(execution = %step.id, %error, "a container is left to the next sweep");
             }
-            if fetched(executor, &step.work).is_empty() {
+            let modules = executor.modules(&step.work);
+            if step.work.task.input_sources.is_empty() && modules.is_empty() {
                 return;
             }
             let dir = steps.dirs.of(step.id);
@@ -265,13 +284,6 @@ impl Steps {
             Failure::node(format!("engine '{engine}' was taken out of this node's settings"))
         })
     }
-}
-
-/// What is fetched for a task: its inputs, then what its engine needs.
-fn fetched(executor: &dyn Executor, work: &Work) -> Vec<InputSource> {
-    let mut wanted = work.task.input_sources.clone();
-    wanted.extend(executor.modules(work));
-    wanted
 }
 
 // === impl Step ===

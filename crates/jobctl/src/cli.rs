@@ -2,7 +2,9 @@
 
 mod context;
 mod duration;
+mod events;
 mod jobs;
+mod logs;
 mod nodes;
 mod run;
 mod submit;
@@ -16,7 +18,9 @@ use crate::exit::EXIT_CODES;
 use crate::output::Format;
 
 pub(crate) use context::ContextCommand;
+pub(crate) use events::EventsArgs;
 pub(crate) use jobs::{DescribeArgs, ExecutionsArgs, HistoryArgs, ListArgs, StopArgs};
+pub(crate) use logs::{LogsArgs, Stream as LogStream};
 pub(crate) use nodes::{DrainArgs, NodeActionArgs, NodeCommand, NodeListArgs};
 pub(crate) use run::{Engine, Network, RunArgs};
 pub(crate) use submit::{Goal, SubmitArgs, ValidateArgs, WaitArgs};
@@ -63,6 +67,10 @@ pub(crate) enum Command {
     Executions(ExecutionsArgs),
     /// List what happened to a job and its executions
     History(HistoryArgs),
+    /// Show what the tasks of a job print
+    Logs(LogsArgs),
+    /// Show what happens to all jobs, as it happens
+    Events(EventsArgs),
     /// Wait for jobs to end, and pass on the exit code of a task that failed
     Wait(WaitArgs),
     /// Stop jobs

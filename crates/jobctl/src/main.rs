@@ -5,6 +5,7 @@ mod clock;
 mod commands;
 mod config;
 mod exit;
+mod logs;
 mod output;
 mod pages;
 mod patience;

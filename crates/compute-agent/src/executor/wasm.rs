@@ -293,8 +293,13 @@ impl Executor for Wasm {
         ready(Ok(())).boxed()
     }
 
-    fn logs(&self, id: ExecutionId) -> BoxStream<'_, Result<OutputChunk, ExecutorError>> {
-        output::read(&self.dirs.of(id).wasm().join("output"))
+    fn logs(
+        &self,
+        id: ExecutionId,
+        follow: bool,
+    ) -> BoxStream<'_, Result<OutputChunk, ExecutorError>> {
+        let followed = self.running(id).filter(|_| follow).map(|running| running.exit);
+        output::read(&self.dirs.of(id).wasm().join("output"), followed)
     }
 
     fn copy_out<'a>(

@@ -41,8 +41,8 @@ fn start(root: TempDir, retain: Duration) -> Fixture {
     let steps = Arc::new(Steps {
         node_id: ledger.node_id(),
         engines: Engines::new(&settings, None),
-        sources: Sources::default(),
-        publishers: Publishers::default(),
+        sources: Sources::new(&settings, data_dir.cache()),
+        publishers: Publishers::new(&settings, data_dir.published(), settings.listen),
         gpus: Inventory::default(),
         dirs: data_dir.executions(),
         stop_grace: Duration::ZERO,

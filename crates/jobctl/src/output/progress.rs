@@ -22,7 +22,28 @@ pub(crate) enum Progress {
     Spinner(ProgressBar),
 }
 
+/// Takes the spinner away when something else is to be shown.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Curtain(Option<ProgressBar>);
+
+impl Curtain {
+    pub(crate) fn close(&mut self) {
+        if let Some(spinner) = self.0.take() {
+            spinner.disable_steady_tick();
+            // What is finished shows nothing any more, whatever it is told.
+            spinner.finish_and_clear();
+        }
+    }
+}
+
 impl Progress {
+    pub(crate) fn curtain(&self) -> Curtain {
+        match self {
+            Self::Silent | Self::Lines { .. } => Curtain(None),
+            Self::Spinner(spinner) => Curtain(Some(spinner.clone())),
+        }
+    }
+
     pub(crate) fn new(quiet: bool) -> Self {
         if quiet {
             return Self::Silent;

@@ -1,10 +1,11 @@
 //! A node that is played: it takes what it is offered, and runs what the job's image tells it to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api_client::Client;
 use api_types::engine::{DockerParams, EngineType};
 use api_types::execution::{ComputeState, DesiredState, RunOutput};
+use api_types::log::{LogData, LogFrame, LogOutput, LogPosition, LogStream, StreamRequest};
 use api_types::node::ComputeNodeInfo;
 use api_types::protocol::{
     Assignment, AssignmentLine, FailureCause, Report, ReportBatch, SessionRequest, Work,
@@ -12,8 +13,10 @@ use api_types::protocol::{
 use api_types::quantity::Capacity;
 use api_types::source::SourceType;
 use api_types::version::VersionRecord;
-use api_types::{ExecutionId, NodeId};
-use futures_util::StreamExt;
+use api_types::{ExecutionId, NodeId, Timestamp};
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::service::Service;
@@ -60,10 +63,15 @@ impl PlayedNode {
         let lines = client.assignments(id, session).await.expect("the stream opens");
         let playing = tokio::spawn(async move {
             let mut lines = lines;
-            let mut player = Player { client, id, session, known: BTreeMap::new() };
+            let over = watch::channel(BTreeSet::new()).0;
+            let mut player = Player { client, id, session, known: BTreeMap::new(), over };
             while let Some(Ok(line)) = lines.next().await {
-                if let AssignmentLine::Assignment(assignment) = line {
-                    player.act(*assignment).await;
+                match line {
+                    AssignmentLine::Assignment(assignment) => player.act(*assignment).await,
+                    AssignmentLine::Stream(request) => player.answer(&request),
+                    AssignmentLine::Snapshot { .. }
+                    | AssignmentLine::KeepAlive
+                    | AssignmentLine::Unknown => {}
                 }
             }
         });
@@ -101,6 +109,8 @@ struct Player {
     session: u64,
     /// The image of each execution, and the reports sent for it.
     known: BTreeMap<ExecutionId, (String, u64)>,
+    /// Executions whose output is complete.
+    over: watch::Sender<BTreeSet<ExecutionId>>,
 }
 
 impl Player {
@@ -148,12 +158,47 @@ impl Player {
         self.send(Report { compute_state, ..empty(id) }).await;
     }
 
+    /// Sends what the execution prints; one that runs goes on until it is over.
+    fn answer(&self, request: &StreamRequest) {
+        let execution = request.execution_id;
+        let Some((image, _)) = self.known.get(&execution) else { return };
+        let (stream, text) = output(image);
+        let time = Timestamp::parse("2026-01-02T03:04:05Z").expect("a moment");
+        let data = LogData::Text(text);
+        let frames = [
+            LogFrame::Begin(LogPosition::default()),
+            LogFrame::Output(LogOutput { stream, time, data }),
+        ];
+        let mut over = self.over.subscribe();
+        let follow = request.follow;
+        let end = async move {
+            if follow {
+                drop(over.wait_for(|over| over.contains(&execution)).await);
+            }
+            LogFrame::End
+        };
+        let frames = stream::iter(frames).chain(stream::once(end)).map(|frame| {
+            let mut line = serde_json::to_vec(&frame).expect("JSON");
+            line.push(b'\n');
+            Ok::<_, std::io::Error>(Bytes::from(line))
+        });
+        let (client, id, stream_id) = (self.client.clone(), self.id, request.stream_id);
+        tokio::spawn(async move {
+            // Whoever asked may have gone by now.
+            drop(client.answer_stream(id, stream_id, frames).await);
+        });
+    }
+
     async fn send(&mut self, mut report: Report) {
         let Some((_, sequence)) = self.known.get_mut(&report.execution_id) else { return };
         *sequence += 1;
         report.sequence = *sequence;
+        let (execution, is_last) = (report.execution_id, report.compute_state.is_terminal());
         let batch = ReportBatch { session: self.session, reports: vec![report] };
         self.client.report(self.id, &batch).await.expect("the report is taken");
+        if is_last {
+            self.over.send_if_modified(|over| over.insert(execution));
+        }
     }
 }
 
@@ -166,6 +211,15 @@ fn empty(execution_id: ExecutionId) -> Report {
         cause: FailureCause::Task,
         run_output: None,
         published_result: None,
+    }
+}
+
+/// What a task of this image prints before it ends.
+fn output(image: &str) -> (LogStream, String) {
+    match image {
+        "ok" => (LogStream::Stdout, "hello\n".to_owned()),
+        "forever" => (LogStream::Stdout, "tick\n".to_owned()),
+        _ => (LogStream::Stderr, "it did not work\n".to_owned()),
     }
 }
 

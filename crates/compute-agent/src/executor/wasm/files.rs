@@ -45,11 +45,18 @@ pub(super) fn lay_out(dir: &Path, run: &Run) -> Result<Vec<Preopen>, Failure> {
             Ok(())
         }
     };
-    for MountedInput { source, target } in &run.inputs {
+    for MountedInput { source, target, writable } in &run.inputs {
         let target = target.trim_end_matches('/');
         if fs::metadata(source).map_err(on_disk)?.is_dir() {
-            show(target, source.clone(), FsPerms::ReadOnly)?;
+            let perms = if *writable { FsPerms::ReadWrite } else { FsPerms::ReadOnly };
+            show(target, source.clone(), perms)?;
             continue;
+        }
+        if *writable {
+            return Err(Failure::task(format!(
+                "the input at '{target}' is a file, and the wasm engine lets programs write to \
+                 inputs that are directories only"
+            )));
         }
         let (parent, _) = target.rsplit_once('/').unwrap_or_default();
         let parent = if parent.is_empty() { "/" } else { parent };

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use api_types::log::LogStream;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use wasmtime::{Engine, Linker, Module, Store, Trap, UpdateDeadline, Val, WasmBacktrace};
@@ -12,7 +13,6 @@ use super::files::Preopen;
 use super::limits::{Mark, MemoryLimit, Throttle};
 use super::output::Output;
 use crate::execution::Exit;
-use crate::executor::OutputStream;
 
 /// What a shell says of a process that aborted.
 const EXIT_TRAPPED: i32 = 134;
@@ -74,8 +74,8 @@ fn store(
     let mut wasi = WasiCtxBuilder::new();
     wasi.args(&program.arguments)
         .envs(&program.environment)
-        .stdout(output.printer(OutputStream::Stdout))
-        .stderr(output.printer(OutputStream::Stderr));
+        .stdout(output.printer(LogStream::Stdout))
+        .stderr(output.printer(LogStream::Stderr));
     for Preopen { host, guest, perms } in &program.files {
         wasi.preopened_dir(host, guest, *perms)?;
     }
