@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use api_client::Client;
 use api_types::NodeId;
+use api_types::quantity::Resources;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -14,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::capacity;
-use crate::core::Limits;
+use crate::core::{Contents, Limits};
 use crate::data_dir::{DataDir, DataDirError};
 use crate::drain::Drain;
 use crate::executor::Engines;
@@ -65,6 +66,32 @@ pub struct RunningAgent {
     drain: Arc<Drain>,
 }
 
+/// What an agent cannot start without.
+struct Opened {
+    data_dir: DataDir,
+    ledger: Ledger,
+    contents: Contents,
+    capacity: Resources,
+    listener: TcpListener,
+    listen_addr: SocketAddr,
+}
+
+// === impl Opened ===
+
+impl Opened {
+    async fn open(settings: &Settings) -> Result<Self, StartError> {
+        let data_dir = DataDir::open(&settings.data_dir)?;
+        let ledger = Ledger::open(&data_dir.ledger())?;
+        let contents = ledger.load(&data_dir.ledger())?;
+        let capacity = capacity::of_this_machine(&settings.capacity, data_dir.root())
+            .map_err(StartError::Capacity)?;
+        let listen_error = |source| StartError::Listen { address: settings.listen, source };
+        let listener = TcpListener::bind(settings.listen).await.map_err(listen_error)?;
+        let listen_addr = listener.local_addr().map_err(listen_error)?;
+        Ok(Self { data_dir, ledger, contents, capacity, listener, listen_addr })
+    }
+}
+
 // === impl Agent ===
 
 impl Agent {
@@ -74,14 +101,8 @@ impl Agent {
         let client = Client::new(&settings.orchestrator).map_err(|error| {
             InvalidSettings::Refused { key: "orchestrator", reason: error.to_string() }
         })?;
-        let data_dir = DataDir::open(&settings.data_dir)?;
-        let ledger = Ledger::open(&data_dir.ledger())?;
-        let contents = ledger.load(&data_dir.ledger())?;
-        let capacity = capacity::of_this_machine(&settings.capacity, data_dir.root())
-            .map_err(StartError::Capacity)?;
-        let listen_error = |source| StartError::Listen { address: settings.listen, source };
-        let listener = TcpListener::bind(settings.listen).await.map_err(listen_error)?;
-        let listen_addr = listener.local_addr().map_err(listen_error)?;
+        let Opened { data_dir, ledger, contents, capacity, listener, listen_addr } =
+            Opened::open(&settings).await?;
         let node_id = ledger.node_id();
         info!(%node_id, %listen_addr, %capacity, "the agent starts");
 
