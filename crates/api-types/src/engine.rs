@@ -130,6 +130,18 @@ pub struct DockerParams {
     pub working_directory: String,
 }
 
+/// `Params` of the `s3` publisher.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct S3PublisherParams {
+    pub bucket: String,
+    /// May hold `{jobID}`, `{executionID}`, `{nodeID}`, `{date}` and `{time}`.
+    pub key: String,
+    pub region: String,
+    /// Base URL of a service that speaks S3; empty for the node's own.
+    pub endpoint: String,
+}
+
 impl Default for PublisherSpec {
     fn default() -> Self {
         Self { publisher_type: PublisherType::None, params: Params::new() }

@@ -112,6 +112,38 @@ pub struct PublishedResult {
     pub params: Params,
 }
 
+/// `Params` of a result of the `s3` publisher.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct S3ResultParams {
+    pub bucket: String,
+    pub key: String,
+    pub region: String,
+    /// Base64 of the archive's SHA-256.
+    #[serde(rename = "ChecksumSHA256")]
+    pub checksum_sha256: String,
+    /// Empty where the bucket keeps no versions.
+    #[serde(rename = "VersionID")]
+    pub version_id: String,
+}
+
+/// `Params` of a result of the `local` publisher.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LocalResultParams {
+    /// Where the node serves the archive, for a time.
+    #[serde(rename = "URL")]
+    pub url: String,
+}
+
+/// `Params` of a result of the `ipfs` publisher.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct IpfsResultParams {
+    #[serde(rename = "CID")]
+    pub cid: String,
+}
+
 /// The end of a run, with the first [`RUN_OUTPUT_BYTES`] of each stream.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]

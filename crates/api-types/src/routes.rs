@@ -21,6 +21,7 @@ pub const AGENT_NODE: &str = "/api/v1/agent/node";
 pub const AGENT_EXECUTIONS: &str = "/api/v1/agent/executions";
 pub const AGENT_EXECUTION: &str = "/api/v1/agent/executions/{execution_id}";
 pub const AGENT_EXECUTION_LOGS: &str = "/api/v1/agent/executions/{execution_id}/logs";
+pub const AGENT_RESULT: &str = "/api/v1/agent/results/{archive}";
 
 /// The group that the orchestrator group replaced; everything under it answers 410.
 pub const REQUESTER: &str = "/api/v1/requester/";

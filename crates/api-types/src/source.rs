@@ -58,3 +58,61 @@ pub struct InlineParams {
     #[serde(rename = "URL")]
     pub url: String,
 }
+
+/// `Params` of a `urldownload` source.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UrlParams {
+    #[serde(rename = "URL")]
+    pub url: String,
+}
+
+/// `Params` of a `localdirectory` source.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct LocalDirectoryParams {
+    /// Absolute path on the node, below one that its settings allow.
+    pub source_path: String,
+    /// Whether the task may write to it.
+    pub read_write: bool,
+}
+
+/// `Params` of an `s3` source.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct S3SourceParams {
+    pub bucket: String,
+    /// An object, or a prefix when it ends with `/` or `*`.
+    pub key: String,
+    pub region: String,
+    /// Base URL of a service that speaks S3; empty for the node's own.
+    pub endpoint: String,
+    /// The version of the one object.
+    #[serde(rename = "VersionID")]
+    pub version_id: String,
+    /// Base64 of the SHA-256 of the one object.
+    #[serde(rename = "ChecksumSHA256")]
+    pub checksum_sha256: String,
+    /// A regular expression that must be found in the key of an object below a prefix.
+    pub filter: String,
+}
+
+/// `Params` of a `repoclone` or `repoclonelfs` source.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct RepositoryParams {
+    /// URL of the repository.
+    pub repo: String,
+    /// A branch, a tag or a whole commit id; empty for the repository's own default.
+    #[serde(rename = "Ref")]
+    pub reference: String,
+}
+
+/// `Params` of an `ipfs` source.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct IpfsParams {
+    /// A content id, perhaps with a path below it.
+    #[serde(rename = "CID")]
+    pub cid: String,
+}

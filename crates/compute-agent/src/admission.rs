@@ -34,14 +34,7 @@ impl Admission<'_> {
         }
         self.inputs(&work.task.input_sources)?;
         results(work)?;
-        let kind = work.task.publisher.publisher_type;
-        match self.publishers.get(kind) {
-            Some(publisher) => publisher.admit(work),
-            None => Err(format!(
-                "publisher '{kind}' is not supported on this node; supported: {}",
-                list(&self.publishers.offered())
-            )),
-        }
+        self.publishers.admit(work)
     }
 
     fn engine(&self, work: &Work, available: &BTreeSet<EngineType>) -> Result<(), String> {
@@ -58,13 +51,7 @@ impl Admission<'_> {
         for (index, input) in inputs.iter().enumerate() {
             let kind = input.source.source_type;
             let named = |reason: String| format!("input {index} ({kind}): {reason}");
-            let Some(source) = self.sources.get(kind) else {
-                return Err(named(format!(
-                    "not supported on this node; supported: {}",
-                    list(&self.sources.offered())
-                )));
-            };
-            source.admit(input).map_err(named)?;
+            self.sources.admit(input).map_err(named)?;
             absolute_path("Target", &input.target).map_err(named)?;
             let target = input.target.trim_end_matches('/');
             if let Some(other) = targets.insert(target, index) {
@@ -102,10 +89,6 @@ fn absolute_path(field: &str, path: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("its {field} '{path}' is not an absolute path of a place below '/'"))
-}
-
-fn list<T: std::fmt::Display>(words: &[T]) -> String {
-    words.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use crate::ledger::{Ledger, LedgerError};
 use crate::node_record::NodeRecord;
 use crate::outbox::Outbox;
 use crate::output::Outputs;
-use crate::publisher::Publishers;
+use crate::publisher::{PublishedDir, Publishers};
 use crate::session::{Session, SessionWatch, Streams};
 use crate::settings::{InvalidSettings, Settings};
 use crate::source::Sources;
@@ -74,7 +74,6 @@ impl Agent {
         let client = Client::new(&settings.orchestrator).map_err(|error| {
             InvalidSettings::Refused { key: "orchestrator", reason: error.to_string() }
         })?;
-        tell_what_concerns_no_source(&settings);
         let data_dir = DataDir::open(&settings.data_dir)?;
         let ledger = Ledger::open(&data_dir.ledger())?;
         let contents = ledger.load(&data_dir.ledger())?;
@@ -90,11 +89,12 @@ impl Agent {
         // The first node record should be right already.
         engines.probe().await;
         let tasks = Tasks::new(Handle::current());
+        let published = PublishedDir::new(data_dir.published());
         let steps = Arc::new(Steps {
             node_id,
             engines: Arc::clone(&engines),
-            sources: Sources::default(),
-            publishers: Publishers::default(),
+            sources: Sources::new(&settings, data_dir.cache()),
+            publishers: Publishers::new(&settings, data_dir.published(), listen_addr),
             dirs: data_dir.executions(),
             stop_grace: settings.stop_grace(),
             tasks: tasks.clone(),
@@ -135,10 +135,13 @@ impl Agent {
             session: watch,
             mailbox: mailbox.clone(),
             outputs,
+            published: published.clone(),
             stopping: stop_serving.clone(),
         };
         let server = http::serve(listener, http::router(shared), stop_serving.clone());
         let server = tokio::spawn(server);
+        let retain = settings.results.retain();
+        tasks.spawn(sweep::published(published, retain));
         let drain = Arc::new(Drain::new(&settings, Arc::clone(&session), note));
         spawn_background(&tasks, steps, session, Arc::clone(&drain));
         Ok(RunningAgent {
@@ -170,18 +173,6 @@ fn spawn_background(tasks: &Tasks, steps: Arc<Steps>, session: Arc<Session>, dra
             mailbox.send(Message::Tick).await;
         }
     });
-}
-
-/// Settings that this build has no use for must not look as if they did something.
-fn tell_what_concerns_no_source(settings: &Settings) {
-    if !settings.allow_local_paths.is_empty() {
-        warn!("allow_local_paths concerns localdirectory inputs, which this build does not have");
-    }
-    if settings.allow_private_addresses {
-        warn!(
-            "allow_private_addresses concerns urldownload inputs, which this build does not have"
-        );
-    }
 }
 
 // === impl RunningAgent ===

@@ -24,15 +24,30 @@ pub(crate) enum ArchiveError {
     Io(#[from] io::Error),
 }
 
-/// Unpacks files, directories and links below `into`, and skips what is none of these.
+/// What becomes of the permissions in an archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Modes {
+    /// Everything becomes readable for all: the task's user is not the agent's.
+    Readable,
+    /// As they are, but for what the agent needs itself to read and remove what it unpacked.
+    Kept,
+}
+
+/// Unpacks files, directories and links below `into`, and skips what is none of these. Answers
+/// with the bytes of all files.
 ///
-/// Everything becomes readable for all: the task's user is not the agent's. A symbolic link may
-/// point anywhere, since the task follows it inside its own file system; whoever reads the
-/// directory on the node must not follow it.
-pub(crate) fn unpack(reader: impl Read, into: &Path, limit_bytes: u64) -> Result<(), ArchiveError> {
+/// A symbolic link may point anywhere, since the task follows it inside its own file system;
+/// whoever reads the directory on the node must not follow it.
+pub(crate) fn unpack(
+    reader: impl Read,
+    into: &Path,
+    limit_bytes: u64,
+    modes: Modes,
+) -> Result<u64, ArchiveError> {
     fs::create_dir_all(into)?;
     let mut archive = Archive::new(reader);
     let mut total_bytes: u64 = 0;
+    let mut directories = Vec::new();
     for (at, entry) in archive.entries()?.enumerate() {
         if at >= MAX_ENTRIES {
             return Err(ArchiveError::TooManyEntries);
@@ -57,15 +72,46 @@ pub(crate) fn unpack(reader: impl Read, into: &Path, limit_bytes: u64) -> Result
         if !entry.unpack_in(into)? {
             return Err(ArchiveError::Escape { path: path.display().to_string() });
         }
-        let mode = match kind {
-            EntryType::Directory => 0o755,
-            EntryType::Regular | EntryType::Continuous => (entry.header().mode()? & 0o755) | 0o444,
+        let place = unpacked_at(into, &path);
+        match kind {
+            EntryType::Directory => {
+                fs::set_permissions(&place, Permissions::from_mode(0o755))?;
+                directories.push((place, entry.header().mode()?));
+            }
+            EntryType::Regular | EntryType::Continuous => {
+                let mode = modes.of_file(entry.header().mode()?);
+                fs::set_permissions(place, Permissions::from_mode(mode))?;
+            }
             // A link has no mode of its own, and what it points to is not ours to change.
-            _ => continue,
-        };
-        fs::set_permissions(unpacked_at(into, &path), Permissions::from_mode(mode))?;
+            _ => {}
+        }
     }
-    Ok(())
+    // Last, and the deepest first: a directory may be closed to those who pass through it.
+    for (place, mode) in directories.into_iter().rev() {
+        // A later entry of the same name may have replaced it.
+        if fs::symlink_metadata(&place)?.is_dir() {
+            fs::set_permissions(place, Permissions::from_mode(modes.of_directory(mode)))?;
+        }
+    }
+    Ok(total_bytes)
+}
+
+// === impl Modes ===
+
+impl Modes {
+    const fn of_file(self, mode: u32) -> u32 {
+        match self {
+            Self::Readable => (mode & 0o755) | 0o444,
+            Self::Kept => (mode & 0o777) | 0o400,
+        }
+    }
+
+    const fn of_directory(self, mode: u32) -> u32 {
+        match self {
+            Self::Readable => 0o755,
+            Self::Kept => (mode & 0o777) | 0o700,
+        }
+    }
 }
 
 /// Where an entry was unpacked to: `join` alone would let an absolute path replace the directory.
@@ -140,7 +186,7 @@ mod tests {
             (EntryType::Symlink, "l", "d/a"),
             (EntryType::Fifo, "pipe", ""),
         ]);
-        unpack(&tar[..], dir.path(), LIMIT).unwrap();
+        unpack(&tar[..], dir.path(), LIMIT, Modes::Readable).unwrap();
         assert_eq!(fs::read_to_string(dir.path().join("l")).unwrap(), "hello");
         let mode = fs::metadata(dir.path().join("d/a")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o644);
@@ -164,7 +210,7 @@ mod tests {
         ] {
             fs::write(dir.path().join("secret"), "secret").unwrap();
             let into = dir.path().join("into");
-            let result = unpack(&tar_of(entries)[..], &into, LIMIT);
+            let result = unpack(&tar_of(entries)[..], &into, LIMIT, Modes::Readable);
             assert!(result.is_err(), "{name}");
             assert_eq!(fs::read_dir(&outside).unwrap().count(), 0, "{name}");
             fs::remove_dir_all(&into).unwrap();
@@ -176,7 +222,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let into = dir.path().join("into");
         let path = format!("{}/x", dir.path().display());
-        unpack(&tar_of(&[(EntryType::Regular, &path, "kept")])[..], &into, LIMIT).unwrap();
+        unpack(&tar_of(&[(EntryType::Regular, &path, "kept")])[..], &into, LIMIT, Modes::Readable)
+            .unwrap();
         assert!(!dir.path().join("x").exists());
         assert!(into.join(path.trim_start_matches('/')).exists());
     }
@@ -186,7 +233,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let tar =
             tar_of(&[(EntryType::Regular, "a", "0123456789"), (EntryType::Regular, "b", "0")]);
-        let error = unpack(&tar[..], dir.path(), 10).unwrap_err();
+        let error = unpack(&tar[..], dir.path(), 10, Modes::Readable).unwrap_err();
         assert!(matches!(error, ArchiveError::TooLarge { limit_bytes: 10 }), "{error}");
     }
 
@@ -194,6 +241,6 @@ mod tests {
     fn a_cut_off_archive_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let tar = tar_of(&[(EntryType::Regular, "a", "0123456789")]);
-        unpack(&tar[..515], dir.path(), LIMIT).unwrap_err();
+        unpack(&tar[..515], dir.path(), LIMIT, Modes::Readable).unwrap_err();
     }
 }

@@ -4,6 +4,8 @@
 //! lock                         held by the one agent that uses the directory
 //! ledger.sqlite                see `ledger`
 //! draining                     see `drain`
+//! published/<execution id>.tar.gz   archives that the agent serves, see `publisher::local`
+//! cache/<key>/                 inputs that were fetched before, see `source::cache`
 //! executions/<execution id>/   inputs/<n>, stdout, stderr, output.index, results/<name>
 //! ```
 
@@ -70,6 +72,14 @@ impl DataDir {
         self.root.join("draining")
     }
 
+    pub(crate) fn published(&self) -> PathBuf {
+        self.root.join("published")
+    }
+
+    pub(crate) fn cache(&self) -> PathBuf {
+        self.root.join("cache")
+    }
+
     pub(crate) fn executions(&self) -> ExecutionDirs {
         ExecutionDirs { root: self.root.join("executions") }
     }
@@ -122,6 +132,11 @@ impl ExecutionDir {
 
     pub(crate) fn results(&self) -> PathBuf {
         self.root.join("results")
+    }
+
+    /// On its way to where it is published.
+    pub(crate) fn archive(&self) -> PathBuf {
+        self.root.join("archive.tar.gz")
     }
 
     pub(crate) fn create(&self) -> io::Result<()> {

@@ -23,7 +23,7 @@ use api_types::execution::{ComputeState, DesiredState, RunOutput};
 use api_types::protocol::{FailureCause, LocalExecution, Report, Work};
 use api_types::{ExecutionId, NodeId, Timestamp};
 
-pub use event::{Collected, Effect, Event, Exit, Failure};
+pub use event::{Collected, Effect, Event, Exit, Failure, Publishing};
 pub use phase::{Phase, StopReason};
 pub use verdict::Verdict;
 
@@ -82,7 +82,9 @@ impl Execution {
             }
             Phase::Running { started_at } => vec![self.watch(*started_at)],
             Phase::Stopping { .. } => vec![Effect::Stop, Effect::Watch { deadline: None }],
-            Phase::Collecting { .. } => vec![Effect::Collect],
+            Phase::Collecting { verdict } => {
+                vec![Effect::Collect { exit_code: verdict.exit_code }]
+            }
         }
     }
 
@@ -230,16 +232,26 @@ impl Execution {
             | Phase::Collecting { .. }
             | Phase::Done { .. } => return Vec::new(),
         };
+        let exit_code = verdict.exit_code;
         self.phase = Phase::Collecting { verdict };
-        vec![Effect::Collect]
+        vec![Effect::Collect { exit_code }]
     }
 
     /// Collecting => Done.
     fn collected(&mut self, collected: Collected, now: Timestamp) -> Vec<Effect> {
         let Phase::Collecting { verdict } = &self.phase else { return Vec::new() };
-        let verdict = verdict.clone();
+        let mut verdict = verdict.clone();
         let mut message = verdict.message.clone();
-        for note in &collected.notes {
+        let mut notes = collected.notes;
+        let published = match collected.publishing {
+            Publishing::NotAsked => None,
+            Publishing::Done(result) => Some(result),
+            Publishing::Failed(failure) => {
+                notes.push(verdict.unpublished(failure));
+                None
+            }
+        };
+        for note in &notes {
             if !message.is_empty() {
                 message.push_str("; ");
             }
@@ -253,7 +265,7 @@ impl Execution {
             runner_error: verdict.runner_error,
             ..collected.output
         });
-        report.published_result = collected.published;
+        report.published_result = published;
         vec![Effect::Report(Box::new(report)), Effect::Discard]
     }
 

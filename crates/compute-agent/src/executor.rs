@@ -33,11 +33,13 @@ pub(crate) struct Run {
     pub(crate) inputs: Vec<MountedInput>,
 }
 
-/// An input on this node's disk, and where the task sees it; the task cannot write to it.
+/// An input on this node's disk, and where the task sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MountedInput {
     pub(crate) source: PathBuf,
     pub(crate) target: String,
+    /// Only what belongs to the node and not to the execution.
+    pub(crate) writable: bool,
 }
 
 /// A piece of what a task printed, however it is cut.

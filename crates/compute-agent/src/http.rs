@@ -4,6 +4,7 @@ mod executions;
 mod failure;
 mod identity;
 mod render;
+mod results;
 mod server;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::executor::Engines;
 use crate::node_record::NodeRecord;
 use crate::output::Outputs;
+use crate::publisher::PublishedDir;
 use crate::session::SessionWatch;
 use crate::supervisor::Mailbox;
 
@@ -30,6 +32,7 @@ pub(crate) struct Shared {
     pub(crate) outputs: Arc<Outputs>,
     /// Cancelled when the agent is to stop: what is followed breaks off.
     pub(crate) stopping: CancellationToken,
+    pub(crate) published: PublishedDir,
 }
 
 pub(crate) fn router(shared: Shared) -> Router {
@@ -42,6 +45,7 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route(path::AGENT_EXECUTIONS, only(get(executions::list)))
         .route(path::AGENT_EXECUTION, only(get(executions::describe)))
         .route(path::AGENT_EXECUTION_LOGS, only(get(executions::logs)))
+        .route(path::AGENT_RESULT, only(get(results::archive)))
         .route(path::LIVEZ, only(get(identity::livez)))
         .route(path::READYZ, only(get(identity::readyz)))
         .fallback(failure::unknown_path)

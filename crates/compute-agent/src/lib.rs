@@ -5,6 +5,7 @@
 mod admission;
 mod agent;
 mod archive;
+mod attempts;
 mod backoff;
 mod capacity;
 mod clock;
@@ -17,17 +18,20 @@ pub mod execution;
 mod executor;
 mod generator;
 mod http;
+mod kubo;
 mod ledger;
 mod mint;
 mod node_record;
 mod outbox;
 mod output;
 mod publisher;
+mod s3;
 mod session;
 pub mod settings;
 mod source;
 mod steps;
 mod supervisor;
+mod web;
 
 #[cfg(test)]
 mod testing;

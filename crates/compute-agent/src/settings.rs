@@ -50,8 +50,49 @@ pub struct Settings {
     /// Host paths that `localdirectory` inputs may lie below.
     #[serde(deserialize_with = "values::list")]
     pub allow_local_paths: Vec<String>,
-    /// Whether `urldownload` inputs may come from loopback and private addresses.
+    /// Whether jobs may name URLs that lead to loopback, private and link-local addresses.
     pub allow_private_addresses: bool,
+    pub inputs: InputSettings,
+    pub results: ResultSettings,
+    pub ipfs: IpfsSettings,
+    /// The process's own `AWS_…` variables: credentials, region and endpoint for S3. They are
+    /// named as every other program names them, and stand in no settings file.
+    #[serde(skip)]
+    pub aws: AwsVariables,
+}
+
+/// Variables by name; what they hold is secret.
+#[derive(Clone, Default)]
+pub struct AwsVariables(pub BTreeMap<String, String>);
+
+/// The IPFS node of inputs and results.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct IpfsSettings {
+    /// Base URL of a Kubo RPC interface, like `http://127.0.0.1:5001`; none when it is empty.
+    pub api: String,
+}
+
+/// How the `local` publisher serves what it published.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ResultSettings {
+    /// What leads others to this agent; where it listens when this is empty.
+    pub base_url: String,
+    /// How long an archive is kept.
+    pub retain_seconds: u64,
+}
+
+/// What the inputs of tasks may take of the node's disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct InputSettings {
+    /// Bytes that all inputs of a task that asks for no `Disk` may have.
+    #[serde(deserialize_with = "values::size")]
+    pub max_bytes: u64,
+    /// Bytes of inputs that are kept for the next task that asks for the same; 0 keeps none.
+    #[serde(deserialize_with = "values::size")]
+    pub cache_bytes: u64,
 }
 
 /// Replaces what is detected, each on its own.
@@ -153,6 +194,16 @@ impl Settings {
             let reason = format!("'{host}' begins with none of unix://, tcp://, http://");
             return Err(InvalidSettings::Refused { key: "docker.host (or DOCKER_HOST)", reason });
         }
+        for (key, url) in
+            [("ipfs.api", &self.ipfs.api), ("results.base_url", &self.results.base_url)]
+        {
+            let is_url = ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme))
+                && reqwest::Url::parse(url).is_ok();
+            if !url.is_empty() && !is_url {
+                let reason = format!("'{url}' is not an http or https URL");
+                return Err(InvalidSettings::Refused { key, reason });
+            }
+        }
         Ok(self)
     }
 
@@ -186,6 +237,10 @@ impl Default for Settings {
             docker: DockerSettings::default(),
             allow_local_paths: Vec::new(),
             allow_private_addresses: false,
+            inputs: InputSettings::default(),
+            results: ResultSettings::default(),
+            ipfs: IpfsSettings::default(),
+            aws: AwsVariables::of_this_process(),
         }
     }
 }
@@ -208,6 +263,47 @@ impl DefaultResources {
 impl Default for DefaultResources {
     fn default() -> Self {
         Self { cpu: Some(Self::CPU_MILLIS), memory: Some(Self::MEMORY_BYTES) }
+    }
+}
+
+// === impl InputSettings ===
+
+impl Default for InputSettings {
+    /// Room for what ordinary jobs read; a job that reads more says so with its `Disk`.
+    fn default() -> Self {
+        Self { max_bytes: 10_000_000_000, cache_bytes: 10_000_000_000 }
+    }
+}
+
+// === impl ResultSettings ===
+
+impl ResultSettings {
+    pub fn retain(&self) -> Duration {
+        Duration::from_secs(self.retain_seconds)
+    }
+}
+
+impl Default for ResultSettings {
+    fn default() -> Self {
+        Self { base_url: String::new(), retain_seconds: 86_400 }
+    }
+}
+
+// === impl AwsVariables ===
+
+impl AwsVariables {
+    fn of_this_process() -> Self {
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        let all = std::env::vars_os().filter_map(text);
+        Self(all.filter(|(name, _)| name.starts_with(crate::s3::VARIABLES)).collect())
+    }
+}
+
+impl std::fmt::Debug for AwsVariables {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
     }
 }
 

@@ -1,93 +1,185 @@
 //! Where the inputs of a task come from: one contract, several kinds.
 //!
-//! An input is fetched to a place below the execution's directory, and mounted read-only at its
-//! Target. Fetching may be repeated after a crash: it begins anew.
+//! An input is fetched to a place below the execution's directory, and mounted at its Target,
+//! read-only unless it is the node's own and the task asks for more. Fetching may be repeated
+//! after a crash: it begins anew. All of it happens before the execution's clock starts.
 
+mod cache;
 mod inline;
+mod ipfs;
+mod local_directory;
+mod place;
+mod repository;
+mod s3;
+mod url_download;
 
-use std::path::Path;
+use std::path::PathBuf;
+use std::sync::Arc;
 
+use api_types::protocol::Work;
 use api_types::source::{InputSource, SourceType};
 use futures_util::future::BoxFuture;
+use serde::de::DeserializeOwned;
 
+use crate::attempts::{Patience, Setback, disk_failure};
 use crate::data_dir::{ExecutionDir, remove_all};
 use crate::execution::Failure;
 use crate::executor::MountedInput;
+use crate::kubo::Kubo;
+use crate::s3::Buckets;
+use crate::settings::Settings;
+use crate::web::Web;
+use crate::web::addresses::Reach;
 
-pub(crate) use inline::Inline;
+use cache::Cache;
+use inline::Inline;
+use ipfs::Ipfs;
+use local_directory::LocalDirectory;
+use place::{LimitedBy, Place, Quota, check_file_name};
+use repository::{LargeFiles, Programs, Repository};
+use s3::S3;
+use url_download::UrlDownload;
 
 pub(crate) trait Source: Send + Sync {
     /// Why this input cannot be had, from its specification alone.
     fn admit(&self, input: &InputSource) -> Result<(), String>;
 
-    /// Brings the input below `place`, an empty directory, and tells what to mount.
-    fn fetch<'a>(
-        &'a self,
-        input: &'a InputSource,
-        place: &'a Path,
-    ) -> BoxFuture<'a, Result<MountedInput, Failure>>;
+    /// Brings the input to its place, and tells what to mount. A source tries again by itself
+    /// what may pass; what it answers with is final.
+    fn fetch<'a>(&'a self, fetch: Fetch<'a>) -> BoxFuture<'a, Result<MountedInput, Setback>>;
 }
 
-/// The kinds of this build.
-#[derive(Debug, Default)]
+/// One input on its way.
+#[derive(Debug, Clone)]
+pub(crate) struct Fetch<'a> {
+    pub(crate) input: &'a InputSource,
+    pub(crate) place: Place,
+    /// What this input and the others of its task may have in all.
+    pub(crate) quota: Arc<Quota>,
+    pub(crate) cache: &'a Cache,
+}
+
+/// The kinds that work on this node.
+#[derive(Debug)]
 pub(crate) struct Sources {
     inline: Inline,
+    url_download: UrlDownload,
+    local_directory: Option<LocalDirectory>,
+    s3: Option<S3>,
+    repository: Option<Repository>,
+    repository_lfs: Option<Repository>,
+    ipfs: Option<Ipfs>,
+    cache: Cache,
+    /// What the inputs of a task that asks for no disk may have.
+    max_bytes: u64,
 }
 
 // === impl Sources ===
 
 impl Sources {
+    /// What the settings and the machine allow; what is fetched may be kept in `cache`.
+    pub(crate) fn new(settings: &Settings, cache: PathBuf) -> Self {
+        Self::with_programs(settings, cache, Programs::of_this_machine())
+    }
+
+    fn with_programs(settings: &Settings, cache: PathBuf, programs: Programs) -> Self {
+        let web = Web::new(Reach::of(settings));
+        let repository = |large_files| Repository {
+            web: web.clone(),
+            local: LocalDirectory::new(&settings.allow_local_paths),
+            large_files,
+            patience: Patience::NETWORK,
+        };
+        let ipfs = Kubo::new(&settings.ipfs.api).map(|kubo| Ipfs::new(kubo, Patience::NETWORK));
+        Self {
+            inline: Inline,
+            ipfs,
+            repository: programs.git.then(|| repository(LargeFiles::Left)),
+            repository_lfs: programs.git_lfs.then(|| repository(LargeFiles::Fetched)),
+            s3: Buckets::new(&settings.aws, web.clone(), Patience::NETWORK).map(S3::new),
+            url_download: UrlDownload::new(web, Patience::NETWORK),
+            local_directory: LocalDirectory::new(&settings.allow_local_paths),
+            cache: Cache::new(cache, settings.inputs.cache_bytes),
+            max_bytes: settings.inputs.max_bytes,
+        }
+    }
+
     pub(crate) fn offered(&self) -> Vec<SourceType> {
-        [
-            SourceType::Inline,
-            SourceType::UrlDownload,
-            SourceType::LocalDirectory,
-            SourceType::S3,
-            SourceType::RepoClone,
-            SourceType::RepoCloneLfs,
-            SourceType::Ipfs,
-        ]
-        .into_iter()
-        .filter(|kind| self.get(*kind).is_some())
-        .collect()
+        SourceType::ALL.iter().copied().filter(|kind| self.get(*kind).is_some()).collect()
     }
 
     pub(crate) fn get(&self, kind: SourceType) -> Option<&dyn Source> {
+        fn some(source: &impl Source) -> &dyn Source {
+            source
+        }
         match kind {
             SourceType::Inline => Some(&self.inline),
-            SourceType::UrlDownload
-            | SourceType::LocalDirectory
-            | SourceType::S3
-            | SourceType::RepoClone
-            | SourceType::RepoCloneLfs
-            | SourceType::Ipfs => None,
+            SourceType::UrlDownload => Some(&self.url_download),
+            SourceType::LocalDirectory => self.local_directory.as_ref().map(some),
+            SourceType::S3 => self.s3.as_ref().map(some),
+            SourceType::RepoClone => self.repository.as_ref().map(some),
+            SourceType::RepoCloneLfs => self.repository_lfs.as_ref().map(some),
+            SourceType::Ipfs => self.ipfs.as_ref().map(some),
         }
+    }
+
+    /// Why this node cannot bring this input, from its specification alone.
+    pub(crate) fn admit(&self, input: &InputSource) -> Result<(), String> {
+        let Some(source) = self.get(input.source.source_type) else {
+            let offered: Vec<_> = self.offered().iter().map(ToString::to_string).collect();
+            return Err(format!("not supported on this node; supported: {}", offered.join(", ")));
+        };
+        if !input.alias.is_empty() {
+            check_file_name(&input.alias).map_err(|reason| format!("its Alias {reason}"))?;
+        }
+        source.admit(input)
     }
 
     /// Fetches all inputs of a task, one after the other.
     pub(crate) async fn fetch_all(
         &self,
-        inputs: &[InputSource],
+        work: &Work,
         dir: &ExecutionDir,
     ) -> Result<Vec<MountedInput>, Failure> {
-        let mut mounted = Vec::with_capacity(inputs.len());
-        for (index, input) in inputs.iter().enumerate() {
+        let quota = Arc::new(match work.resources.disk {
+            0 => Quota::new(self.max_bytes, LimitedBy::Node),
+            disk_bytes => Quota::new(disk_bytes, LimitedBy::Task),
+        });
+        let mut mounted = Vec::with_capacity(work.task.input_sources.len());
+        for (index, input) in work.task.input_sources.iter().enumerate() {
             let kind = input.source.source_type;
-            let named = |reason: String| {
-                Failure::node(format!("input {index} ({kind}, for '{}'): {reason}", input.target))
+            let named = |failure: Failure| Failure {
+                message: format!(
+                    "input {index} ({kind}, for '{}'): {}",
+                    input.target, failure.message
+                ),
+                ..failure
             };
             let source =
-                self.get(kind).ok_or_else(|| named("not supported on this node".to_owned()))?;
-            let place = dir.input(index);
-            remove_all(&place)
-                .and_then(|()| std::fs::create_dir_all(&place))
-                .map_err(|error| named(format!("its place on the node: {error}")))?;
-            let input = source.fetch(input, &place).await.map_err(|failure| Failure {
-                message: named(failure.message).message,
-                cause: failure.cause,
+                self.get(kind).ok_or_else(|| named(Failure::node("not supported on this node")))?;
+            let root = dir.input(index);
+            remove_all(&root)
+                .and_then(|()| std::fs::create_dir_all(&root))
+                .map_err(|error| named(disk_failure(&error)))?;
+            let place = Place::new(root, input);
+            let fetch = Fetch { input, place, quota: Arc::clone(&quota), cache: &self.cache };
+            let input = source.fetch(fetch).await.map_err(|setback| match setback {
+                Setback::Lasting(failure) | Setback::Passing(failure) => named(failure),
             })?;
             mounted.push(input);
         }
         Ok(mounted)
     }
 }
+
+/// The `Params` of an input, as its type has them.
+fn params<T: DeserializeOwned>(input: &InputSource) -> Result<T, String> {
+    serde_json::from_value(input.source.params.clone().into())
+        .map_err(|error| format!("its Params cannot be read: {error}"))
+}
+
+#[cfg(test)]
+mod contract;
+
+#[cfg(test)]
+pub(crate) use contract::noise;

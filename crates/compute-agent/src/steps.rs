@@ -19,7 +19,7 @@ use crate::collect::{self, CollectError};
 use crate::data_dir::ExecutionDirs;
 use crate::execution::{Event, Failure};
 use crate::executor::{Engines, Executor, ExecutorError, Run};
-use crate::publisher::Publishers;
+use crate::publisher::{Publication, Publishers};
 use crate::source::Sources;
 use crate::supervisor::Mailbox;
 use places::{COLLECT, CREATE, REMOVE, START, STOP, WAIT};
@@ -105,7 +105,7 @@ impl Steps {
         let executor = self.executor(&step.work)?;
         let dir = self.dirs.of(step.id);
         let inputs = cancel
-            .run_until_cancelled(self.sources.fetch_all(&step.work.task.input_sources, &dir))
+            .run_until_cancelled(self.sources.fetch_all(&step.work, &dir))
             .await
             .ok_or(ExecutorError::Cancelled)??;
         let work = Arc::clone(&step.work);
@@ -194,10 +194,10 @@ impl Steps {
         });
     }
 
-    pub(crate) fn collect(self: &Arc<Self>, step: Step) {
+    pub(crate) fn collect(self: &Arc<Self>, step: Step, exit_code: i32) {
         let steps = Arc::clone(self);
         self.tasks.spawn(async move {
-            let event = match steps.collect_whole(&step).await {
+            let event = match steps.collect_whole(&step, exit_code).await {
                 Ok(collected) => Event::Collected(collected),
                 Err(failure) => Event::Failed(failure),
             };
@@ -205,13 +205,23 @@ impl Steps {
         });
     }
 
-    async fn collect_whole(&self, step: &Step) -> Result<crate::execution::Collected, Failure> {
+    async fn collect_whole(
+        &self,
+        step: &Step,
+        exit_code: i32,
+    ) -> Result<crate::execution::Collected, Failure> {
         let executor = self.executor(&step.work)?;
         let dir = self.dirs.of(step.id);
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
         loop {
-            let publishers = &self.publishers;
-            let collect = || collect::collect(executor, publishers, step.id, &step.work, &dir);
+            let run = Publication {
+                id: step.id,
+                node_id: self.node_id,
+                work: &step.work,
+                exit_code,
+                dir: &dir,
+            };
+            let collect = || collect::collect(executor, &self.publishers, &run);
             match failpoint::around(COLLECT, collect).await {
                 Err(CollectError::Executor(error @ ExecutorError::Unreachable { .. })) => {
                     debug!(execution = %step.id, %error, "collecting waits for the engine");

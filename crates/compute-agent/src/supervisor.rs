@@ -193,7 +193,7 @@ impl Supervisor {
             }
             Effect::Watch { deadline } => self.steps.watch(step, deadline),
             Effect::Stop => self.steps.stop(step),
-            Effect::Collect => self.steps.collect(step),
+            Effect::Collect { exit_code } => self.steps.collect(step, exit_code),
             Effect::Discard => {
                 self.cancels.remove(&id);
                 self.steps.discard(step);

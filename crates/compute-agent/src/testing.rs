@@ -1,5 +1,8 @@
 //! What the unit tests of several modules build upon.
 
+pub(crate) mod kubo_server;
+pub(crate) mod s3_server;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -13,7 +13,8 @@ fn decide(change: impl FnOnce(&mut Work)) -> Result<(), String> {
     let settings = Settings { engines: vec![EngineType::Noop], ..Settings::default() };
     let engines: Arc<Engines> = Engines::new(&settings);
     let capacity = Resources { cpu_millis: 1000, memory_bytes: 1_000_000_000, ..Resources::ZERO };
-    let (sources, publishers) = (Sources::default(), Publishers::default());
+    let sources = Sources::new(&settings, "cache".into());
+    let publishers = Publishers::new(&settings, "published".into(), settings.listen);
     let admission =
         Admission { engines: &engines, sources: &sources, publishers: &publishers, capacity };
     let mut work = plain_work();

@@ -1,20 +1,22 @@
 //! Result paths: what the task wrote there, as a directory per Name.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use api_types::ExecutionId;
+use api_types::quantity::Bytes;
 use api_types::source::ResultPath;
 use futures_util::StreamExt;
 use tokio::sync::mpsc;
 
 use super::CollectError;
-use crate::archive::{self, ArchiveError, ChunkReader};
-use crate::data_dir::{ExecutionDir, remove_all};
+use crate::archive::{self, ArchiveError, ChunkReader, Modes};
+use crate::data_dir::remove_all;
 use crate::executor::{Executor, ExecutorError};
+use crate::publisher::Publication;
 
-/// What one result path may hold; of one that holds more nothing is kept, and the user is told.
-/// Without a bound one task could fill the node's disk.
+/// What one result path of a task that asks for no `Disk` may hold; of one that holds more nothing
+/// is kept, and the user is told. Without a bound one task could fill the node's disk.
 const MAX_RESULT_BYTES: u64 = 4 << 30;
 
 /// Chunks on their way from the engine to the disk.
@@ -24,27 +26,34 @@ const CHUNKS_AHEAD: usize = 16;
 /// with what the user should know, when not all went as asked.
 pub(super) async fn take_in(
     executor: &dyn Executor,
-    id: ExecutionId,
+    run: &Publication<'_>,
     result: &ResultPath,
-    dir: &ExecutionDir,
 ) -> Result<Option<String>, CollectError> {
     let note =
         |text: &str| Ok(Some(format!("result path '{}' ({}) {text}", result.name, result.path)));
+    let limit_bytes = match run.work.resources.disk {
+        0 => MAX_RESULT_BYTES,
+        disk_bytes => disk_bytes,
+    };
     let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
-    let (results, name) = (dir.results(), result.name.clone());
-    let unpacking = tokio::task::spawn_blocking(move || unpack(receiver, &results, &name));
-    let copied = copy(executor, id, &result.path, sender).await;
+    let (results, name) = (run.dir.results(), result.name.clone());
+    let unpacking =
+        tokio::task::spawn_blocking(move || unpack(receiver, &results, &name, limit_bytes));
+    let copied = copy(executor, run.id, &result.path, sender).await;
     let unpacked = unpacking.await.unwrap_or_else(|error| Err(io::Error::other(error).into()));
     match (copied, unpacked) {
         (Err(ExecutorError::NoSuchPath { .. }), _) => note("does not exist"),
         (_, Err(ArchiveError::TooLarge { limit_bytes })) => {
-            note(&format!("holds more than {limit_bytes} bytes and was not kept"))
+            note(&format!("holds more than {} and was not kept", Bytes(limit_bytes)))
         }
         (_, Err(error @ ArchiveError::TooManyEntries)) => note(&format!("was not kept: {error}")),
         (_, Err(error @ ArchiveError::Escape { .. })) => note(&format!("was not kept: {error}")),
         (Err(error), _) => Err(error.into()),
         (Ok(()), Err(ArchiveError::Io(error))) => Err(error.into()),
-        (Ok(()), Ok(())) => Ok(None),
+        (Ok(()), Ok(0)) => Ok(None),
+        (Ok(()), Ok(dropped)) => {
+            note(&format!("has {dropped} links that lead out of it; they were not kept"))
+        }
     }
 }
 
@@ -75,18 +84,21 @@ async fn copy(
     Ok(())
 }
 
-/// Unpacks beside, then moves into place: what has the result's name is whole.
+/// Unpacks beside, then moves into place: what has the result's name is whole. Answers with how
+/// many links were dropped.
 fn unpack(
     chunks: mpsc::Receiver<io::Result<bytes::Bytes>>,
     results: &Path,
     name: &str,
-) -> Result<(), ArchiveError> {
+    limit_bytes: u64,
+) -> Result<u64, ArchiveError> {
     let beside = results.join(format!(".{name}"));
     let place = results.join(name);
     remove_all(&beside)?;
     remove_all(&place)?;
-    let outcome = archive::unpack(ChunkReader::new(chunks), &beside, MAX_RESULT_BYTES)
-        .and_then(|()| Ok(move_into_place(&beside, &place)?));
+    let outcome = archive::unpack(ChunkReader::new(chunks), &beside, limit_bytes, Modes::Kept)
+        .and_then(|_| Ok(move_into_place(&beside, &place)?))
+        .and_then(|()| Ok(drop_links_that_leave(&place, &place)?));
     remove_all(&beside)?;
     outcome
 }
@@ -102,15 +114,48 @@ fn move_into_place(beside: &Path, place: &Path) -> io::Result<()> {
     }
 }
 
+/// Removes the symbolic links that point out of `root`: what they point to is not part of the
+/// result, and to whoever unpacks the archive they would mean something else.
+fn drop_links_that_leave(directory: &Path, root: &Path) -> io::Result<u64> {
+    let mut dropped = 0;
+    for entry in std::fs::read_dir(directory)? {
+        let (path, kind) = entry.and_then(|entry| Ok((entry.path(), entry.file_type()?)))?;
+        if kind.is_dir() {
+            dropped += drop_links_that_leave(&path, root)?;
+        } else if kind.is_symlink() && leaves(directory, &std::fs::read_link(&path)?, root) {
+            std::fs::remove_file(&path)?;
+            dropped += 1;
+        }
+    }
+    Ok(dropped)
+}
+
+fn leaves(directory: &Path, target: &Path, root: &Path) -> bool {
+    let mut at = directory.to_owned();
+    for part in target.components() {
+        match part {
+            Component::Prefix(_) | Component::RootDir => return true,
+            Component::CurDir => {}
+            Component::Normal(name) => at.push(name),
+            Component::ParentDir => {
+                if !at.pop() || !at.starts_with(root) {
+                    return true;
+                }
+            }
+        }
+    }
+    false
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn unpacked(tar: Vec<u8>, results: &Path) -> Result<(), ArchiveError> {
+    fn unpacked(tar: Vec<u8>, results: &Path) -> Result<u64, ArchiveError> {
         let (sender, receiver) = mpsc::channel(1);
         sender.try_send(Ok(tar.into())).unwrap();
         drop(sender);
-        unpack(receiver, results, "out")
+        unpack(receiver, results, "out", MAX_RESULT_BYTES)
     }
 
     fn tar_of(path: &str) -> Vec<u8> {
@@ -131,6 +176,50 @@ mod tests {
             assert_eq!(text, "hi");
         }
         assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn modes_and_links_that_stay_inside_are_kept() {
+        let mut builder = tar::Builder::new(Vec::new());
+        for (path, mode) in [("out/", 0o700), ("out/ro/", 0o555), ("out/ro/run", 0o4510)] {
+            let mut header = tar::Header::new_gnu();
+            let directory = path.ends_with('/');
+            header.set_entry_type(match directory {
+                true => tar::EntryType::Directory,
+                false => tar::EntryType::Regular,
+            });
+            header.set_mode(mode);
+            header.set_size(0);
+            builder.append_data(&mut header, path, std::io::empty()).unwrap();
+        }
+        for (path, target) in [
+            ("out/in", "ro/../ro/run"),
+            ("out/ro/in", "../in"),
+            ("out/up", "../x"),
+            ("out/ro/over", "../../out/in"),
+            ("out/root", "/out/in"),
+        ] {
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(tar::EntryType::Symlink);
+            header.set_size(0);
+            builder.append_link(&mut header, path, target).unwrap();
+        }
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(unpacked(builder.into_inner().unwrap(), root.path()).unwrap(), 3);
+        let mode = |path: &str| {
+            let metadata = std::fs::metadata(root.path().join("out").join(path)).unwrap();
+            std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o7777
+        };
+        assert_eq!((mode(""), mode("ro/run")), (0o700, 0o510));
+        // Its owner may write, so that the node can remove it again.
+        assert_eq!(mode("ro"), 0o755);
+        let mut names: Vec<_> = ["", "ro"]
+            .iter()
+            .flat_map(|folder| std::fs::read_dir(root.path().join("out").join(folder)).unwrap())
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        assert_eq!(names, ["in", "in", "ro", "run"]);
     }
 
     #[test]

@@ -37,9 +37,19 @@ pub struct Exit {
 pub struct Collected {
     /// Its `exitCode` and `runnerError` are not looked at: the verdict has them.
     pub output: RunOutput,
-    pub published: Option<PublishedResult>,
+    pub publishing: Publishing,
     /// What the user should know besides, like a result path that does not exist.
     pub notes: Vec<String>,
+}
+
+/// What became of publishing a run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum Publishing {
+    /// The task has nothing published.
+    #[default]
+    NotAsked,
+    Done(PublishedResult),
+    Failed(Failure),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +73,10 @@ pub enum Effect {
         deadline: Option<Timestamp>,
     },
     Stop,
-    Collect,
+    /// Take in what the process left behind, and publish it.
+    Collect {
+        exit_code: i32,
+    },
     /// Remove the container and the inputs; nothing waits for it.
     Discard,
 }

@@ -76,7 +76,7 @@ fn a_run_that_goes_well_reports_three_times_and_leaves_nothing() {
         execution.handle(Event::Started { at: NOW }, NOW),
         [Effect::Report(Box::new(started)), Effect::Watch { deadline: None }]
     );
-    assert_eq!(execution.handle(exited(0), NOW), [Effect::Collect]);
+    assert_eq!(execution.handle(exited(0), NOW), [Effect::Collect { exit_code: 0 }]);
     let output = RunOutput { stdout: "hi\n".to_owned(), ..RunOutput::default() };
     let collected = Collected { output: output.clone(), ..Collected::default() };
     let completed = Report { run_output: Some(output), ..plain(3, ComputeState::Completed, "") };
@@ -110,6 +110,30 @@ fn a_task_that_fails_keeps_its_output_and_exit_code() {
     assert_eq!(report.message, "exit code 3; result path 'out' (/out) does not exist");
     assert_eq!(report.run_output, Some(RunOutput { exit_code: 3, ..RunOutput::default() }));
     assert_eq!(rest, [Effect::Discard]);
+}
+
+#[test]
+fn a_run_that_cannot_be_published_has_failed_and_keeps_its_output() {
+    let failing = || {
+        let publishing = Publishing::Failed(Failure::node("no bucket 'b'"));
+        let output = RunOutput { stdout: "hi".to_owned(), ..RunOutput::default() };
+        Event::Collected(Collected { output, publishing, notes: Vec::new() })
+    };
+    let mut execution = running();
+    execution.handle(exited(0), NOW);
+    let (report, _) = split(execution.handle(failing(), NOW));
+    assert_eq!((report.compute_state, report.cause), (ComputeState::Failed, FailureCause::Node));
+    assert_eq!(report.message, "the results could not be published: no bucket 'b'");
+    let output = report.run_output.unwrap();
+    assert_eq!((output.stdout.as_str(), output.exit_code), ("hi", 0));
+    assert_eq!(output.runner_error, report.message);
+    // A task that failed by itself has failed for that.
+    let mut execution = running();
+    execution.handle(exited(3), NOW);
+    let (report, _) = split(execution.handle(failing(), NOW));
+    assert_eq!((report.compute_state, report.cause), (ComputeState::Failed, FailureCause::Task));
+    let told = "exit code 3; the results could not be published: no bucket 'b'";
+    assert_eq!((report.message.as_str(), report.run_output.unwrap().exit_code), (told, 3));
 }
 
 #[test]
@@ -170,7 +194,7 @@ fn a_stop_while_starting_stops_what_started() {
     let (report, rest) = split(execution.handle(Event::Started { at: NOW }, NOW));
     assert_eq!(report, plain(2, ComputeState::BidAccepted, ""));
     assert_eq!(rest, [Effect::Stop, Effect::Watch { deadline: None }]);
-    assert_eq!(execution.handle(exited(143), NOW), [Effect::Collect]);
+    assert_eq!(execution.handle(exited(143), NOW), [Effect::Collect { exit_code: 143 }]);
     let (report, _) = split(execution.handle(Event::Collected(Collected::default()), NOW));
     assert_eq!(
         (report.compute_state, report.message.as_str()),
@@ -230,7 +254,7 @@ fn after_a_restart_the_step_under_way_is_asked_for_again() {
         (Phase::Overtaken { message }, &stop_and_watch),
         (Phase::Running { started_at: NOW }, &[Effect::Watch { deadline: None }]),
         (Phase::Stopping { reason }, &stop_and_watch),
-        (Phase::Collecting { verdict }, &[Effect::Collect]),
+        (Phase::Collecting { verdict }, &[Effect::Collect { exit_code: 0 }]),
     ] {
         let mut execution = Execution { phase, ..accepted(0) };
         assert_eq!(execution.resume(NOW), effects, "{:?}", execution.phase);

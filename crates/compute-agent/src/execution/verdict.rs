@@ -5,7 +5,7 @@ use api_types::protocol::{FailureCause, Work};
 use api_types::quantity::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::{Exit, StopReason};
+use super::{Exit, Failure, StopReason};
 
 /// The outcome of a run, kept until its output and results are taken in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,5 +53,15 @@ impl Verdict {
             }
         };
         Self { state, cause, runner_error: message.clone(), message, exit_code: exit.code }
+    }
+    /// A run that went well and could not be published has failed; answers with what to tell.
+    pub(super) fn unpublished(&mut self, failure: Failure) -> String {
+        let told = format!("the results could not be published: {}", failure.message);
+        if self.state == ComputeState::Completed {
+            self.state = ComputeState::Failed;
+            self.cause = failure.cause;
+            self.runner_error.clone_from(&told);
+        }
+        told
     }
 }

@@ -47,6 +47,19 @@ fn the_environment_wins_over_the_file_and_the_file_over_the_defaults() {
 }
 
 #[test]
+#[expect(clippy::result_large_err, reason = "figment's own jail asks for its own error")]
+fn aws_variables_are_taken_in_under_their_own_names_and_kept_secret() {
+    figment::Jail::expect_with(|jail| {
+        jail.set_env("AWS_SECRET_ACCESS_KEY", "hush");
+        let read = Settings::load(None).map_err(|error| error.to_string())?;
+        assert_eq!(read.aws.0["AWS_SECRET_ACCESS_KEY"], "hush");
+        let shown = format!("{read:?}");
+        assert!(shown.contains("AWS_SECRET_ACCESS_KEY") && !shown.contains("hush"), "{shown}");
+        Ok(())
+    });
+}
+
+#[test]
 fn labels_in_the_environment_are_pairs() {
     let read = settings("", &[("LABELS", "zone=a,disk=ssd")]).unwrap();
     assert_eq!(
@@ -67,6 +80,9 @@ fn what_is_wrong_is_named() {
         ("", &[("ENGINES", "podman")], "'podman' is not an engine"),
         ("", &[("ENGINES", "")], "an agent without any engine"),
         ("", &[("LISTEN", "here")], "listen"),
+        ("", &[("IPFS__API", "127.0.0.1:5001")], "ipfs.api: '127.0.0.1:5001' is not an http"),
+        ("", &[("RESULTS__BASE_URL", "http://")], "results.base_url: 'http://' is not an http"),
+        ("", &[("INPUTS__CACHE_BYTES", "lots")], "'lots' is not an amount of bytes"),
         ("", &[("DOCKER__HOST", "ssh://there")], "'ssh://there' begins with none of"),
     ] {
         let error = settings(toml, env).unwrap_err();

@@ -33,6 +33,10 @@ pub(super) fn bytes<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D
     amount(from, parse_bytes)
 }
 
+pub(super) fn size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    bytes(from).map(Option::unwrap_or_default)
+}
+
 pub(super) fn gpus<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     amount(from, parse_gpus)
 }

@@ -7,18 +7,18 @@
 //! Anything else is a file. The task sees it at Target itself; or, when Target ends with `/`, in
 //! the directory Target, under the name Alias, or `inline` when there is none.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 
 use api_types::source::{InlineParams, InputSource};
 use data_url::DataUrl;
 use flate2::read::MultiGzDecoder;
 use futures_util::future::{BoxFuture, FutureExt};
 
-use super::Source;
-use crate::archive;
+use super::place::{Place, Quota, make_readable};
+use super::{Fetch, Source, params};
+use crate::archive::{self, ArchiveError, Modes};
+use crate::attempts::{Setback, disk_failure};
 use crate::execution::Failure;
 use crate::executor::MountedInput;
 
@@ -49,65 +49,59 @@ impl Source for Inline {
         DataUrl::process(&url)
             .map(drop)
             .map_err(|_| "its URL is not a data URL, like 'data:text/plain,hello'".to_owned())?;
-        let alias = &input.alias;
-        if alias.contains(['/', '\0']) || alias == "." || alias == ".." {
-            return Err(format!("Alias '{alias}' is not a file name"));
-        }
         Ok(())
     }
 
-    fn fetch<'a>(
-        &'a self,
-        input: &'a InputSource,
-        place: &'a Path,
-    ) -> BoxFuture<'a, Result<MountedInput, Failure>> {
-        let (input, place) = (input.clone(), place.to_owned());
+    fn fetch<'a>(&'a self, fetch: Fetch<'a>) -> BoxFuture<'a, Result<MountedInput, Setback>> {
         async move {
+            let url = url(fetch.input).map_err(|reason| Setback::Lasting(Failure::task(reason)))?;
+            let Fetch { place, quota, .. } = fetch;
             // Decoding and unpacking are work for the processor and the disk, not for the loop.
-            tokio::task::spawn_blocking(move || write(&input, &place))
+            tokio::task::spawn_blocking(move || write(&url, &place, &quota))
                 .await
                 .unwrap_or_else(|error| Err(Failure::node(format!("unpacking broke off: {error}"))))
+                .map_err(Setback::Lasting)
         }
         .boxed()
     }
 }
 
 fn url(input: &InputSource) -> Result<String, String> {
-    serde_json::from_value::<InlineParams>(input.source.params.clone().into())
-        .map(|params| params.url)
-        .map_err(|error| format!("its Params cannot be read: {error}"))
+    params::<InlineParams>(input).map(|params| params.url)
 }
 
-fn write(input: &InputSource, place: &Path) -> Result<MountedInput, Failure> {
-    let url = url(input).map_err(Failure::task)?;
-    let on_disk = |error: std::io::Error| Failure::node(format!("it cannot be written: {error}"));
-    match decode(&url).map_err(Failure::task)? {
+fn write(url: &str, place: &Place, quota: &Quota) -> Result<MountedInput, Failure> {
+    let take = |bytes| match quota.take(bytes) {
+        Ok(()) => Ok(()),
+        Err(Setback::Lasting(failure) | Setback::Passing(failure)) => Err(failure),
+    };
+    match decode(url).map_err(Failure::task)? {
         Content::Archive(reader) => {
-            let directory = place.join("directory");
-            archive::unpack(reader, &directory, MAX_UNPACKED_BYTES).map_err(|error| {
-                Failure::task(format!("its archive cannot be unpacked: {error}"))
+            let limit_bytes = quota.left_bytes().min(MAX_UNPACKED_BYTES);
+            let unpacked =
+                archive::unpack(reader, &place.directory(), limit_bytes, Modes::Readable);
+            let bytes = unpacked.map_err(|error| match error {
+                ArchiveError::TooLarge { .. } if limit_bytes < MAX_UNPACKED_BYTES => {
+                    quota.too_large()
+                }
+                ArchiveError::Io(error) if error.raw_os_error().is_some() => disk_failure(&error),
+                error => Failure::task(format!("its archive cannot be unpacked: {error}")),
             })?;
-            Ok(mounted(&directory, input.target.trim_end_matches('/')))
+            take(bytes)?;
+            Ok(place.mounted_directory())
         }
         Content::File(bytes) => {
-            let directory = place.join("directory");
-            fs::create_dir(&directory).map_err(on_disk)?;
-            let name = if input.alias.is_empty() { DEFAULT_FILE_NAME } else { &input.alias };
-            let file = directory.join(name);
-            fs::write(&file, bytes).map_err(on_disk)?;
-            // The task's user is not the agent's.
-            fs::set_permissions(&file, Permissions::from_mode(0o644)).map_err(on_disk)?;
-            fs::set_permissions(&directory, Permissions::from_mode(0o755)).map_err(on_disk)?;
-            Ok(match input.target.strip_suffix('/') {
-                Some(target) => mounted(&directory, target),
-                None => mounted(&file, &input.target),
-            })
+            take(bytes.len() as u64)?;
+            let name = place.file_name("", DEFAULT_FILE_NAME);
+            let write = || {
+                let file = place.make_file(&name)?;
+                fs::write(&file, bytes)?;
+                make_readable(&file)
+            };
+            write().map_err(|error| disk_failure(&error))?;
+            Ok(place.mounted_file(&name))
         }
     }
-}
-
-fn mounted(source: &Path, target: &str) -> MountedInput {
-    MountedInput { source: source.to_owned(), target: target.to_owned() }
 }
 
 fn decode(url: &str) -> Result<Content, String> {

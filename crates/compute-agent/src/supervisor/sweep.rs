@@ -7,6 +7,7 @@ use api_types::ExecutionId;
 use tracing::{debug, info, warn};
 
 use super::Mailbox;
+use crate::publisher::PublishedDir;
 use crate::steps::Steps;
 
 /// How often the engines are looked through. Leftovers only come about when a removal failed or
@@ -44,6 +45,20 @@ pub(crate) async fn leftovers(steps: Arc<Steps>, mailbox: Mailbox) {
                 }
             }
         }
+    }
+}
+
+/// Removes published archives once their time is over, for ever.
+pub(crate) async fn published(published: PublishedDir, retain: Duration) {
+    loop {
+        let of_this_turn = published.clone();
+        let removing = tokio::task::spawn_blocking(move || of_this_turn.remove_older_than(retain));
+        match removing.await.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
+            Ok(0) => {}
+            Ok(count) => info!(count, "removed published archives whose time is over"),
+            Err(error) => warn!(%error, "published archives cannot be removed"),
+        }
+        tokio::time::sleep(INTERVAL).await;
     }
 }
 

@@ -40,8 +40,8 @@ fn start(root: TempDir, retain: Duration) -> Fixture {
     let steps = Arc::new(Steps {
         node_id: ledger.node_id(),
         engines: Engines::new(&settings),
-        sources: Sources::default(),
-        publishers: Publishers::default(),
+        sources: Sources::new(&settings, data_dir.cache()),
+        publishers: Publishers::new(&settings, data_dir.published(), settings.listen),
         dirs: data_dir.executions(),
         stop_grace: Duration::ZERO,
         tasks: Tasks::new(tokio::runtime::Handle::current()),

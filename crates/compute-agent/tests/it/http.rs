@@ -21,7 +21,7 @@ pub(crate) async fn get(url: &str) -> Answer {
 }
 
 /// One request on a connection of its own, as bytes: what is tested is the wire.
-async fn ask(method: &str, url: &str, headers: &str) -> Answer {
+pub(crate) async fn ask(method: &str, url: &str, headers: &str) -> Answer {
     let rest = url.strip_prefix("http://").expect("a plain URL");
     let (host, path) = rest.split_at(rest.find('/').expect("a path"));
     let mut stream = tokio::net::TcpStream::connect(host).await.expect("connect");

@@ -55,8 +55,8 @@ async fn what_this_node_cannot_do_is_declined_with_the_reason() {
         (work(EngineType::Wasm, json!({})), "this node has no engine 'wasm'"),
         (work(EngineType::Docker, json!({})), "this node has no engine 'docker'"),
         (large, "this node has"),
-        (publishes, "publisher 'ipfs' is not supported on this node; supported: noop"),
-        (reads, "input 0 (s3): not supported on this node; supported: inline"),
+        (publishes, "publisher 'ipfs' is not supported on this node; supported: noop, local"),
+        (reads, "input 0 (s3): not supported on this node; supported: inline, urldownload"),
         (no_data_url, "input 0 (inline): its URL is not a data URL"),
         (escapes, "its Name must be a plain directory name"),
     ] {

@@ -317,3 +317,38 @@ fn check_http_url(text: &str, path: &str, findings: &mut Findings) {
         findings.refuse(path, "must be a URL that begins with http:// or https://");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use api_types::engine::{DockerParams, S3PublisherParams};
+    use api_types::source::{
+        InlineParams, IpfsParams, LocalDirectoryParams, RepositoryParams, S3SourceParams, UrlParams,
+    };
+    use serde::Serialize;
+
+    use super::*;
+
+    /// What is let through is what the agent reads, and the other way round.
+    fn agree<T: Serialize + Default>(table: Table, _: T) {
+        let Table::Fields(fields) = table else { panic!("a table without fields") };
+        let checked: BTreeSet<_> = fields.iter().map(|field| field.name.to_owned()).collect();
+        let read = serde_json::to_value(T::default()).unwrap();
+        let read: BTreeSet<_> = read.as_object().unwrap().keys().cloned().collect();
+        assert_eq!(checked, read);
+    }
+
+    #[test]
+    fn the_tables_name_what_the_agents_read() {
+        agree(of_engine(EngineType::Docker), DockerParams::default());
+        agree(of_publisher(PublisherType::S3), S3PublisherParams::default());
+        agree(of_source(SourceType::Inline), InlineParams::default());
+        agree(of_source(SourceType::UrlDownload), UrlParams::default());
+        agree(of_source(SourceType::LocalDirectory), LocalDirectoryParams::default());
+        agree(of_source(SourceType::S3), S3SourceParams::default());
+        agree(of_source(SourceType::RepoClone), RepositoryParams::default());
+        agree(of_source(SourceType::RepoCloneLfs), RepositoryParams::default());
+        agree(of_source(SourceType::Ipfs), IpfsParams::default());
+    }
+}

@@ -83,7 +83,7 @@ fn host_config(run: &Run) -> HostConfig {
             NetworkType::None | NetworkType::Http => "none".to_owned(),
             NetworkType::Full => "bridge".to_owned(),
         }),
-        mounts: Some(run.inputs.iter().map(read_only_mount).collect()),
+        mounts: Some(run.inputs.iter().map(mount).collect()),
         security_opt: Some(vec!["no-new-privileges".to_owned()]),
         cap_drop: Some(vec!["ALL".to_owned()]),
         // As process 1 most programs would ignore SIGTERM and leave zombies; the Engine's init
@@ -110,12 +110,12 @@ fn nano_cpus(cpu_millis: u64) -> Option<i64> {
         .then(|| signed(cpu_millis.clamp(LEAST_CPU_MILLIS, machine).saturating_mul(1_000_000)))
 }
 
-fn read_only_mount(input: &crate::executor::MountedInput) -> Mount {
+fn mount(input: &crate::executor::MountedInput) -> Mount {
     Mount {
         typ: Some(MountType::BIND),
         source: Some(input.source.to_string_lossy().into_owned()),
         target: Some(input.target.clone()),
-        read_only: Some(true),
+        read_only: Some(!input.writable),
         ..Default::default()
     }
 }

@@ -22,6 +22,11 @@ fn input(url: &str, target: &str, alias: &str) -> InputSource {
     }
 }
 
+fn write(input: &InputSource, root: &std::path::Path) -> Result<MountedInput, Failure> {
+    let quota = Quota::new(u64::MAX, crate::source::place::LimitedBy::Node);
+    super::write(&url(input).unwrap(), &Place::new(root.to_owned(), input), &quota)
+}
+
 fn tar() -> Vec<u8> {
     let mut builder = tar::Builder::new(Vec::new());
     let mut header = tar::Header::new_ustar();
@@ -98,11 +103,6 @@ fn what_cannot_be_had_is_told() {
         let failure = write(&input(url, "/f", ""), dir.path()).unwrap_err();
         assert!(failure.message.contains(reason), "{url}: {}", failure.message);
     }
-    for (input, reason) in [
-        (input("nothing", "/f", ""), "not a data URL"),
-        (input("data:,x", "/f/", "../x"), "not a file name"),
-    ] {
-        let refusal = Inline.admit(&input).unwrap_err();
-        assert!(refusal.contains(reason), "{refusal}");
-    }
+    let refusal = Inline.admit(&input("nothing", "/f", "")).unwrap_err();
+    assert!(refusal.contains("not a data URL"), "{refusal}");
 }

@@ -1,0 +1,77 @@
+//! The archives that the `local` publisher has published.
+
+use std::io::{self, SeekFrom};
+
+use api_types::{ApiError, Code};
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use http::header::{
+    ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
+    IF_RANGE, RANGE,
+};
+use http::{HeaderMap, StatusCode};
+use tokio::io::{AsyncReadExt, AsyncSeekExt};
+use tokio_util::io::ReaderStream;
+
+use super::Shared;
+use super::failure::Failure;
+
+/// The archive, whole or from where an interrupted download stopped.
+pub(super) async fn archive(
+    State(shared): State<Shared>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Failure> {
+    let absent = || {
+        let message = format!("this node keeps no archive '{name}'");
+        ApiError::new(Code::ExecutionNotFound, message)
+            .with_hint("archives are kept for a time that the node's settings say, then removed")
+    };
+    let unreadable = |error: io::Error| {
+        tracing::error!(%error, name, "a published archive cannot be read");
+        Failure::new(Code::Internal, "the archive cannot be read")
+    };
+    let path = shared.published.named(&name).ok_or_else(absent)?;
+    let mut file = match tokio::fs::File::open(&path).await {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(absent().into()),
+        opened => opened.map_err(unreadable)?,
+    };
+    let metadata = file.metadata().await.map_err(unreadable)?;
+    let size_bytes = metadata.len();
+    let modified = std::os::unix::fs::MetadataExt::mtime_nsec(&metadata);
+    let etag = format!("\"{size_bytes:x}-{modified:x}\"");
+    let start = start_of_range(&headers, &etag, size_bytes);
+    let mut response = Response::builder()
+        .header(CONTENT_TYPE, "application/gzip")
+        .header(CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\""))
+        .header(ACCEPT_RANGES, "bytes")
+        .header(ETAG, etag)
+        .header(CONTENT_LENGTH, size_bytes - start);
+    if start > 0 {
+        file.seek(SeekFrom::Start(start)).await.map_err(unreadable)?;
+        let range = format!("bytes {start}-{}/{size_bytes}", size_bytes - 1);
+        response = response.status(StatusCode::PARTIAL_CONTENT).header(CONTENT_RANGE, range);
+    }
+    // Bounded, so that the length that was told holds.
+    let body = Body::from_stream(ReaderStream::new(file.take(size_bytes - start)));
+    Ok(response.body(body).map_or_else(
+        |error| {
+            tracing::error!(%error, "an answer cannot be written");
+            Failure::new(Code::Internal, "the answer cannot be written").into_response()
+        },
+        IntoResponse::into_response,
+    ))
+}
+
+/// Where to begin: what the client asks for if it is one open range of what is there, else 0, as
+/// RFC 9110 allows.
+fn start_of_range(headers: &HeaderMap, etag: &str, size_bytes: u64) -> u64 {
+    let text = |name| headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
+    let outdated = text(IF_RANGE).is_some_and(|known| known != etag);
+    text(RANGE)
+        .filter(|_| !outdated)
+        .and_then(|range| range.strip_prefix("bytes=")?.strip_suffix('-')?.parse().ok())
+        .filter(|start| *start < size_bytes)
+        .unwrap_or(0)
+}

@@ -1,0 +1,121 @@
+//! Inputs from IPFS: the file or directory of a content id.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use api_types::source::{InputSource, IpfsParams};
+use futures_util::future::{BoxFuture, FutureExt};
+
+use super::cache::Cache;
+use super::{Fetch, Source, params};
+use crate::archive::{self, ArchiveError, Modes};
+use crate::attempts::{Patience, Setback};
+use crate::data_dir::remove_all;
+use crate::execution::Failure;
+use crate::executor::MountedInput;
+use crate::kubo::Kubo;
+
+/// The name of a file in a Target that ends with `/`, without an Alias: the id itself otherwise.
+const DEFAULT_FILE_NAME: &str = "ipfs";
+
+/// What is kept is one of these: a directory with the one file, or the directory itself.
+const FILE: &str = "file";
+const DIRECTORY: &str = "directory";
+
+#[derive(Debug)]
+pub(crate) struct Ipfs {
+    kubo: Kubo,
+    patience: Patience,
+}
+
+// === impl Ipfs ===
+
+impl Ipfs {
+    pub(crate) fn new(kubo: Kubo, patience: Patience) -> Self {
+        Self { kubo, patience }
+    }
+
+    async fn bring(&self, fetch: Fetch<'_>) -> Result<MountedInput, Setback> {
+        let path = path(fetch.input).map_err(|reason| Setback::Lasting(Failure::task(reason)))?;
+        let last = path.rsplit('/').next().unwrap_or_default();
+        let name = fetch.place.file_name(last, DEFAULT_FILE_NAME);
+        let key = Cache::key(&["ipfs", &path, &name]);
+        let content = fetch.place.beside("content");
+        let get = || async {
+            let attempt = || self.get(&path, &name, &content, &fetch);
+            self.patience.persist(attempt).await.map_err(Setback::Lasting)
+        };
+        fetch.cache.fill(&key, &content, &fetch.quota, get).await?;
+        let directory = fetch.place.directory();
+        remove_all(&directory)?;
+        match fs::rename(content.join(FILE), &directory) {
+            Ok(()) => Ok(fetch.place.mounted_file(&name)),
+            Err(_) => {
+                fs::rename(content.join(DIRECTORY), directory)?;
+                Ok(fetch.place.mounted_directory())
+            }
+        }
+    }
+
+    /// Fills `content` with a directory that says by its name what the content is.
+    async fn get(
+        &self,
+        path: &str,
+        name: &str,
+        content: &Path,
+        fetch: &Fetch<'_>,
+    ) -> Result<(), Setback> {
+        let reader = self.kubo.get(path).await?;
+        let (beside, content, name) =
+            (fetch.place.beside("unpacked"), content.to_owned(), name.to_owned());
+        let limit_bytes = fetch.quota.left_bytes();
+        let unpacking = tokio::task::spawn_blocking(move || {
+            remove_all(&beside)?;
+            remove_all(&content)?;
+            fs::create_dir(&content)?;
+            let size_bytes = archive::unpack(reader, &beside, limit_bytes, Modes::Readable)?;
+            let top = fs::read_dir(&beside)?.next().transpose()?;
+            let top = top.ok_or_else(|| io::Error::other("the IPFS node sent nothing"))?;
+            if top.file_type()?.is_dir() {
+                fs::rename(top.path(), content.join(DIRECTORY))?;
+            } else {
+                let directory = content.join(FILE);
+                fs::create_dir(&directory)?;
+                fs::set_permissions(&directory, Permissions::from_mode(0o755))?;
+                fs::rename(top.path(), directory.join(name))?;
+            }
+            Ok(size_bytes)
+        });
+        let unpacked = unpacking.await.unwrap_or_else(|error| Err(io::Error::other(error).into()));
+        let size_bytes = unpacked.map_err(|error| match error {
+            ArchiveError::TooLarge { .. } => Setback::Lasting(fetch.quota.too_large()),
+            ArchiveError::Io(error) if error.raw_os_error().is_some() => Setback::of_disk(&error),
+            error => Setback::passing(format!("'{path}' did not come whole: {error}")),
+        })?;
+        fetch.quota.take(size_bytes)
+    }
+}
+
+impl Source for Ipfs {
+    fn admit(&self, input: &InputSource) -> Result<(), String> {
+        path(input).map(drop)
+    }
+
+    fn fetch<'a>(&'a self, fetch: Fetch<'a>) -> BoxFuture<'a, Result<MountedInput, Setback>> {
+        self.bring(fetch).boxed()
+    }
+}
+
+/// The content id and the path below it, if that is what stands there.
+fn path(input: &InputSource) -> Result<String, String> {
+    let params: IpfsParams = params(input)?;
+    let path = params.cid.strip_prefix("/ipfs/").unwrap_or(&params.cid).trim_end_matches('/');
+    let (cid, below) = path.split_once('/').unwrap_or((path, "x"));
+    let is_cid = !cid.is_empty() && cid.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if !is_cid || below.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        return Err(format!("its CID '{}' is not a content id", params.cid));
+    }
+    Ok(path.to_owned())
+}

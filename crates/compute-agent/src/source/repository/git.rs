@@ -1,0 +1,227 @@
+//! The `git` program, kept away from everything that is not this one repository.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use reqwest::Url;
+use tokio::process::Command;
+
+use crate::attempts::Setback;
+use crate::source::cache::size_of;
+use crate::source::place::Quota;
+use crate::web;
+
+/// How often it is looked how much has come: git itself has no limit.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// Seconds at less than this many bytes a second after which a connection counts as dead.
+const LEAST_SPEED: [&str; 2] = ["http.lowSpeedLimit=100", "http.lowSpeedTime=60"];
+
+/// Which of the programs this machine has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Programs {
+    pub(crate) git: bool,
+    pub(crate) git_lfs: bool,
+}
+
+/// How git is called for one repository.
+#[derive(Debug)]
+pub(super) struct Git {
+    /// Without credentials, which others could read from the list of processes.
+    url: String,
+    /// Stands for the user's settings.
+    config: PathBuf,
+    /// `key=value`, for this call only.
+    settings: Vec<(String, String)>,
+}
+
+// === impl Programs ===
+
+impl Programs {
+    /// Looks for them, as the agent starts.
+    pub(crate) fn of_this_machine() -> Self {
+        let works = |arguments: &[&str]| {
+            std::process::Command::new("git")
+                .args(arguments)
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .status()
+                .is_ok_and(|status| status.success())
+        };
+        let git = works(&["--version"]);
+        Self { git, git_lfs: git && works(&["lfs", "version"]) }
+    }
+}
+
+// === impl Git ===
+
+impl Git {
+    pub(super) fn new(
+        config: PathBuf,
+        url: &Url,
+        address: Option<String>,
+    ) -> Result<Self, Setback> {
+        // A repository of the node may belong to another user; that the settings allow its path
+        // is enough.
+        std::fs::write(&config, "[safe]\n\tdirectory = *\n")?;
+        let mut settings: Vec<(String, String)> = [
+            "http.followRedirects=false",
+            "core.hooksPath=/dev/null",
+            "credential.helper=",
+            "advice.detachedHead=false",
+            "gc.auto=0",
+        ]
+        .into_iter()
+        .chain(LEAST_SPEED)
+        .filter_map(|setting| setting.split_once('='))
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect();
+        settings.extend(address.map(|address| ("http.curloptResolve".to_owned(), address)));
+        let mut bare = url.clone();
+        if !url.username().is_empty() || url.password().is_some() {
+            let text = format!("{}:{}", url.username(), url.password().unwrap_or_default());
+            let header = format!("Authorization: Basic {}", BASE64_STANDARD.encode(text));
+            settings.push((format!("http.{}.extraHeader", origin(url)), header));
+            // Only a URL without a host refuses.
+            let _ = bare.set_username("");
+            let _ = bare.set_password(None);
+        }
+        Ok(Self { url: bare.into(), config, settings })
+    }
+
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Answers with what it printed.
+    pub(super) async fn run(
+        &self,
+        arguments: &[&str],
+        watched: Option<(&Path, &Quota)>,
+    ) -> Result<String, Setback> {
+        self.call(Path::new("/"), arguments, watched).await
+    }
+
+    pub(super) async fn run_in(
+        &self,
+        directory: &Path,
+        arguments: &[&str],
+        watched: Option<(&Path, &Quota)>,
+    ) -> Result<String, Setback> {
+        self.call(directory, arguments, watched).await
+    }
+
+    async fn call(
+        &self,
+        directory: &Path,
+        arguments: &[&str],
+        watched: Option<(&Path, &Quota)>,
+    ) -> Result<String, Setback> {
+        let mut command = Command::new("git");
+        command
+            .args(arguments)
+            .current_dir(directory)
+            .env_clear()
+            .envs(
+                ["PATH", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR"]
+                    .iter()
+                    .filter_map(|name| std::env::var_os(name).map(|value| (*name, value))),
+            )
+            .env("HOME", "/nonexistent")
+            .env("LC_ALL", "C")
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("GIT_CONFIG_GLOBAL", &self.config)
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .env("GIT_ALLOW_PROTOCOL", "http:https:file")
+            .env("GIT_CONFIG_COUNT", self.settings.len().to_string())
+            .stdin(Stdio::null())
+            // A task that is no longer wanted stops its fetching.
+            .kill_on_drop(true);
+        for (index, (key, value)) in self.settings.iter().enumerate() {
+            command.env(format!("GIT_CONFIG_KEY_{index}"), key);
+            command.env(format!("GIT_CONFIG_VALUE_{index}"), value);
+        }
+        let mut output = std::pin::pin!(command.output());
+        let output = loop {
+            match tokio::time::timeout(LOOK_AGAIN, &mut output).await {
+                Ok(output) => break output,
+                Err(_) => look(watched)?,
+            }
+        };
+        let output = output.map_err(|error| {
+            Setback::lasting(format!("the program 'git' cannot be run: {error}"))
+        })?;
+        look(watched)?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        Err(setback(arguments[0], &self.url, &String::from_utf8_lossy(&output.stderr)))
+    }
+}
+
+/// Whether more has come than may.
+fn look(watched: Option<(&Path, &Quota)>) -> Result<(), Setback> {
+    let Some((directory, quota)) = watched else { return Ok(()) };
+    // Files come and go while git is at work; the next look sees what this one missed.
+    match size_of(directory) {
+        Ok(size_bytes) if size_bytes > quota.left_bytes() => {
+            Err(Setback::Lasting(quota.too_large()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn origin(url: &Url) -> String {
+    let mut origin = url.clone();
+    let _ = origin.set_username("");
+    let _ = origin.set_password(None);
+    origin.set_path("/");
+    origin.into()
+}
+
+/// What git says when there is no use in asking again.
+const LASTING: [&str; 8] = [
+    "not found",
+    "does not exist",
+    "not appear to be a git repository",
+    "Authentication failed",
+    "could not read Username",
+    "No space left on device",
+    "not our ref",
+    "couldn't find remote ref",
+];
+
+/// What a server says that cannot give out a part of the history, or a commit by its id.
+const ABOUT_SHALLOW: [&str; 4] =
+    ["shallow", "not our ref", "unadvertised object", "couldn't find remote ref"];
+
+fn setback(step: &str, url: &str, stderr: &str) -> Setback {
+    let said = last_line(stderr);
+    let shown = Url::parse(url).map_or_else(|_| url.to_owned(), |url| web::shown(&url));
+    if said.contains("No space left on device") {
+        return Setback::of_disk(&std::io::Error::from(std::io::ErrorKind::StorageFull));
+    }
+    let message = format!("git {step} of {shown}: {said}");
+    match LASTING.iter().any(|words| stderr.contains(words)) {
+        true => Setback::lasting(message),
+        false => Setback::passing(message),
+    }
+}
+
+pub(super) fn is_about_shallow(setback: &Setback) -> bool {
+    let (Setback::Lasting(failure) | Setback::Passing(failure)) = setback;
+    ABOUT_SHALLOW.iter().any(|words| failure.message.contains(words))
+}
+
+/// The line that says why: the last one that is an error, else the last one.
+fn last_line(stderr: &str) -> String {
+    let lines = || stderr.lines().map(str::trim).filter(|line| !line.is_empty());
+    let error = lines().rfind(|line| {
+        ["fatal:", "error:", "batch response:"].iter().any(|word| line.starts_with(word))
+    });
+    error.or_else(|| lines().next_back()).unwrap_or("it said nothing").to_owned()
+}

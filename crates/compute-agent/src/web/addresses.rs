@@ -1,0 +1,206 @@
+//! Which addresses a URL that a stranger wrote may lead to.
+//!
+//! A name is resolved here, every address it has is judged, and the connection is made to one of
+//! the judged addresses and to no other: a name that answers differently the second time gains
+//! nothing, because there is no second time.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::OnceLock;
+
+use crate::settings::Settings;
+use hickory_resolver::TokioResolver;
+use hickory_resolver::config::LookupIpStrategy;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+
+/// An address that this node does not connect to on behalf of a job.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "'{host}' leads to {address}, {kind}, which this node's settings do not allow \
+     (allow_private_addresses)"
+)]
+pub(crate) struct Forbidden {
+    pub(crate) host: String,
+    pub(crate) address: IpAddr,
+    pub(crate) kind: &'static str,
+}
+
+/// Whether addresses that are not public may be reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    PublicOnly,
+    Anywhere,
+}
+
+/// Resolves names for the HTTP client, and refuses those that lead where they must not.
+pub(crate) struct JudgingResolver {
+    reach: Reach,
+    /// Made with the first name: it needs the runtime.
+    resolver: OnceLock<TokioResolver>,
+}
+
+// === impl Reach ===
+
+impl Reach {
+    pub(crate) fn of(settings: &Settings) -> Self {
+        if settings.allow_private_addresses { Self::Anywhere } else { Self::PublicOnly }
+    }
+
+    pub(crate) fn judge(self, host: &str, address: IpAddr) -> Result<(), Forbidden> {
+        match (self, kind(address)) {
+            (Self::Anywhere, _) | (Self::PublicOnly, None) => Ok(()),
+            (Self::PublicOnly, Some(kind)) => {
+                Err(Forbidden { host: host.to_owned(), address, kind })
+            }
+        }
+    }
+}
+
+// === impl JudgingResolver ===
+
+impl JudgingResolver {
+    pub(crate) fn new(reach: Reach) -> Self {
+        Self { reach, resolver: OnceLock::new() }
+    }
+
+    fn resolver(&self) -> Result<TokioResolver, hickory_resolver::net::NetError> {
+        if let Some(resolver) = self.resolver.get() {
+            return Ok(resolver.clone());
+        }
+        let mut builder = TokioResolver::builder_tokio()?;
+        builder.options_mut().ip_strategy = LookupIpStrategy::Ipv6AndIpv4;
+        let resolver = builder.build()?;
+        Ok(self.resolver.get_or_init(|| resolver).clone())
+    }
+}
+
+impl Resolve for JudgingResolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let (reach, resolver) = (self.reach, self.resolver());
+        Box::pin(async move {
+            let found = resolver?.lookup_ip(name.as_str()).await?;
+            let addresses: Vec<IpAddr> = found.iter().collect();
+            Ok(judged(reach, name.as_str(), &addresses)?)
+        })
+    }
+}
+
+/// The addresses, if every one of them may be reached: one that may not is a sign that the name
+/// was made to mislead.
+pub(crate) fn judged(reach: Reach, host: &str, addresses: &[IpAddr]) -> Result<Addrs, Forbidden> {
+    for address in addresses {
+        reach.judge(host, *address)?;
+    }
+    // Port 0 stands for the one of the URL.
+    let addresses: Vec<_> = addresses.iter().map(|ip| SocketAddr::new(*ip, 0)).collect();
+    Ok(Box::new(addresses.into_iter()))
+}
+
+/// What is special about an address; none for a public one.
+fn kind(address: IpAddr) -> Option<&'static str> {
+    match address {
+        IpAddr::V4(address) => kind_v4(address),
+        IpAddr::V6(address) => kind_v6(address),
+    }
+}
+
+/// After the registry of special addresses, RFC 6890 and its updates.
+fn kind_v4(address: Ipv4Addr) -> Option<&'static str> {
+    /// Where clouds that do not use a link-local address serve instance metadata.
+    const METADATA: [Ipv4Addr; 2] =
+        [Ipv4Addr::new(100, 100, 100, 200), Ipv4Addr::new(168, 63, 129, 16)];
+    let [first, second, third, _] = address.octets();
+    match (first, second, third) {
+        _ if METADATA.contains(&address) => Some("a metadata address"),
+        (0, ..) => Some("an address of this host"),
+        (127, ..) => Some("a loopback address"),
+        (10, ..) | (172, 16..=31, _) | (192, 168, _) => Some("a private address"),
+        (169, 254, _) => Some("a link-local address, where clouds serve metadata"),
+        (100, 64..=127, _) => Some("a shared address of a provider's network"),
+        (192, 0, 0 | 2) | (198, 18..=19, _) | (198, 51, 100) | (203, 0, 113) | (240.., ..) => {
+            Some("a reserved address")
+        }
+        (224..=239, ..) => Some("a multicast address"),
+        _ => None,
+    }
+}
+
+fn kind_v6(address: Ipv6Addr) -> Option<&'static str> {
+    let segments = address.segments();
+    let embedded = |high: u16, low: u16| {
+        let [a, b] = high.to_be_bytes();
+        let [c, d] = low.to_be_bytes();
+        kind_v4(Ipv4Addr::new(a, b, c, d))
+    };
+    match segments {
+        [0, 0, 0, 0, 0, 0, 0, 1] => Some("a loopback address"),
+        [0, 0, 0, 0, 0, 0, 0, 0] => Some("an address of this host"),
+        // Forms that carry an IPv4 address: mapped and compatible, translated (RFC 6052), 6to4.
+        [0, 0, 0, 0, 0, 0 | 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
+            embedded(high, low)
+        }
+        [0x2002, high, low, ..] => embedded(high, low),
+        [0x64, 0xff9b, 1, ..] => Some("a private address"),
+        [0x2001, 0, ..] => Some("a tunnel's address"),
+        [0x2001, 0xdb8, ..] | [0x100, 0, 0, 0, ..] => Some("a reserved address"),
+        [0xfc00..=0xfdff, ..] => Some("a private address"),
+        [0xfe80..=0xfebf, ..] => Some("a link-local address"),
+        [0xfec0..=0xfeff, ..] => Some("a private address"),
+        [0xff00..=0xffff, ..] => Some("a multicast address"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_public_addresses_are_reached() {
+        for address in [
+            "127.0.0.1",
+            "127.8.8.8",
+            "0.0.0.0",
+            "10.1.2.3",
+            "172.16.0.1",
+            "172.31.255.255",
+            "192.168.1.1",
+            "169.254.169.254",
+            "100.100.100.200",
+            "168.63.129.16",
+            "100.64.0.1",
+            "192.0.0.192",
+            "198.18.0.1",
+            "224.0.0.1",
+            "255.255.255.255",
+            "::1",
+            "::",
+            "::ffff:127.0.0.1",
+            "::127.0.0.1",
+            "64:ff9b::169.254.169.254",
+            "2002:7f00:1::",
+            "2001:0:1::1",
+            "fd00:ec2::254",
+            "fe80::1",
+            "fec0::1",
+            "ff02::1",
+        ] {
+            let address: IpAddr = address.parse().unwrap();
+            let refused = Reach::PublicOnly.judge("name", address).unwrap_err();
+            assert!(refused.to_string().contains("allow_private_addresses"), "{refused}");
+            Reach::Anywhere.judge("name", address).unwrap();
+        }
+        for address in
+            ["1.1.1.1", "172.15.0.1", "172.32.0.1", "193.0.0.1", "2606:4700::1", "::ffff:1.1.1.1"]
+        {
+            Reach::PublicOnly.judge("name", address.parse().unwrap()).unwrap();
+        }
+    }
+
+    #[test]
+    fn one_wrong_address_spoils_the_name() {
+        let mixed = ["1.1.1.1".parse().unwrap(), "10.0.0.1".parse().unwrap()];
+        let refused = judged(Reach::PublicOnly, "trap.example", &mixed).err().unwrap();
+        assert_eq!(refused.address, mixed[1]);
+        assert_eq!(judged(Reach::Anywhere, "trap.example", &mixed).unwrap().count(), 2);
+    }
+}
