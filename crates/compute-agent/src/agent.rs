@@ -10,6 +10,7 @@ use api_types::NodeId;
 use api_types::quantity::Resources;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -98,9 +99,7 @@ impl Agent {
     /// Opens the data directory, binds the listener, takes up what was under way, and joins the
     /// orchestrator in the background: that it is away is no reason not to start.
     pub async fn start(settings: Settings) -> Result<RunningAgent, StartError> {
-        let client = Client::new(&settings.orchestrator).map_err(|error| {
-            InvalidSettings::Refused { key: "orchestrator", reason: error.to_string() }
-        })?;
+        let client = client(&settings)?;
         let Opened { data_dir, ledger, contents, capacity, listener, listen_addr } =
             Opened::open(&settings).await?;
         let node_id = ledger.node_id();
@@ -129,11 +128,7 @@ impl Agent {
             mailbox: mailbox.clone(),
         };
         let supervisor = Supervisor::new(ledger, contents, parts);
-        let supervisor = tokio::task::spawn_blocking(move || {
-            // The lock is held until the ledger is closed.
-            let _data_dir = data_dir;
-            supervisor.run(messages);
-        });
+        let supervisor = spawn_supervisor(supervisor, messages, data_dir);
         let record =
             Arc::new(NodeRecord::new(&settings, listen_addr, capacity, Arc::clone(&steps)));
         let watch = SessionWatch::new();
@@ -159,10 +154,9 @@ impl Agent {
             published: published.clone(),
             stopping: stop_serving.clone(),
         };
-        let server = http::serve(listener, http::router(shared), stop_serving.clone());
-        let server = tokio::spawn(server);
-        let retain = settings.results.retain();
-        tasks.spawn(sweep::published(published, retain));
+        let server =
+            tokio::spawn(http::serve(listener, http::router(shared), stop_serving.clone()));
+        tasks.spawn(sweep::published(published, settings.results.retain()));
         let drain = Arc::new(Drain::new(&settings, Arc::clone(&session), note));
         spawn_background(&tasks, steps, session, Arc::clone(&drain));
         Ok(RunningAgent {
@@ -176,6 +170,25 @@ impl Agent {
             drain,
         })
     }
+}
+
+fn client(settings: &Settings) -> Result<Client, InvalidSettings> {
+    Client::new(&settings.orchestrator).map_err(|error| InvalidSettings::Refused {
+        key: "orchestrator",
+        reason: error.to_string(),
+    })
+}
+
+fn spawn_supervisor(
+    supervisor: Supervisor,
+    messages: mpsc::Receiver<Message>,
+    data_dir: DataDir,
+) -> JoinHandle<()> {
+    tokio::task::spawn_blocking(move || {
+        // The lock is held until the ledger is closed.
+        let _data_dir = data_dir;
+        supervisor.run(messages);
+    })
 }
 
 fn spawn_background(tasks: &Tasks, steps: Arc<Steps>, session: Arc<Session>, drain: Arc<Drain>) {

@@ -19,26 +19,29 @@ fn archive() -> Vec<u8> {
         let mut header = tar::Header::new_gnu();
         header.set_size(text.len() as u64);
         header.set_mode(0o644);
-        builder.append_data(&mut header, path, text.as_bytes()).unwrap();
+        builder.append_data(&mut header, path, text.as_bytes()).expect("memory takes it");
     }
-    builder.into_inner().unwrap().finish().unwrap()
+    builder.into_inner().expect("memory takes it").finish().expect("memory takes it")
 }
 
 /// Serves the archive, and breaks off in the middle the first time. Ends with so many requests
 /// and their heads.
 fn serve(requests: usize) -> (String, JoinHandle<Vec<String>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/api/v1/agent/results/x.tar.gz", listener.local_addr().unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").expect("the loopback works");
+    let url = format!(
+        "http://{}/api/v1/agent/results/x.tar.gz",
+        listener.local_addr().expect("the loopback works")
+    );
     let whole = archive();
     let half = whole.len() / 2;
     let serving = std::thread::spawn(move || {
         let mut heads = Vec::new();
         for request in 0..requests {
-            let (mut stream, _) = listener.accept().unwrap();
+            let (mut stream, _) = listener.accept().expect("the loopback works");
             let mut head = Vec::new();
             let mut byte = [0];
             while !head.ends_with(b"\r\n\r\n") {
-                stream.read_exact(&mut byte).unwrap();
+                stream.read_exact(&mut byte).expect("the loopback works");
                 head.push(byte[0]);
             }
             let (status, rest, sent) = match request {
@@ -46,9 +49,10 @@ fn serve(requests: usize) -> (String, JoinHandle<Vec<String>>) {
                 _ => ("206 Partial Content", &whole[half..], &whole[half..]),
             };
             let length = rest.len();
-            write!(stream, "HTTP/1.1 {status}\r\ncontent-length: {length}\r\n\r\n").unwrap();
-            stream.write_all(sent).unwrap();
-            heads.push(String::from_utf8(head).unwrap().to_lowercase());
+            write!(stream, "HTTP/1.1 {status}\r\ncontent-length: {length}\r\n\r\n")
+                .expect("the loopback works");
+            stream.write_all(sent).expect("the loopback works");
+            heads.push(String::from_utf8(head).expect("the loopback works").to_lowercase());
         }
         heads
     });
