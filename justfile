@@ -25,3 +25,7 @@ ci:
 # The simulator over many seeds; a failing one is printed and reproduces with `just sim --from SEED --seeds 1`.
 sim *arguments:
     cargo run --release --bin sim -- {{arguments}}
+
+# Failpoints and chaos at full length; CHAOS_DOCKER_RESTART='service docker restart' includes the Docker Engine.
+chaos seconds='600':
+    CHAOS_SECONDS={{seconds}} cargo test -p testbed --test it -- --nocapture --test-threads=1 failpoints:: chaos::

@@ -5,6 +5,7 @@ use std::time::Duration;
 use api_types::ApiError;
 use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -149,9 +150,30 @@ impl Call<'_> {
         self
     }
 
+    /// Takes another kind of answer than JSON.
+    pub(crate) fn accept(mut self, kind: &'static str) -> Self {
+        let kind = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(kind))]);
+        self.builder = self.builder.headers(kind);
+        self
+    }
+
+    /// Sends a body as it is made; it may take as long as it takes, and so may the answer.
+    pub(crate) async fn upload(mut self, body: reqwest::Body) -> Result<(), ClientError> {
+        let place = self.place();
+        self.builder = self.builder.header(CONTENT_TYPE, "application/x-ndjson").body(body);
+        let response = self.builder.send().await.map_err(|error| place.unreachable(&error))?;
+        accepted(response, &place).await.map(drop)
+    }
+
     /// Waits this much longer than usual, for an operation that is asked to wait.
     pub(crate) fn patience(mut self, more: Duration) -> Self {
         self.timeout += more;
+        self
+    }
+
+    /// Waits no longer than this.
+    pub(crate) fn within(mut self, patience: Duration) -> Self {
+        self.timeout = patience;
         self
     }
 

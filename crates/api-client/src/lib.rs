@@ -7,18 +7,22 @@
 
 mod agent;
 mod client;
+mod download;
 mod error;
 mod events;
 mod jobs;
 mod lines;
+mod logs;
 mod nodes;
 mod protocol;
 mod query;
 
 pub use agent::LogsQuery;
 pub use client::{CONNECT_TIMEOUT, Client, MAX_ANSWER_BYTES, REQUEST_TIMEOUT};
+pub use download::Download;
 pub use error::{ClientError, InvalidBaseUrl};
 pub use events::{EventsQuery, StreamedEvent};
 pub use jobs::{ExecutionsQuery, HistoryQuery, JobsQuery, ResultsQuery};
 pub use lines::MAX_LINE_BYTES;
+pub use logs::JobLogsQuery;
 pub use nodes::NodesQuery;

@@ -1,12 +1,16 @@
 //! What an agent says to its orchestrator.
 
+use std::time::Duration;
+
 use api_types::protocol::{
     AssignmentLine, Heartbeat, HeartbeatAnswer, ReportAnswer, ReportBatch, SessionAnswer,
     SessionRequest,
 };
 use api_types::{NodeId, routes};
-use futures_util::Stream;
-use reqwest::Method;
+use bytes::Bytes;
+use futures_util::{Stream, TryStream};
+use reqwest::{Body, Method};
+use uuid::Uuid;
 
 use crate::client::Client;
 use crate::error::ClientError;
@@ -25,13 +29,15 @@ impl Client {
             .await
     }
 
-    /// `PUT /nodes/:id/heartbeat`: renews the lease.
+    /// `PUT /nodes/:id/heartbeat`: renews the lease. Given up after `patience`.
     pub async fn heartbeat(
         &self,
         node_id: NodeId,
         heartbeat: &Heartbeat,
+        patience: Duration,
     ) -> Result<HeartbeatAnswer, ClientError> {
         self.call(Method::PUT, &routes::fill(routes::NODE_HEARTBEAT, node_id))
+            .within(patience)
             .json(heartbeat)
             .answer()
             .await
@@ -53,6 +59,21 @@ impl Client {
         let (response, place) =
             self.get(&path).query(&[("session", session.to_string())]).open().await?;
         Ok(lines::values(Box::pin(response.bytes_stream()), place))
+    }
+
+    /// `POST /nodes/:id/streams/:id`: answers a request for output, frame by frame
+    /// ([`api_types::log::LogFrame`]). Returns when all was sent, or when nobody reads any more.
+    pub async fn answer_stream<S>(
+        &self,
+        node_id: NodeId,
+        stream_id: Uuid,
+        frames: S,
+    ) -> Result<(), ClientError>
+    where
+        S: TryStream<Ok = Bytes, Error = std::io::Error> + Send + 'static,
+    {
+        let path = routes::fill(&routes::fill(routes::NODE_STREAM, node_id), stream_id);
+        self.call(Method::POST, &path).upload(Body::wrap_stream(frames)).await
     }
 
     /// `PUT /nodes/:id/executions`: reports observed states; repeats are harmless.

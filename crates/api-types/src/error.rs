@@ -30,6 +30,8 @@ pub enum Code {
     ExecutionNotFound,
     /// 404.
     NodeNotFound,
+    /// 404: nobody waits (any more) for the output that an agent sends.
+    StreamNotFound,
     /// 404: no operation has this path.
     PathNotFound,
     /// 405: `Allow` lists the methods of the path.
@@ -56,6 +58,8 @@ pub enum Code {
     TooManyRequests,
     /// 500: a fault of the service; the log has it under the request id.
     Internal,
+    /// 503: the node that would have to answer is not connected; `Retry-After` says when.
+    NodeUnavailable,
     /// 503: the store or its disk; `Retry-After` says when.
     StoreUnavailable,
     /// 503: the service is starting or stopping.
@@ -103,6 +107,7 @@ impl Code {
             Self::JobNotFound
             | Self::ExecutionNotFound
             | Self::NodeNotFound
+            | Self::StreamNotFound
             | Self::PathNotFound => 404,
             Self::MethodNotAllowed => 405,
             Self::AmbiguousId
@@ -116,7 +121,7 @@ impl Code {
             Self::UnsupportedMediaType => 415,
             Self::TooManyRequests => 429,
             Self::Internal => 500,
-            Self::StoreUnavailable | Self::ShuttingDown => 503,
+            Self::NodeUnavailable | Self::StoreUnavailable | Self::ShuttingDown => 503,
         }
     }
 }

@@ -9,6 +9,7 @@ pub mod execution;
 pub mod history;
 pub mod id;
 pub mod job;
+pub mod log;
 pub mod node;
 pub mod protocol;
 pub mod quantity;

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::execution::{ComputeState, DesiredState, PublishedResult, RunOutput};
 use crate::id::{ExecutionId, JobId, NodeId};
 use crate::job::{JobType, Task};
+use crate::log::StreamRequest;
 use crate::node::{ComputeNodeInfo, Membership};
 use crate::quantity::Capacity;
 use crate::version::VersionRecord;
@@ -76,7 +77,13 @@ pub enum AssignmentLine {
         executions: u64,
     },
     Assignment(Box<Assignment>),
+    /// Asks for what a task prints. It is no part of what is desired: one that is lost is not
+    /// repeated by the next stream, and whoever waits for the answer asks again.
+    Stream(StreamRequest),
     KeepAlive,
+    /// Of a newer release; agents pass it over.
+    #[serde(other)]
+    Unknown,
 }
 
 /// What is desired of one execution.

@@ -5,12 +5,14 @@ pub const JOB: &str = "/api/v1/orchestrator/jobs/{job_id}";
 pub const JOB_HISTORY: &str = "/api/v1/orchestrator/jobs/{job_id}/history";
 pub const JOB_EXECUTIONS: &str = "/api/v1/orchestrator/jobs/{job_id}/executions";
 pub const JOB_RESULTS: &str = "/api/v1/orchestrator/jobs/{job_id}/results";
+pub const JOB_LOGS: &str = "/api/v1/orchestrator/jobs/{job_id}/logs";
 pub const NODES: &str = "/api/v1/orchestrator/nodes";
 pub const NODE: &str = "/api/v1/orchestrator/nodes/{node_id}";
 pub const NODE_SESSION: &str = "/api/v1/orchestrator/nodes/{node_id}/session";
 pub const NODE_HEARTBEAT: &str = "/api/v1/orchestrator/nodes/{node_id}/heartbeat";
 pub const NODE_ASSIGNMENTS: &str = "/api/v1/orchestrator/nodes/{node_id}/assignments";
 pub const NODE_EXECUTIONS: &str = "/api/v1/orchestrator/nodes/{node_id}/executions";
+pub const NODE_STREAM: &str = "/api/v1/orchestrator/nodes/{node_id}/streams/{stream_id}";
 pub const EVENTS: &str = "/api/v1/orchestrator/events";
 
 pub const ALIVE: &str = "/api/v1/agent/alive";

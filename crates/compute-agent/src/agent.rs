@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use api_client::Client;
 use api_types::NodeId;
+use api_types::quantity::Resources;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -14,15 +15,17 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::capacity;
-use crate::core::Limits;
+use crate::core::{Contents, Limits};
 use crate::data_dir::{DataDir, DataDirError};
+use crate::drain::Drain;
 use crate::executor::Engines;
 use crate::http::{self, Shared};
 use crate::ledger::{Ledger, LedgerError};
 use crate::node_record::NodeRecord;
 use crate::outbox::Outbox;
+use crate::output::Outputs;
 use crate::publisher::{PublishedDir, Publishers};
-use crate::session::{Session, SessionWatch};
+use crate::session::{Session, SessionWatch, Streams};
 use crate::settings::{InvalidSettings, Settings};
 use crate::source::Sources;
 use crate::steps::{Steps, Tasks};
@@ -60,6 +63,33 @@ pub struct RunningAgent {
     supervisor: JoinHandle<()>,
     server: JoinHandle<()>,
     stop_serving: CancellationToken,
+    drain: Arc<Drain>,
+}
+
+/// What an agent cannot start without.
+struct Opened {
+    data_dir: DataDir,
+    ledger: Ledger,
+    contents: Contents,
+    capacity: Resources,
+    listener: TcpListener,
+    listen_addr: SocketAddr,
+}
+
+// === impl Opened ===
+
+impl Opened {
+    async fn open(settings: &Settings) -> Result<Self, StartError> {
+        let data_dir = DataDir::open(&settings.data_dir)?;
+        let ledger = Ledger::open(&data_dir.ledger())?;
+        let contents = ledger.load(&data_dir.ledger())?;
+        let capacity = capacity::of_this_machine(&settings.capacity, data_dir.root())
+            .map_err(StartError::Capacity)?;
+        let listen_error = |source| StartError::Listen { address: settings.listen, source };
+        let listener = TcpListener::bind(settings.listen).await.map_err(listen_error)?;
+        let listen_addr = listener.local_addr().map_err(listen_error)?;
+        Ok(Self { data_dir, ledger, contents, capacity, listener, listen_addr })
+    }
 }
 
 // === impl Agent ===
@@ -71,14 +101,8 @@ impl Agent {
         let client = Client::new(&settings.orchestrator).map_err(|error| {
             InvalidSettings::Refused { key: "orchestrator", reason: error.to_string() }
         })?;
-        let data_dir = DataDir::open(&settings.data_dir)?;
-        let ledger = Ledger::open(&data_dir.ledger())?;
-        let contents = ledger.load(&data_dir.ledger())?;
-        let capacity = capacity::of_this_machine(&settings.capacity, data_dir.root())
-            .map_err(StartError::Capacity)?;
-        let listen_error = |source| StartError::Listen { address: settings.listen, source };
-        let listener = TcpListener::bind(settings.listen).await.map_err(listen_error)?;
-        let listen_addr = listener.local_addr().map_err(listen_error)?;
+        let Opened { data_dir, ledger, contents, capacity, listener, listen_addr } =
+            Opened::open(&settings).await?;
         let node_id = ledger.node_id();
         info!(%node_id, %listen_addr, %capacity, "the agent starts");
 
@@ -97,7 +121,7 @@ impl Agent {
             tasks: tasks.clone(),
         });
         let (mailbox, messages) = Mailbox::new();
-        let outbox = Arc::new(Outbox::default());
+        let (outbox, note) = (Arc::new(Outbox::default()), data_dir.drain_note());
         let parts = Parts {
             limits: Limits { capacity, retain: settings.retain_finished() },
             outbox: Arc::clone(&outbox),
@@ -113,6 +137,8 @@ impl Agent {
         let record =
             Arc::new(NodeRecord::new(&settings, listen_addr, capacity, Arc::clone(&steps)));
         let watch = SessionWatch::new();
+        let outputs = Outputs::new(&engines, &mailbox, &steps.dirs);
+        let streams = Streams::new(client.clone(), node_id, Arc::clone(&outputs), tasks.clone());
         let session = Arc::new(Session {
             client,
             node_id,
@@ -121,27 +147,40 @@ impl Agent {
             mailbox: mailbox.clone(),
             outbox,
             watch: Arc::clone(&watch),
+            streams,
         });
-        let dirs = steps.dirs.clone();
+        let stop_serving = CancellationToken::new();
         let shared = Shared {
             record,
             engines,
             session: watch,
             mailbox: mailbox.clone(),
-            dirs,
+            outputs,
             published: published.clone(),
+            stopping: stop_serving.clone(),
         };
-        let stop_serving = CancellationToken::new();
         let server = http::serve(listener, http::router(shared), stop_serving.clone());
         let server = tokio::spawn(server);
         let retain = settings.results.retain();
         tasks.spawn(sweep::published(published, retain));
-        spawn_background(&tasks, steps, session, mailbox.clone());
-        Ok(RunningAgent { node_id, listen_addr, tasks, mailbox, supervisor, server, stop_serving })
+        let drain = Arc::new(Drain::new(&settings, Arc::clone(&session), note));
+        spawn_background(&tasks, steps, session, Arc::clone(&drain));
+        Ok(RunningAgent {
+            node_id,
+            listen_addr,
+            tasks,
+            mailbox,
+            supervisor,
+            server,
+            stop_serving,
+            drain,
+        })
     }
 }
 
-fn spawn_background(tasks: &Tasks, steps: Arc<Steps>, session: Arc<Session>, mailbox: Mailbox) {
+fn spawn_background(tasks: &Tasks, steps: Arc<Steps>, session: Arc<Session>, drain: Arc<Drain>) {
+    let mailbox = session.mailbox.clone();
+    tasks.spawn(async move { drain.undo().await });
     let engines = Arc::clone(&steps.engines);
     tasks.spawn(async move { engines.watch().await });
     let reporting = Arc::clone(&session);
@@ -191,11 +230,14 @@ impl RunningAgent {
     }
 }
 
-/// Runs an agent until `shutdown` is done.
-pub async fn run(settings: Settings, shutdown: impl Future<Output = ()>) -> Result<(), StartError> {
+/// Runs an agent until it is told to stop; told a second time, it does not wait for a drain.
+pub async fn run<F: Future<Output = ()>>(
+    settings: Settings,
+    told_to_stop: impl Fn() -> F,
+) -> Result<(), StartError> {
     let mut agent = Agent::start(settings).await?;
     tokio::select! {
-        () = shutdown => {}
+        () = told_to_stop() => {}
         // Nothing ends the supervisor but a fault of it; without it the agent is of no use.
         ended = &mut agent.supervisor => {
             if let Err(error) = ended
@@ -205,6 +247,10 @@ pub async fn run(settings: Settings, shutdown: impl Future<Output = ()>) -> Resu
             }
             return Ok(());
         }
+    }
+    tokio::select! {
+        () = agent.drain.leave() => {}
+        () = told_to_stop() => warn!("told to stop a second time; what runs keeps running"),
     }
     agent.shutdown().await;
     Ok(())

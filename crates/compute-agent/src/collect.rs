@@ -24,7 +24,7 @@ pub(crate) async fn collect(
     publishers: &Publishers,
     run: &Publication<'_>,
 ) -> Result<Collected, CollectError> {
-    let output = output::take_in(executor.logs(run.id), run.dir).await?;
+    let output = output::take_in(executor.logs(run.id, false), run.dir).await?;
     let mut notes = Vec::new();
     for result in &run.work.task.result_paths {
         notes.extend(results::take_in(executor, run, result).await?);

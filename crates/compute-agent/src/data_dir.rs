@@ -3,9 +3,10 @@
 //! ```text
 //! lock                         held by the one agent that uses the directory
 //! ledger.sqlite                see `ledger`
+//! draining                     see `drain`
 //! published/<execution id>.tar.gz   archives that the agent serves, see `publisher::local`
 //! cache/<key>/                 inputs that were fetched before, see `source::cache`
-//! executions/<execution id>/   inputs/<n>, stdout, stderr, results/<name>
+//! executions/<execution id>/   inputs/<n>, stdout, stderr, output.index, results/<name>
 //! ```
 
 use std::fs::{self, File, OpenOptions};
@@ -67,6 +68,10 @@ impl DataDir {
         self.root.join("ledger.sqlite")
     }
 
+    pub(crate) fn drain_note(&self) -> PathBuf {
+        self.root.join("draining")
+    }
+
     pub(crate) fn published(&self) -> PathBuf {
         self.root.join("published")
     }
@@ -118,6 +123,11 @@ impl ExecutionDir {
 
     pub(crate) fn stderr(&self) -> PathBuf {
         self.root.join("stderr")
+    }
+
+    /// The order and the times of what is in `stdout` and `stderr`.
+    pub(crate) fn output_index(&self) -> PathBuf {
+        self.root.join("output.index")
     }
 
     pub(crate) fn results(&self) -> PathBuf {

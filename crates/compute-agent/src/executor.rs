@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api_types::log::LogStream;
 use api_types::protocol::Work;
 use api_types::{ExecutionId, NodeId, Timestamp};
 use bytes::Bytes;
@@ -41,16 +42,12 @@ pub(crate) struct MountedInput {
     pub(crate) writable: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OutputStream {
-    Stdout,
-    Stderr,
-}
-
-/// A piece of what a task printed.
+/// A piece of what a task printed, however it is cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OutputChunk {
-    pub(crate) stream: OutputStream,
+    pub(crate) stream: LogStream,
+    /// When it was printed.
+    pub(crate) time: Timestamp,
     pub(crate) bytes: Bytes,
 }
 
@@ -93,8 +90,14 @@ pub(crate) trait Executor: Send + Sync {
     /// Asks the process to end, and after the grace makes it.
     fn stop(&self, id: ExecutionId, grace: Duration) -> BoxFuture<'_, Result<(), ExecutorError>>;
 
-    /// What the task has printed so far, in order, from its first byte.
-    fn logs(&self, id: ExecutionId) -> BoxStream<'_, Result<OutputChunk, ExecutorError>>;
+    /// What the task has printed, in order, from its first byte: so far, or with `follow` until
+    /// its process has ended. One that follows may end before everything was told, when the
+    /// engine goes away; whoever follows knows by the execution whether there is more.
+    fn logs(
+        &self,
+        id: ExecutionId,
+        follow: bool,
+    ) -> BoxStream<'_, Result<OutputChunk, ExecutorError>>;
 
     /// A file or directory of a task that has ended, as a tar whose entries begin with the last
     /// component of the path.

@@ -11,10 +11,11 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::{MethodRouter, get};
+use tokio_util::sync::CancellationToken;
 
-use crate::data_dir::ExecutionDirs;
 use crate::executor::Engines;
 use crate::node_record::NodeRecord;
+use crate::output::Outputs;
 use crate::publisher::PublishedDir;
 use crate::session::SessionWatch;
 use crate::supervisor::Mailbox;
@@ -28,7 +29,9 @@ pub(crate) struct Shared {
     pub(crate) engines: Arc<Engines>,
     pub(crate) session: Arc<SessionWatch>,
     pub(crate) mailbox: Mailbox,
-    pub(crate) dirs: ExecutionDirs,
+    pub(crate) outputs: Arc<Outputs>,
+    /// Cancelled when the agent is to stop: what is followed breaks off.
+    pub(crate) stopping: CancellationToken,
     pub(crate) published: PublishedDir,
 }
 

@@ -118,7 +118,8 @@ impl Ledger {
         Ok(contents)
     }
 
-    /// Makes the batch durable, all of it or nothing.
+    /// Makes the batch durable, all of it or nothing. The same batch once more changes nothing: a
+    /// commit whose failure came after it was durable is tried again.
     pub(crate) fn commit(&mut self, batch: &Batch) -> Result<(), LedgerError> {
         self.write(batch).map_err(LedgerError::Write)
     }
@@ -126,8 +127,9 @@ impl Ledger {
     fn write(&mut self, batch: &Batch) -> rusqlite::Result<()> {
         let transaction = self.connection.transaction()?;
         {
-            let mut work = transaction
-                .prepare_cached("INSERT INTO works (execution_id, work) VALUES (?1, ?2)")?;
+            let mut work = transaction.prepare_cached(
+                "INSERT OR REPLACE INTO works (execution_id, work) VALUES (?1, ?2)",
+            )?;
             for (id, body) in &batch.admitted {
                 work.execute(params![id.uuid().as_bytes(), json(&**body)?])?;
             }
@@ -144,7 +146,7 @@ impl Ledger {
                 ])?;
             }
             let mut report = transaction.prepare_cached(
-                "INSERT INTO reports (position, execution_id, sequence, report)
+                "INSERT OR REPLACE INTO reports (position, execution_id, sequence, report)
                  VALUES (?1, ?2, ?3, ?4)",
             )?;
             for StoredReport { position, report: body, json } in &batch.reports {

@@ -15,6 +15,7 @@ const UNAVAILABLE: u8 = 69;
 
 #[tokio::main]
 async fn main() -> ExitCode {
+    failpoint::listen();
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -22,7 +23,7 @@ async fn main() -> ExitCode {
         .with_ansi(std::io::stderr().is_terminal())
         .init();
     let outcome = match Settings::from_arguments(std::env::args().skip(1)) {
-        Ok(settings) => compute_agent::run(settings, stop_signal()).await,
+        Ok(settings) => compute_agent::run(settings, stop_signal).await,
         Err(error) => Err(error.into()),
     };
     match outcome {

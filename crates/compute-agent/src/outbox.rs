@@ -69,6 +69,11 @@ impl Outbox {
         batch.iter().filter(|report| !known.contains(&key(report))).count()
     }
 
+    /// Whether everything was acknowledged.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting().is_empty()
+    }
+
     fn waiting(&self) -> MutexGuard<'_, BTreeMap<u64, StoredReport>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -5,6 +5,7 @@
 
 mod assignments;
 mod reporter;
+mod streams;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use crate::executor::Engines;
 use crate::node_record::NodeRecord;
 use crate::outbox::Outbox;
 use crate::supervisor::Mailbox;
+pub(crate) use streams::Streams;
 
 /// Waits between tries to reach the orchestrator. The longest is short: an orchestrator that
 /// comes back should have its nodes before it takes them for lost.
@@ -38,6 +40,10 @@ const SHORTEST_SESSION: Duration = Duration::from_secs(5);
 /// Bounds on the interval that the orchestrator asks for.
 const HEARTBEAT_LEAST: Duration = Duration::from_millis(100);
 const HEARTBEAT_MOST: Duration = Duration::from_secs(60);
+
+/// A heartbeat that failed is tried again after this part of the interval, so that several tries
+/// fit into the lease.
+const TRIES_PER_INTERVAL: u32 = 4;
 
 /// Where the session stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +76,7 @@ pub(crate) struct Session {
     pub(crate) mailbox: Mailbox,
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) watch: Arc<SessionWatch>,
+    pub(crate) streams: Streams,
 }
 
 /// The orchestrator does not know this session (any more).
@@ -136,7 +143,8 @@ impl Session {
 
     async fn heartbeats(&self, answer: &SessionAnswer) -> Refused {
         let every = Duration::from_secs(answer.heartbeat_seconds);
-        let mut ticks = tokio::time::interval(every.clamp(HEARTBEAT_LEAST, HEARTBEAT_MOST));
+        let every = every.clamp(HEARTBEAT_LEAST, HEARTBEAT_MOST);
+        let mut ticks = tokio::time::interval(every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // The first tick comes at once, and joining has just renewed the lease.
         ticks.tick().await;
@@ -152,7 +160,9 @@ impl Session {
                 running_executions: usage.running_executions,
                 enqueued_executions: usage.enqueued_executions,
             };
-            match self.client.heartbeat(self.node_id, &heartbeat).await {
+            // One that got lost on the way must not keep the next from being sent: on a connection
+            // that was cut, the kernel tries again ever more rarely.
+            match self.client.heartbeat(self.node_id, &heartbeat, every).await {
                 Ok(_) => {
                     if missed > 0 {
                         info!(missed, "the orchestrator answers again");
@@ -166,6 +176,7 @@ impl Session {
                     if missed == 1 {
                         warn!(%error, "a heartbeat failed; work goes on, trying again");
                     }
+                    ticks.reset_after(every / TRIES_PER_INTERVAL);
                 }
             }
         }
@@ -190,7 +201,7 @@ impl SessionWatch {
     }
 
     /// The number of the session, as soon as there is one.
-    async fn session(&self) -> u64 {
+    pub(crate) async fn session(&self) -> u64 {
         let mut states = self.state.subscribe();
         loop {
             if let SessionState::Joined { session, .. } = *states.borrow_and_update() {

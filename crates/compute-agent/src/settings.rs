@@ -39,6 +39,11 @@ pub struct Settings {
     pub default_resources: DefaultResources,
     /// Between SIGTERM and SIGKILL.
     pub stop_grace_seconds: u64,
+    /// Whether a clean stop waits until nothing runs here any more; otherwise what runs keeps
+    /// running, and the next agent takes it up.
+    pub drain_on_stop: bool,
+    /// How long it waits at most.
+    pub drain_deadline_seconds: u64,
     /// How long the output and results of a finished execution stay on the node.
     pub retain_finished_seconds: u64,
     pub docker: DockerSettings,
@@ -206,6 +211,10 @@ impl Settings {
         Duration::from_secs(self.stop_grace_seconds)
     }
 
+    pub fn drain_deadline(&self) -> Duration {
+        Duration::from_secs(self.drain_deadline_seconds)
+    }
+
     pub fn retain_finished(&self) -> Duration {
         Duration::from_secs(self.retain_finished_seconds)
     }
@@ -222,6 +231,8 @@ impl Default for Settings {
             engines: vec![EngineType::Docker, EngineType::Wasm],
             default_resources: DefaultResources::default(),
             stop_grace_seconds: 10,
+            drain_on_stop: false,
+            drain_deadline_seconds: 600,
             retain_finished_seconds: 3600,
             docker: DockerSettings::default(),
             allow_local_paths: Vec::new(),

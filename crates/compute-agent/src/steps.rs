@@ -1,5 +1,7 @@
 //! The effects of executions, carried out: each as a task of its own that ends with an event.
 
+mod places;
+
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +22,7 @@ use crate::executor::{Engines, Executor, ExecutorError, Run};
 use crate::publisher::{Publication, Publishers};
 use crate::source::Sources;
 use crate::supervisor::Mailbox;
+use places::{COLLECT, CREATE, REMOVE, START, STOP, WAIT};
 
 /// Waits between tries of what fails because the engine is away.
 const RETRY_FIRST: Duration = Duration::from_millis(200);
@@ -108,8 +111,9 @@ impl Steps {
         let work = Arc::clone(&step.work);
         let run = Run { id: step.id, node_id: self.node_id, work, inputs };
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
+        let prepare = || failpoint::around(CREATE, || executor.prepare(&run, cancel));
         for _ in 1..PREPARE_TRIES {
-            match executor.prepare(&run, cancel).await {
+            match prepare().await {
                 Err(error @ ExecutorError::Unreachable { .. }) => {
                     debug!(execution = %step.id, %error, "preparing waits for the engine");
                 }
@@ -117,7 +121,7 @@ impl Steps {
             }
             cancel.run_until_cancelled(backoff.wait()).await.ok_or(ExecutorError::Cancelled)?;
         }
-        Ok(executor.prepare(&run, cancel).await?)
+        Ok(prepare().await?)
     }
 
     pub(crate) fn start(self: &Arc<Self>, step: Step) {
@@ -137,7 +141,7 @@ impl Steps {
         let executor = self.executor(&step.work)?;
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
         loop {
-            match executor.start(step.id).await {
+            match failpoint::around(START, || executor.start(step.id)).await {
                 Err(error @ ExecutorError::Unreachable { .. }) => {
                     debug!(execution = %step.id, %error, "starting waits for the engine");
                 }
@@ -154,7 +158,7 @@ impl Steps {
                 Ok(executor) => executor,
                 Err(failure) => return step.tell(Event::Failed(failure)).await,
             };
-            let mut end = executor.wait(step.id);
+            let mut end = std::pin::pin!(failpoint::around(WAIT, || executor.wait(step.id)));
             let end = match deadline {
                 None => end.await,
                 Some(deadline) => {
@@ -182,7 +186,8 @@ impl Steps {
         self.tasks.spawn(async move {
             let Ok(executor) = steps.executor(&step.work) else { return };
             let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
-            while let Err(error) = executor.stop(step.id, steps.stop_grace).await {
+            let stop = || executor.stop(step.id, steps.stop_grace);
+            while let Err(error) = failpoint::around(STOP, stop).await {
                 warn!(execution = %step.id, %error, "a task cannot be stopped; trying again");
                 backoff.wait().await;
             }
@@ -216,7 +221,8 @@ impl Steps {
                 exit_code,
                 dir: &dir,
             };
-            match collect::collect(executor, &self.publishers, &run).await {
+            let collect = || collect::collect(executor, &self.publishers, &run);
+            match failpoint::around(COLLECT, collect).await {
                 Err(CollectError::Executor(error @ ExecutorError::Unreachable { .. })) => {
                     debug!(execution = %step.id, %error, "collecting waits for the engine");
                 }
@@ -231,7 +237,7 @@ impl Steps {
         let steps = Arc::clone(self);
         self.tasks.spawn(async move {
             if let Ok(executor) = steps.executor(&step.work)
-                && let Err(error) = executor.remove(step.id).await
+                && let Err(error) = failpoint::around(REMOVE, || executor.remove(step.id)).await
             {
                 debug!(execution = %step.id, %error, "a container is left to the next sweep");
             }

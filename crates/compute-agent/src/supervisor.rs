@@ -17,15 +17,16 @@ use std::time::Duration;
 use api_types::protocol::Work;
 use api_types::quantity::Resources;
 use api_types::{ExecutionId, NodeId};
+use failpoint::Fault;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 
 use crate::admission::Admission;
 use crate::clock;
-use crate::core::{Contents, Core, Limits, Turn};
+use crate::core::{Batch, Contents, Core, Limits, Turn};
 use crate::execution::Effect;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, LedgerError};
 use crate::outbox::Outbox;
 use crate::steps::{Step, Steps};
 
@@ -131,7 +132,7 @@ impl Supervisor {
         let Round { mut turn, answers, .. } = round;
         self.core.close(clock::now(), &mut turn);
         if !turn.batch.is_empty() {
-            while let Err(failure) = self.ledger.commit(&turn.batch) {
+            while let Err(failure) = self.commit(&turn.batch) {
                 if self.steps.tasks.stopping().is_cancelled() {
                     return false;
                 }
@@ -153,6 +154,20 @@ impl Supervisor {
             answer();
         }
         true
+    }
+
+    fn commit(&mut self, batch: &Batch) -> Result<(), LedgerError> {
+        let refused = || LedgerError::Write(rusqlite::Error::InvalidQuery);
+        match failpoint::reach_blocking("ledger.before") {
+            None => {}
+            Some(Fault::Error) => return Err(refused()),
+            Some(Fault::Twice) => self.ledger.commit(batch)?,
+        }
+        self.ledger.commit(batch)?;
+        match failpoint::reach_blocking("ledger.after") {
+            Some(Fault::Error) => Err(refused()),
+            None | Some(Fault::Twice) => Ok(()),
+        }
     }
 
     fn carry_out(&mut self, id: ExecutionId, effect: Effect) {

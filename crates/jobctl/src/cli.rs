@@ -2,7 +2,10 @@
 
 mod context;
 mod duration;
+mod events;
+mod get;
 mod jobs;
+mod logs;
 mod nodes;
 mod run;
 mod submit;
@@ -16,7 +19,10 @@ use crate::exit::EXIT_CODES;
 use crate::output::Format;
 
 pub(crate) use context::ContextCommand;
+pub(crate) use events::EventsArgs;
+pub(crate) use get::GetArgs;
 pub(crate) use jobs::{DescribeArgs, ExecutionsArgs, HistoryArgs, ListArgs, StopArgs};
+pub(crate) use logs::{LogsArgs, Stream as LogStream};
 pub(crate) use nodes::{DrainArgs, NodeActionArgs, NodeCommand, NodeListArgs};
 pub(crate) use run::{Engine, Network, RunArgs};
 pub(crate) use submit::{Goal, SubmitArgs, ValidateArgs, WaitArgs};
@@ -63,10 +69,16 @@ pub(crate) enum Command {
     Executions(ExecutionsArgs),
     /// List what happened to a job and its executions
     History(HistoryArgs),
+    /// Show what the tasks of a job print
+    Logs(LogsArgs),
+    /// Show what happens to all jobs, as it happens
+    Events(EventsArgs),
     /// Wait for jobs to end, and pass on the exit code of a task that failed
     Wait(WaitArgs),
     /// Stop jobs
     Stop(StopArgs),
+    /// Download what the executions of a job published, and unpack it
+    Get(GetArgs),
     /// Tell what a job waits for, node by node
     Explain(DescribeArgs),
     /// Look at nodes and decide about them

@@ -1,8 +1,11 @@
 //! One file per group of commands; each says how the program ends.
 
 mod context;
+mod events;
 mod explain;
+mod get;
 mod jobs;
+mod logs;
 mod nodes;
 mod run;
 mod shell;
@@ -49,8 +52,11 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit> {
         Command::Describe(args) => jobs::describe(&Session::open(out, &global)?, &args).await,
         Command::Executions(args) => jobs::executions(&Session::open(out, &global)?, &args).await,
         Command::History(args) => jobs::history(&Session::open(out, &global)?, &args).await,
+        Command::Logs(args) => logs::logs(&Session::open(out, &global)?, &args).await,
+        Command::Events(args) => events::events(&Session::open(out, &global)?, &args).await,
         Command::Wait(args) => wait::wait(&Session::open(out, &global)?, &args).await,
         Command::Stop(args) => stop::stop(&Session::open(out, &global)?, &args).await,
+        Command::Get(args) => get::get(&Session::open(out, &global)?, &args).await,
         Command::Explain(args) => explain::explain(&Session::open(out, &global)?, &args).await,
         Command::Node(command) => nodes::run(&Session::open(out, &global)?, &command).await,
     }

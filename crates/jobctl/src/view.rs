@@ -1,6 +1,7 @@
 //! Records as people read them: which columns, which words, which colours.
 
 mod describe;
+mod event;
 mod execution;
 mod history;
 mod job;
@@ -8,6 +9,7 @@ mod node;
 mod verdicts;
 
 pub(crate) use describe::{job_fields, node_fields};
+pub(crate) use event::NumberedEvent;
 pub(crate) use execution::state_word;
 pub(crate) use verdicts::NodeVerdict;
 

@@ -77,9 +77,11 @@ impl Orchestrator {
             own: Own { id: node_id, address, labels: labels(), requester },
             lease_seconds: settings.node_ttl,
             specs: SpecCache::default(),
+            relay: Arc::default(),
             waiting: Places::of_waiting_reads(),
             streams: Places::of_event_streams(),
             large_bodies: Places::of_large_bodies(),
+            log_readers: Places::of_log_readers(),
             stopping: stopping.clone(),
         });
         let server =

@@ -11,6 +11,7 @@ mod executions;
 mod health;
 mod history;
 mod jobs;
+mod logs;
 mod lookup;
 mod nodes;
 mod paging;
@@ -38,6 +39,7 @@ use crate::driver::Handle;
 use crate::submission::Requester;
 use crate::view::View;
 use error::Failure;
+pub(crate) use logs::Relay;
 pub(crate) use protocol::SpecCache;
 pub(crate) use reads::Reader;
 pub(crate) use waiting::Places;
@@ -51,10 +53,14 @@ pub(crate) struct Api {
     /// The node lease, as agents are told it.
     pub lease_seconds: u64,
     pub specs: SpecCache,
+    /// Between readers of logs and the nodes that have them.
+    pub relay: Arc<Relay>,
     /// For reads that wait for a job to change.
     pub waiting: Places,
     /// For streams of events.
     pub streams: Places,
+    /// For requests that read logs.
+    pub log_readers: Places,
     /// For bodies of requests that are not small.
     pub large_bodies: Places,
     /// Cancelled when the service is to stop: streams end.
@@ -79,6 +85,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .merge(history::router())
         .merge(events::router())
         .merge(results::router())
+        .merge(logs::router())
         .merge(nodes::router())
         .merge(protocol::router())
         .merge(agent::router())

@@ -52,6 +52,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    failpoint::listen();
     let config = match command(std::env::args().skip(1)) {
         Ok(Command::Run { config }) => config,
         Ok(Command::Help) => return say(HELP),

@@ -6,4 +6,5 @@ pub mod demo;
 pub mod docker;
 pub mod harness;
 pub mod image;
+pub mod random;
 pub mod sim;

@@ -19,7 +19,6 @@ mod docker;
 mod faults;
 mod network;
 mod orchestrator;
-mod random;
 mod summary;
 mod workload;
 mod world;

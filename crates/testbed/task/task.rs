@@ -25,6 +25,8 @@ const USAGE: &str = "usage: task SUBCOMMAND
   memory MEGABYTES [SECONDS]   fill so much memory, hold it so long
   burn SECONDS                 keep one core busy
   lines COUNT [stdout|stderr|both] [INTERVAL_MS]
+  wide COUNT WIDTH             print so many lines on both streams, with so many characters more
+  binary                       print every byte once, without a line end
   bytes COUNT [stdout|stderr]  print so many bytes, without a line end
   net                          print the names of the network interfaces
   limits                       print the limits of this control group: cpu, memory, pids
@@ -98,6 +100,12 @@ fn run(arguments: &[String]) -> Outcome {
         ["lines", count, stream] => print_lines(count.parse()?, stream, Duration::ZERO)?,
         ["lines", count, stream, interval_ms] => {
             print_lines(count.parse()?, stream, Duration::from_millis(interval_ms.parse()?))?;
+        }
+        ["wide", count, width] => print_wide_lines(count.parse()?, width.parse()?)?,
+        ["binary"] => {
+            let every_byte: Vec<u8> = (0..=255).collect();
+            io::stdout().write_all(&every_byte)?;
+            io::stdout().flush()?;
         }
         ["bytes", count] => print_bytes(count.parse()?, "stdout")?,
         ["bytes", count, stream] => print_bytes(count.parse()?, stream)?,
@@ -208,6 +216,17 @@ fn print_lines(count: u64, stream: &str, interval: Duration) -> io::Result<()> {
         }
     }
     sinks.iter_mut().try_for_each(BufWriter::flush)
+}
+
+fn print_wide_lines(count: u64, width: usize) -> io::Result<()> {
+    let rest = "x".repeat(width);
+    let (mut out, mut err) = (BufWriter::new(io::stdout()), BufWriter::new(io::stderr()));
+    for number in 0..count {
+        writeln!(out, "line {number} {rest}")?;
+        writeln!(err, "line {number} {rest}")?;
+    }
+    out.flush()?;
+    err.flush()
 }
 
 fn print_bytes(count: usize, stream: &str) -> io::Result<()> {

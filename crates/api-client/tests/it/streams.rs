@@ -32,7 +32,8 @@ async fn stream_of(
 
 #[tokio::test]
 async fn lines_are_told_apart_however_the_bytes_arrive() {
-    let text = "{\"Type\":\"Snapshot\",\"Executions\":0}\n\n{\"Type\":\"KeepAlive\"}\r\n";
+    let text = "{\"Type\":\"Snapshot\",\"Executions\":0}\n\n{\"Type\":\"KeepAlive\"}\r\n\
+                {\"Type\":\"Riddle\",\"Answer\":[42]}\n";
     let mut body: Vec<_> = text.as_bytes().chunks(5).map(chunk).collect();
     body.push(chunk(b"{\"Type\":\"KeepAlive\"}\n{\"Type\":\"Ke"));
     body.push(chunk(b""));
@@ -43,6 +44,8 @@ async fn lines_are_told_apart_however_the_bytes_arrive() {
         [
             AssignmentLine::Snapshot { executions: 0 },
             AssignmentLine::KeepAlive,
+            // Of a newer release.
+            AssignmentLine::Unknown,
             AssignmentLine::KeepAlive,
         ],
         "the last line was cut off and is not one"
@@ -55,7 +58,7 @@ async fn lines_are_told_apart_however_the_bytes_arrive() {
 #[tokio::test]
 async fn a_line_that_is_no_assignment_ends_the_stream_with_an_error() {
     let (_peer, mut stream) =
-        stream_of(vec![chunk(b"{\"Type\":\"Riddle\"}\n{\"Type\":\"KeepAlive\"}\n"), chunk(b"")])
+        stream_of(vec![chunk(b"{\"Type\":\"Snapshot\"}\n{\"Type\":\"KeepAlive\"}\n"), chunk(b"")])
             .await;
     assert!(matches!(stream.next().await, Some(Err(ClientError::Protocol { .. }))));
     assert!(stream.next().await.is_none());

@@ -1,25 +1,14 @@
 //! The output of a run: whole on disk, its beginning in the report.
 
-use std::io;
-use std::path::PathBuf;
-
 use api_types::execution::{RUN_OUTPUT_BYTES, RunOutput};
-use bytes::Bytes;
+use api_types::log::LogStream;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
-use tokio::fs::File;
-use tokio::io::AsyncWriteExt;
 
 use super::CollectError;
 use crate::data_dir::ExecutionDir;
-use crate::executor::{ExecutorError, OutputChunk, OutputStream};
-
-/// One stream: the file it goes to, made with its first byte, and its beginning.
-struct Keep {
-    path: PathBuf,
-    file: Option<File>,
-    head: Head,
-}
+use crate::executor::{ExecutorError, OutputChunk};
+use crate::output::kept;
 
 /// The first [`RUN_OUTPUT_BYTES`] of a stream.
 #[derive(Debug, Default)]
@@ -33,45 +22,20 @@ pub(super) async fn take_in(
     mut chunks: BoxStream<'_, Result<OutputChunk, ExecutorError>>,
     dir: &ExecutionDir,
 ) -> Result<RunOutput, CollectError> {
-    let mut stdout = Keep::at(dir.stdout());
-    let mut stderr = Keep::at(dir.stderr());
+    let mut whole = kept::Writer::new(dir);
+    let (mut stdout, mut stderr) = (Head::default(), Head::default());
     while let Some(chunk) = chunks.next().await {
-        let OutputChunk { stream, bytes } = chunk?;
-        match stream {
-            OutputStream::Stdout => stdout.add(&bytes, dir).await?,
-            OutputStream::Stderr => stderr.add(&bytes, dir).await?,
+        let chunk = chunk?;
+        whole.add(&chunk).await?;
+        match chunk.stream {
+            LogStream::Stdout => stdout.add(&chunk.bytes),
+            LogStream::Stderr => stderr.add(&chunk.bytes),
         }
     }
-    let (stdout, stdout_truncated) = stdout.finish().await?;
-    let (stderr, stderr_truncated) = stderr.finish().await?;
+    whole.finish().await?;
+    let (stdout, stdout_truncated) = stdout.finish();
+    let (stderr, stderr_truncated) = stderr.finish();
     Ok(RunOutput { stdout, stdout_truncated, stderr, stderr_truncated, ..RunOutput::default() })
-}
-
-// === impl Keep ===
-
-impl Keep {
-    fn at(path: PathBuf) -> Self {
-        Self { path, file: None, head: Head::default() }
-    }
-
-    async fn add(&mut self, bytes: &Bytes, dir: &ExecutionDir) -> io::Result<()> {
-        self.head.add(bytes);
-        let file = match &mut self.file {
-            Some(file) => file,
-            None => {
-                dir.create()?;
-                self.file.insert(File::create(&self.path).await?)
-            }
-        };
-        file.write_all(bytes).await
-    }
-
-    async fn finish(self) -> io::Result<(String, bool)> {
-        if let Some(mut file) = self.file {
-            file.flush().await?;
-        }
-        Ok(self.head.finish())
-    }
 }
 
 // === impl Head ===
@@ -119,6 +83,8 @@ fn whole_characters(bytes: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use api_types::Timestamp;
+    use bytes::Bytes;
     use futures_util::stream;
 
     use super::*;
@@ -164,14 +130,15 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let dir = DataDir::open(root.path()).unwrap().executions().of(testing::execution_id(1));
         let chunk = |stream, text: &'static str| {
-            Ok(OutputChunk { stream, bytes: Bytes::from_static(text.as_bytes()) })
+            let (time, bytes) = (Timestamp(1), Bytes::from_static(text.as_bytes()));
+            Ok(OutputChunk { stream, time, bytes })
         };
         // A second try replaces what the first one left.
         for _ in 0..2 {
             let chunks = stream::iter([
-                chunk(OutputStream::Stdout, "one "),
-                chunk(OutputStream::Stderr, "error"),
-                chunk(OutputStream::Stdout, "two"),
+                chunk(LogStream::Stdout, "one "),
+                chunk(LogStream::Stderr, "error"),
+                chunk(LogStream::Stdout, "two"),
             ]);
             let output = take_in(chunks.boxed(), &dir).await.unwrap();
             assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("one two", "error"));

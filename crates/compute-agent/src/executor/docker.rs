@@ -316,9 +316,13 @@ impl Executor for Docker {
         self.stop_within(id, grace).boxed()
     }
 
-    fn logs(&self, id: ExecutionId) -> BoxStream<'_, Result<OutputChunk, ExecutorError>> {
+    fn logs(
+        &self,
+        id: ExecutionId,
+        follow: bool,
+    ) -> BoxStream<'_, Result<OutputChunk, ExecutorError>> {
         match self.client() {
-            Ok(client) => output::of_container(client, name(id)),
+            Ok(client) => output::of_container(client, name(id), follow),
             Err(error) => stream::once(async { Err(error) }).boxed(),
         }
     }

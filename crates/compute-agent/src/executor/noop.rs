@@ -45,7 +45,7 @@ impl Executor for Noop {
         ready(Ok(())).boxed()
     }
 
-    fn logs(&self, _: ExecutionId) -> BoxStream<'_, Result<OutputChunk, ExecutorError>> {
+    fn logs(&self, _: ExecutionId, _: bool) -> BoxStream<'_, Result<OutputChunk, ExecutorError>> {
         stream::empty().boxed()
     }
 

@@ -1,26 +1,21 @@
 //! The executions of this node, and what they print.
 
-use std::io;
-use std::path::PathBuf;
-
 use api_types::engine::EngineType;
 use api_types::id::IdPrefix;
+use api_types::log::{LogPosition, LogStream};
 use api_types::protocol::{ListLocalExecutions, LocalExecution};
 use api_types::{ApiError, Code, ExecutionId};
 use axum::body::Body;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
-use futures_util::StreamExt;
-use futures_util::stream::{self, BoxStream};
+use futures_util::stream::{self, Stream, StreamExt};
 use http::header::CONTENT_TYPE;
-use tokio_util::io::ReaderStream;
 
 use super::Shared;
 use super::failure::Failure;
 use super::render::{Json, Pretty};
 use crate::core::Found;
-use crate::executor::{Engines, OutputStream};
+use crate::output::{Begin, Output, Wanted};
 
 /// How many candidates an ambiguous id is answered with.
 const MAX_CANDIDATES: usize = 5;
@@ -41,35 +36,49 @@ pub(super) async fn describe(
     Ok(Json(pretty, local))
 }
 
-/// What the task has printed, as it is: one stream with `stream=stdout` or `stderr`, both
-/// without; in the order in which it was printed while the task is there, stdout before stderr
-/// once its output was taken in.
+/// What the task has printed, as it is, in the order in which it was printed.
 pub(super) async fn logs(
     State(shared): State<Shared>,
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Failure> {
-    let only = wanted_stream(query.as_deref().unwrap_or_default())?;
-    let (local, engine) = find(&shared, &id).await?;
-    let dir = shared.dirs.of(local.id);
-    let mut files = Vec::new();
-    if only != Some(OutputStream::Stderr) {
-        files.push(dir.stdout());
-    }
-    if only != Some(OutputStream::Stdout) {
-        files.push(dir.stderr());
-    }
-    let chunks = match local.phase.as_str() {
-        "Running" | "Stopping" | "Collecting" => {
-            live(shared.engines.clone(), engine, local.id, only)
+    let params = LogParams::parse(query.as_deref().unwrap_or_default())?;
+    let (local, _) = find(&shared, &id).await?;
+    let begin = params.tail.map_or(Begin::At(LogPosition::default()), Begin::Tail);
+    let LogParams { follow, stream, .. } = params;
+    let mut output = Box::pin(shared.outputs.read(Wanted { id: local.id, follow, stream, begin }));
+    // What cannot be read at all is told by the status, what breaks off by the body.
+    let first = output.next().await.transpose().map_err(|error| {
+        tracing::error!(error = &error as &dyn std::error::Error, execution = %local.id, "output");
+        Failure::new(Code::Internal, "the output of this execution cannot be read")
+    })?;
+    let chunks = stream::iter(first.map(Ok)).chain(output).filter_map(|output| async {
+        match output {
+            Ok(Output::Begin(_)) => None,
+            Ok(Output::Chunk(chunk)) => Some(Ok(chunk.bytes)),
+            Err(error) => Some(Err(std::io::Error::other(error))),
         }
-        _ => kept(files).await.map_err(|error| {
-            tracing::error!(%error, execution = %local.id, "kept output cannot be read");
-            Failure::new(Code::Internal, "the output of this execution cannot be read")
-        })?,
-    };
+    });
+    // One that follows would hold up the agent's end for as long as the task runs.
+    let stopping = shared.stopping.clone();
+    let cut_off = stream::once(async move {
+        stopping.cancelled().await;
+        Err(std::io::Error::other("the agent is stopping"))
+    });
+    let chunks = ends_with_first(chunks, cut_off);
     let content_type = [(CONTENT_TYPE, "text/plain; charset=utf-8")];
     Ok((content_type, Body::from_stream(chunks)).into_response())
+}
+
+/// Both streams at once, until the first one ends or the second one says something.
+fn ends_with_first<T: Send>(
+    first: impl Stream<Item = Result<T, std::io::Error>> + Send,
+    second: impl Stream<Item = Result<T, std::io::Error>> + Send,
+) -> impl Stream<Item = Result<T, std::io::Error>> + Send {
+    let first = first.map(Some).chain(stream::once(async { None }));
+    stream::select(first, second.map(Some))
+        .take_while(|item| std::future::ready(item.is_some()))
+        .filter_map(std::future::ready)
 }
 
 async fn find(shared: &Shared, id: &str) -> Result<(LocalExecution, EngineType), Failure> {
@@ -89,58 +98,61 @@ async fn find(shared: &Shared, id: &str) -> Result<(LocalExecution, EngineType),
     }
 }
 
-fn wanted_stream(query: &str) -> Result<Option<OutputStream>, Failure> {
-    let stream = query.split('&').find_map(|pair| pair.strip_prefix("stream="));
-    match stream {
-        None | Some("") => Ok(None),
-        Some("stdout") => Ok(Some(OutputStream::Stdout)),
-        Some("stderr") => Ok(Some(OutputStream::Stderr)),
-        Some(other) => Err(Failure::new(
-            Code::InvalidQuery,
-            format!("stream is stdout or stderr, '{other}' came"),
-        )),
-    }
+/// What of the output is asked for.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct LogParams {
+    follow: bool,
+    tail: Option<u64>,
+    stream: Option<LogStream>,
 }
 
-/// From the engine. An error breaks the body off, which the reader sees.
-fn live(
-    engines: std::sync::Arc<Engines>,
-    engine: EngineType,
-    id: ExecutionId,
-    only: Option<OutputStream>,
-) -> BoxStream<'static, io::Result<Bytes>> {
-    let (sender, receiver) = tokio::sync::mpsc::channel(1);
-    // The engine's stream borrows from the engines, so one future holds both.
-    let pump = async move {
-        let Some(executor) = engines.get(engine) else { return };
-        let mut chunks = executor.logs(id);
-        while let Some(chunk) = chunks.next().await {
-            let piece = match chunk {
-                Ok(chunk) if only.is_none_or(|only| only == chunk.stream) => Ok(chunk.bytes),
-                Ok(_) => continue,
-                Err(error) => Err(io::Error::other(error.to_string())),
+// === impl LogParams ===
+
+impl LogParams {
+    /// Of keys that come twice the last one counts; others are passed over.
+    fn parse(query: &str) -> Result<Self, Failure> {
+        let mut params = Self::default();
+        for pair in query.split('&') {
+            let refuse = |wanted: &str, came: &str| {
+                Failure::new(Code::InvalidQuery, format!("{wanted}, '{came}' came"))
             };
-            if sender.send(piece).await.is_err() {
-                return;
+            match pair.split_once('=').unwrap_or((pair, "")) {
+                ("follow", value) => {
+                    params.follow = match value.to_ascii_lowercase().as_str() {
+                        "true" | "1" => true,
+                        "" => pair == "follow",
+                        "false" | "0" => false,
+                        _ => return Err(refuse("follow is true or false", value)),
+                    };
+                }
+                ("tail" | "stream", "") => {}
+                ("tail", count) => {
+                    let parsed = count.parse();
+                    params.tail =
+                        Some(parsed.map_err(|_| refuse("tail is a number of lines", count))?);
+                }
+                ("stream", "stdout") => params.stream = Some(LogStream::Stdout),
+                ("stream", "stderr") => params.stream = Some(LogStream::Stderr),
+                ("stream", other) => return Err(refuse("stream is stdout or stderr", other)),
+                _ => {}
             }
         }
-    };
-    let pump = stream::once(pump).filter_map(|()| async { None });
-    let pieces = stream::unfold(receiver, |mut receiver| async {
-        receiver.recv().await.map(|piece| (piece, receiver))
-    });
-    stream::select(pump, pieces).boxed()
+        Ok(params)
+    }
 }
 
-/// From the files of a task that has ended; a stream that nothing was printed on has none.
-async fn kept(files: Vec<PathBuf>) -> io::Result<BoxStream<'static, io::Result<Bytes>>> {
-    let mut streams = Vec::new();
-    for path in files {
-        match tokio::fs::File::open(&path).await {
-            Ok(file) => streams.push(ReaderStream::new(file)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_of_the_output_is_asked_for_is_read_strictly() {
+        let parse = |query| LogParams::parse(query).map_err(|failure| failure.0.message);
+        let all = LogParams { follow: true, tail: Some(3), stream: Some(LogStream::Stderr) };
+        assert_eq!(parse("follow&tail=3&stream=stderr&pretty"), Ok(all));
+        assert_eq!(parse("follow=&tail=&stream="), Ok(LogParams::default()));
+        assert_eq!(parse("follow=0"), Ok(LogParams::default()));
+        assert_eq!(parse("tail=-1"), Err("tail is a number of lines, '-1' came".to_owned()));
+        assert!(parse("follow=maybe").is_err() && parse("stream=both").is_err());
     }
-    Ok(stream::iter(streams).flatten().boxed())
 }

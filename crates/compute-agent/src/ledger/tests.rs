@@ -61,10 +61,30 @@ fn a_batch_that_cannot_be_written_changes_nothing() {
     let (execution, report) = offered(1);
     let admitted = vec![(execution.id, execution.work.clone())];
     let changed = [(execution.id, execution)].into();
-    // The same position twice breaks the table's key.
-    let reports = vec![report.clone(), report];
+    let reports = vec![report];
+    // Reports come late in a commit.
+    let trigger = "CREATE TEMP TRIGGER refuse BEFORE INSERT ON reports
+                   BEGIN SELECT RAISE(ABORT, 'no room'); END";
+    ledger.connection.execute_batch(trigger).unwrap();
     ledger.commit(&Batch { admitted, changed, reports, ..Batch::default() }).unwrap_err();
     assert!(ledger.load(&path).unwrap().executions.is_empty());
+}
+
+#[test]
+fn a_batch_that_is_written_again_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("ledger.sqlite");
+    let mut ledger = Ledger::open(&path).unwrap();
+    let (execution, report) = offered(1);
+    let admitted = vec![(execution.id, execution.work.clone())];
+    let changed = [(execution.id, execution)].into();
+    let reports = vec![report.clone()];
+    let batch = Batch { admitted, changed, reports, ..Batch::default() };
+    ledger.commit(&batch).unwrap();
+    ledger.commit(&batch).unwrap();
+    let contents = ledger.load(&path).unwrap();
+    assert_eq!(contents.reports, [report]);
+    assert_eq!(contents.executions.len(), 1);
 }
 
 #[test]

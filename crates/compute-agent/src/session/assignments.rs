@@ -5,6 +5,7 @@ use std::time::Duration;
 use api_client::ClientError;
 use api_types::Timestamp;
 use api_types::protocol::{Assignment, AssignmentLine, KEEP_ALIVE_SECONDS};
+use failpoint::Fault;
 use futures_util::{Stream, StreamExt};
 use tracing::{debug, info};
 
@@ -72,9 +73,18 @@ impl Session {
         loop {
             match next(&mut lines).await {
                 Ok(AssignmentLine::Assignment(assignment)) => {
+                    match failpoint::reach("assignment.take").await {
+                        None => {}
+                        Some(Fault::Error) => return Broken::Ended,
+                        Some(Fault::Twice) => {
+                            let input = Input::Change(assignment.clone());
+                            self.mailbox.send(Message::Core(input)).await;
+                        }
+                    }
                     self.mailbox.send(Message::Core(Input::Change(assignment))).await;
                 }
-                Ok(AssignmentLine::KeepAlive) => {}
+                Ok(AssignmentLine::Stream(request)) => self.streams.answer(request),
+                Ok(AssignmentLine::KeepAlive | AssignmentLine::Unknown) => {}
                 Ok(AssignmentLine::Snapshot { .. }) => {
                     return Broken::Protocol("a snapshot came in the middle of the stream");
                 }
@@ -91,8 +101,8 @@ async fn snapshot(
     let executions = loop {
         match next(lines).await? {
             AssignmentLine::Snapshot { executions } => break executions,
-            AssignmentLine::KeepAlive => {}
-            AssignmentLine::Assignment(_) => {
+            AssignmentLine::KeepAlive | AssignmentLine::Unknown => {}
+            AssignmentLine::Assignment(_) | AssignmentLine::Stream(_) => {
                 return Err(Broken::Protocol("it does not open with a snapshot"));
             }
         }
@@ -104,7 +114,8 @@ async fn snapshot(
     while (assignments.len() as u64) < executions {
         match next(lines).await? {
             AssignmentLine::Assignment(assignment) => assignments.push(*assignment),
-            AssignmentLine::KeepAlive => {}
+            // Who asks for output between the lines of a snapshot asks again.
+            AssignmentLine::KeepAlive | AssignmentLine::Stream(_) | AssignmentLine::Unknown => {}
             AssignmentLine::Snapshot { .. } => {
                 return Err(Broken::Protocol("a snapshot came within a snapshot"));
             }
@@ -148,7 +159,8 @@ mod tests {
     #[tokio::test]
     async fn a_snapshot_is_taken_whole_or_not_at_all() {
         let head = |executions| AssignmentLine::Snapshot { executions };
-        let lines = vec![head(2), assignment(1), AssignmentLine::KeepAlive, assignment(2)];
+        let (silent, newer) = (AssignmentLine::KeepAlive, AssignmentLine::Unknown);
+        let lines = vec![newer.clone(), head(2), assignment(1), silent, newer, assignment(2)];
         assert_eq!(read(lines).await.unwrap().len(), 2);
         assert_eq!(read(vec![head(0)]).await.unwrap(), []);
         assert!(matches!(read(vec![head(2), assignment(1)]).await, Err(Broken::Ended)));

@@ -1,12 +1,30 @@
 //! Reports leave in order, and again and again until they are acknowledged.
 
+use api_client::ClientError;
 use api_types::protocol::{Acknowledgement, ReportBatch};
+use failpoint::Places;
 use tracing::{debug, warn};
 
 use super::{RETRY_FIRST, RETRY_LONGEST, Session, is_refusal};
 use crate::backoff::Backoff;
 use crate::core::Input;
 use crate::supervisor::Message;
+
+const PLACES: Places<ClientError> = Places {
+    before: "report.send",
+    after: "report.acknowledged",
+    refused: unanswered,
+    lost: unanswered,
+};
+
+fn unanswered() -> ClientError {
+    let (operation, base_url, reason) = ("report", "the orchestrator", "failpoint");
+    ClientError::Unreachable {
+        operation: operation.to_owned(),
+        base_url: base_url.to_owned(),
+        reason: reason.to_owned(),
+    }
+}
 
 impl Session {
     /// Sends what is in the outbox, for ever. One batch is under way at a time, so that the
@@ -17,7 +35,8 @@ impl Session {
             let reports = self.outbox.next_batch().await;
             let session = self.watch.session().await;
             let batch = ReportBatch { session, reports };
-            match self.client.report(self.node_id, &batch).await {
+            let send = || self.client.report(self.node_id, &batch);
+            match failpoint::around(PLACES, send).await {
                 Ok(answer) => {
                     let left = self.outbox.acknowledge(&batch.reports, &answer.acknowledged);
                     let acknowledged = ours(&batch, answer.acknowledged);

@@ -36,8 +36,11 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) task: TaskArgs,
 
+    /// Show what the task prints while it runs, and not only at its end
+    #[arg(short, long, conflicts_with = "dry_run")]
+    pub(crate) follow: bool,
     /// Print the job's ID and do not wait for its end
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with = "follow")]
     pub(crate) detach: bool,
     /// Show what would be stored and where it would run; store nothing
     #[arg(long, conflicts_with = "detach")]

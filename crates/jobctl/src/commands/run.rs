@@ -4,6 +4,7 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 use api_types::execution::Execution;
+use api_types::job::CreateJob;
 use api_types::submission::CreateJobRequest;
 use bytes::Bytes;
 
@@ -12,6 +13,7 @@ use super::{Exit, Session, validate};
 use crate::cli::RunArgs;
 use crate::clock;
 use crate::exit::UsageError;
+use crate::logs;
 use crate::output::{Format, Progress, note};
 use crate::submission::shorthand;
 use crate::waiting::{self, Interrupts, Waited, attended, verdict};
@@ -44,23 +46,47 @@ pub(super) async fn run(session: &Session, args: &RunArgs) -> Result<Exit> {
     if !args.quiet {
         note(&format!("{} is submitted", answer.job_id));
     }
+    attend(session, args, &answer, &mut interrupts).await
+}
+
+async fn attend(
+    session: &Session,
+    args: &RunArgs,
+    answer: &CreateJob,
+    interrupts: &mut Interrupts,
+) -> Result<Exit> {
+    let client = &session.client;
+    let id = answer.job_id;
     let progress = Progress::new(args.quiet);
-    let (client, timeout) = (&session.client, args.wait_timeout);
-    match attended(client, answer.job_id, timeout, progress, &mut interrupts).await? {
+    let mut curtain = progress.curtain();
+    let reader = async {
+        if args.follow {
+            let shown = logs::follow(client, id, session.out, &mut curtain).await;
+            if let Err(error) = shown {
+                note(&format!("jobctl: the output cannot be followed: {error:#}"));
+            }
+        }
+    };
+    match attended(client, id, args.wait_timeout, progress, interrupts, reader).await? {
         Waited::Reached(job) => {
-            let executions = waiting::executions(&session.client, &job.id.to_string()).await?;
-            show_output(session, &executions)?;
+            let executions = waiting::executions(client, &id.to_string()).await?;
+            if !args.follow
+                && let Err(error) = logs::all(client, &job, session.out).await
+            {
+                note(&format!("jobctl: not all of the output can be had: {error:#}"));
+                show_output(session, &executions)?;
+            }
             Ok(verdict(&job, &executions))
         }
         Waited::TimedOut => {
-            note(&format!("jobctl: the time is over; 'jobctl wait {}' goes on", answer.job_id));
+            note(&format!("jobctl: the time is over; 'jobctl wait {id}' goes on"));
             Ok(Exit::TimedOut)
         }
         Waited::Left => Ok(Exit::Interrupted),
     }
 }
 
-/// What the executions wrote; which of several it was stands before each line.
+/// What the service kept of what the executions wrote; which of several it was stands before each line.
 fn show_output(session: &Session, executions: &[Execution]) -> Result<()> {
     // An execution that was retried is followed by its retry.
     let last: Vec<_> = executions.iter().filter(|found| found.next_execution.is_none()).collect();

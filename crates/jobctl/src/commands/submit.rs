@@ -34,7 +34,16 @@ pub(super) async fn submit(session: &Session, args: &SubmitArgs) -> Result<Exit>
     accepted(session, &answer, args.output.format)?;
     let progress = Progress::new(args.waiting.quiet);
     let (client, timeout) = (&session.client, args.waiting.timeout);
-    match attended(client, answer.job_id, timeout, progress, &mut interrupts).await? {
+    match attended(
+        client,
+        answer.job_id,
+        timeout,
+        progress,
+        &mut interrupts,
+        std::future::ready(()),
+    )
+    .await?
+    {
         Waited::Reached(job) => {
             let executions = waiting::executions(&session.client, &job.id.to_string()).await?;
             Ok(verdict(&job, &executions))

@@ -22,7 +22,28 @@ pub(crate) enum Progress {
     Spinner(ProgressBar),
 }
 
+/// Takes the spinner away when something else is to be shown.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Curtain(Option<ProgressBar>);
+
+impl Curtain {
+    pub(crate) fn close(&mut self) {
+        if let Some(spinner) = self.0.take() {
+            spinner.disable_steady_tick();
+            // What is finished shows nothing any more, whatever it is told.
+            spinner.finish_and_clear();
+        }
+    }
+}
+
 impl Progress {
+    pub(crate) fn curtain(&self) -> Curtain {
+        match self {
+            Self::Silent | Self::Lines { .. } => Curtain(None),
+            Self::Spinner(spinner) => Curtain(Some(spinner.clone())),
+        }
+    }
+
     pub(crate) fn new(quiet: bool) -> Self {
         if quiet {
             return Self::Silent;
@@ -65,6 +86,43 @@ impl Progress {
     pub(crate) fn resume(&mut self) {
         if let Self::Spinner(_) = self {
             *self = Self::new(false);
+        }
+    }
+}
+
+/// How much of a download is there, on a terminal.
+#[derive(Debug)]
+pub(crate) struct Transfer(Option<ProgressBar>);
+
+impl Transfer {
+    pub(crate) fn new(quiet: bool, what: &str) -> Self {
+        if quiet || !std::io::stderr().is_terminal() {
+            return Self(None);
+        }
+        let bar = ProgressBar::no_length();
+        let style =
+            ProgressStyle::with_template("{msg} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec}")
+                .expect("the template is written here");
+        bar.set_style(style);
+        bar.set_message(what.to_owned());
+        Self(Some(bar))
+    }
+
+    /// So much is there, of so much in all where that is known.
+    pub(crate) fn at(&self, bytes: u64, total: Option<u64>) {
+        if let Some(bar) = &self.0 {
+            if let Some(total) = total {
+                bar.set_length(total);
+            }
+            bar.set_position(bytes);
+        }
+    }
+}
+
+impl Drop for Transfer {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
         }
     }
 }

@@ -65,6 +65,13 @@ impl Table {
         self.rows.push(row);
     }
 
+    /// Keeps room for what may come: rows that are shown one by one cannot be measured before.
+    pub(super) fn reserve(&mut self, widths: &[usize]) {
+        for (width, least) in self.widths.iter_mut().zip(widths) {
+            *width = (*width).max(*least);
+        }
+    }
+
     /// The header and all rows.
     pub(crate) fn render(&self, colours: bool) -> String {
         let header: Vec<_> = self.columns.iter().map(|column| Cell::plain(*column)).collect();

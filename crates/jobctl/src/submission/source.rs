@@ -57,8 +57,8 @@ fn source_of(text: &str) -> Result<TypedSubmission> {
             let (bucket, key) = bucket_and_key(text, rest)?;
             Ok(typed("s3", [("Bucket", bucket), ("Key", key)]))
         }
-        "git+https" | "git+http" | "git+ssh" => Ok(repository("repoclone", &text[4..])),
-        "git-lfs+https" | "git-lfs+http" | "git-lfs+ssh" => {
+        "git+https" | "git+http" | "git+file" => Ok(repository("repoclone", &text[4..])),
+        "git-lfs+https" | "git-lfs+http" | "git-lfs+file" => {
             Ok(repository("repoclonelfs", &text[8..]))
         }
         _ => Err(unknown(text)),

@@ -6,9 +6,9 @@ use super::{compute_tone, job_tone, state_word};
 use crate::output::{Cell, Layout, Listed, Tone, age_of_text};
 
 /// What stands where an event has no execution or node.
-const NONE: &str = "-";
+pub(super) const NONE: &str = "-";
 
-fn change(event: &HistoryEvent) -> (String, Tone) {
+pub(super) fn change(event: &HistoryEvent) -> (String, Tone) {
     let arrow = |previous: &str, new: &str| {
         if previous == new { new.to_owned() } else { format!("{previous} > {new}") }
     };

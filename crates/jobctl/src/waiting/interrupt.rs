@@ -2,12 +2,14 @@
 //! back to one that is left alone.
 
 use std::io::{BufRead, IsTerminal, Write};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use api_client::Client;
 use api_types::JobId;
+use futures_util::FutureExt;
+use futures_util::future::{Fuse, FusedFuture};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
@@ -17,6 +19,9 @@ use crate::output::{Progress, note};
 
 /// What goes into the history of a job that is stopped this way.
 const STOP_REASON: &str = "interrupted at the terminal";
+
+/// How long the output of a job that has ended may still be on its way.
+const LAST_OUTPUT: Duration = Duration::from_secs(30);
 
 /// Ctrl-C, from the moment on at which a job may have been made.
 #[derive(Debug)]
@@ -32,26 +37,28 @@ impl Interrupts {
     }
 }
 
-/// Waits for the job's end, and minds Ctrl-C.
+/// Waits for the job's end, and minds Ctrl-C; `reader` shows meanwhile what the task prints.
 pub(crate) async fn attended(
     client: &Client,
     id: JobId,
     timeout: Option<Duration>,
     mut progress: Progress,
     interrupts: &mut Interrupts,
+    reader: impl Future<Output = ()>,
 ) -> Result<Waited> {
     let full_id = id.to_string();
-    {
-        let waiting = pin!(until(client, &full_id, Goal::End, timeout, &mut progress));
-        tokio::select! {
-            waited = waiting => return waited,
-            () = interrupts.next() => {}
+    let mut reader = pin!(reader.fuse());
+    tokio::select! {
+        waited = read_until(client, &full_id, timeout, &mut progress, reader.as_mut()) => {
+            return waited;
         }
+        () = interrupts.next() => {}
     }
     progress.pause();
     if !is_asked_to_stop(interrupts, id).await {
         note(&format!(
-            "the job goes on; come back to it with 'jobctl wait {id}', end it with 'jobctl stop {id}'"
+            "the job goes on; come back to it with 'jobctl logs -f {id}' or 'jobctl wait {id}', end it \
+             with 'jobctl stop {id}'"
         ));
         return Ok(Waited::Left);
     }
@@ -59,9 +66,34 @@ pub(crate) async fn attended(
     progress.resume();
     // From here on Ctrl-C just leaves: the job is being stopped already.
     tokio::select! {
-        waited = until(client, &full_id, Goal::End, timeout, &mut progress) => waited,
+        waited = read_until(client, &full_id, timeout, &mut progress, reader) => waited,
         () = interrupts.next() => Ok(Waited::Left),
     }
+}
+
+/// Waits for the end, and then for the last of the output.
+async fn read_until(
+    client: &Client,
+    id: &str,
+    timeout: Option<Duration>,
+    progress: &mut Progress,
+    mut reader: Pin<&mut Fuse<impl Future<Output = ()>>>,
+) -> Result<Waited> {
+    let mut waiting = pin!(until(client, id, Goal::End, timeout, progress));
+    let waited = loop {
+        tokio::select! {
+            waited = &mut waiting => break waited?,
+            () = reader.as_mut(), if !reader.is_terminated() => {}
+        }
+    };
+    let has_ended = matches!(waited, Waited::Reached(_));
+    if has_ended
+        && !reader.is_terminated()
+        && tokio::time::timeout(LAST_OUTPUT, reader).await.is_err()
+    {
+        note(&format!("jobctl: the end of the output is missing; 'jobctl logs {id}' has it"));
+    }
+    Ok(waited)
 }
 
 /// Without a person to ask, the job is left alone: it was submitted to outlive the terminal.

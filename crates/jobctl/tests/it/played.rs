@@ -1,10 +1,11 @@
 //! A node that is played: it takes what it is offered, and runs what the job's image tells it to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api_client::Client;
-use api_types::engine::{DockerParams, EngineType};
-use api_types::execution::{ComputeState, DesiredState, RunOutput};
+use api_types::engine::{DockerParams, EngineType, Params, PublisherType};
+use api_types::execution::{ComputeState, DesiredState, PublishedResult, RunOutput};
+use api_types::log::{LogData, LogFrame, LogOutput, LogPosition, LogStream, StreamRequest};
 use api_types::node::ComputeNodeInfo;
 use api_types::protocol::{
     Assignment, AssignmentLine, FailureCause, Report, ReportBatch, SessionRequest, Work,
@@ -12,8 +13,10 @@ use api_types::protocol::{
 use api_types::quantity::Capacity;
 use api_types::source::SourceType;
 use api_types::version::VersionRecord;
-use api_types::{ExecutionId, NodeId};
-use futures_util::StreamExt;
+use api_types::{ExecutionId, NodeId, Timestamp};
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::service::Service;
@@ -52,7 +55,8 @@ impl PlayedNode {
     }
 
     /// A node that does as the image of a job says: `ok` prints a line and completes, `exit-N`
-    /// fails with the code N, `forever` runs until it is stopped.
+    /// fails with the code N, `publish` completes with a result at the URL of its first parameter,
+    /// `forever` runs until it is stopped.
     pub(crate) async fn start(service: &Service, number: u32) -> Self {
         let client = service.client.clone();
         let session = join(&client, number).await;
@@ -60,10 +64,15 @@ impl PlayedNode {
         let lines = client.assignments(id, session).await.expect("the stream opens");
         let playing = tokio::spawn(async move {
             let mut lines = lines;
-            let mut player = Player { client, id, session, known: BTreeMap::new() };
+            let over = watch::channel(BTreeSet::new()).0;
+            let mut player = Player { client, id, session, known: BTreeMap::new(), over };
             while let Some(Ok(line)) = lines.next().await {
-                if let AssignmentLine::Assignment(assignment) = line {
-                    player.act(*assignment).await;
+                match line {
+                    AssignmentLine::Assignment(assignment) => player.act(*assignment).await,
+                    AssignmentLine::Stream(request) => player.answer(&request),
+                    AssignmentLine::Snapshot { .. }
+                    | AssignmentLine::KeepAlive
+                    | AssignmentLine::Unknown => {}
                 }
             }
         });
@@ -81,6 +90,7 @@ async fn join(client: &Client, number: u32) -> u64 {
         ]),
         compute_node_info: ComputeNodeInfo {
             execution_engines: vec![EngineType::Docker],
+            publishers: vec![PublisherType::Local],
             storage_sources: vec![SourceType::Inline],
             max_capacity: CAPACITY,
             max_job_requirements: CAPACITY,
@@ -99,35 +109,46 @@ struct Player {
     client: Client,
     id: NodeId,
     session: u64,
-    /// The image of each execution, and the reports sent for it.
-    known: BTreeMap<ExecutionId, (String, u64)>,
+    /// What each execution is to run, and the reports sent for it.
+    known: BTreeMap<ExecutionId, (DockerParams, u64)>,
+    /// Executions whose output is complete.
+    over: watch::Sender<BTreeSet<ExecutionId>>,
 }
 
 impl Player {
     async fn act(&mut self, assignment: Assignment) {
         let id = assignment.execution_id;
         if let Some(work) = &assignment.work {
-            self.known.entry(id).or_insert_with(|| (image(work), 0));
+            self.known.entry(id).or_insert_with(|| (docker(work), 0));
         }
         match assignment.desired_state {
             DesiredState::Pending => self.report(id, ComputeState::AskForBidAccepted).await,
             DesiredState::Running => {
-                let image = self.known[&id].0.clone();
+                let docker = self.known[&id].0.clone();
                 self.report(id, ComputeState::BidAccepted).await;
-                self.end(id, &image).await;
+                self.end(id, &docker).await;
             }
             DesiredState::Stopped => self.report(id, ComputeState::Cancelled).await,
         }
     }
 
-    async fn end(&mut self, id: ExecutionId, image: &str) {
+    async fn end(&mut self, id: ExecutionId, docker: &DockerParams) {
         let mut report = empty(id);
-        match image {
+        match docker.image.as_str() {
             "forever" => return,
             "ok" => {
                 report.compute_state = ComputeState::Completed;
                 report.run_output =
                     Some(RunOutput { stdout: "hello\n".to_owned(), ..RunOutput::default() });
+            }
+            "publish" => {
+                report.compute_state = ComputeState::Completed;
+                report.run_output = Some(RunOutput::default());
+                let url = serde_json::Value::from(docker.parameters[0].clone());
+                report.published_result = Some(PublishedResult {
+                    publisher_type: PublisherType::Local,
+                    params: Params::from_iter([("URL".to_owned(), url)]),
+                });
             }
             image => {
                 let exit_code: i32 =
@@ -148,12 +169,47 @@ impl Player {
         self.send(Report { compute_state, ..empty(id) }).await;
     }
 
+    /// Sends what the execution prints; one that runs goes on until it is over.
+    fn answer(&self, request: &StreamRequest) {
+        let execution = request.execution_id;
+        let Some((docker, _)) = self.known.get(&execution) else { return };
+        let (stream, text) = output(&docker.image);
+        let time = Timestamp::parse("2026-01-02T03:04:05Z").expect("a moment");
+        let data = LogData::Text(text);
+        let frames = [
+            LogFrame::Begin(LogPosition::default()),
+            LogFrame::Output(LogOutput { stream, time, data }),
+        ];
+        let mut over = self.over.subscribe();
+        let follow = request.follow;
+        let end = async move {
+            if follow {
+                drop(over.wait_for(|over| over.contains(&execution)).await);
+            }
+            LogFrame::End
+        };
+        let frames = stream::iter(frames).chain(stream::once(end)).map(|frame| {
+            let mut line = serde_json::to_vec(&frame).expect("JSON");
+            line.push(b'\n');
+            Ok::<_, std::io::Error>(Bytes::from(line))
+        });
+        let (client, id, stream_id) = (self.client.clone(), self.id, request.stream_id);
+        tokio::spawn(async move {
+            // Whoever asked may have gone by now.
+            drop(client.answer_stream(id, stream_id, frames).await);
+        });
+    }
+
     async fn send(&mut self, mut report: Report) {
         let Some((_, sequence)) = self.known.get_mut(&report.execution_id) else { return };
         *sequence += 1;
         report.sequence = *sequence;
+        let (execution, is_last) = (report.execution_id, report.compute_state.is_terminal());
         let batch = ReportBatch { session: self.session, reports: vec![report] };
         self.client.report(self.id, &batch).await.expect("the report is taken");
+        if is_last {
+            self.over.send_if_modified(|over| over.insert(execution));
+        }
     }
 }
 
@@ -169,7 +225,16 @@ fn empty(execution_id: ExecutionId) -> Report {
     }
 }
 
-fn image(work: &Work) -> String {
+/// What a task of this image prints before it ends.
+fn output(image: &str) -> (LogStream, String) {
+    match image {
+        "ok" => (LogStream::Stdout, "hello\n".to_owned()),
+        "forever" => (LogStream::Stdout, "tick\n".to_owned()),
+        _ => (LogStream::Stderr, "it did not work\n".to_owned()),
+    }
+}
+
+fn docker(work: &Work) -> DockerParams {
     let params = serde_json::Value::Object(work.task.engine.params.clone());
-    serde_json::from_value::<DockerParams>(params).expect("docker's parameters").image
+    serde_json::from_value::<DockerParams>(params).expect("docker's parameters")
 }

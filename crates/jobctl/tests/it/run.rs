@@ -3,9 +3,10 @@
 use api_types::job::JobStateType;
 use insta::assert_snapshot;
 use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::AsyncReadExt;
 
 use crate::played::PlayedNode;
-use crate::service::Service;
+use crate::service::{PATIENCE, Service};
 use crate::terminal::Terminal;
 
 #[tokio::test]
@@ -31,10 +32,32 @@ async fn lines_of_several_executions_say_whose_they_are() {
     let service = Service::start().await;
     let _node = PlayedNode::start(&service, 1).await;
     let ran = service.run(&["run", "--count", "2", "--name", "two", "ok"]).await;
-    let mut lines: Vec<_> = ran.stdout.lines().collect();
-    lines.sort_unstable();
-    assert_eq!(lines, ["two[0] hello", "two[1] hello"], "{ran}");
+    let lines: Vec<_> = ran.stdout.lines().collect();
+    assert_eq!(lines.len(), 2, "{ran}");
+    assert!(lines.iter().all(|line| line.starts_with("e-") && line.ends_with(" | hello")), "{ran}");
     assert!(ran.stderr.contains("Completed: all 2 executions completed"), "{ran}");
+}
+
+#[tokio::test]
+async fn a_run_that_is_followed_shows_what_is_printed_while_it_runs() {
+    let service = Service::start().await;
+    let _node = PlayedNode::start(&service, 1).await;
+    let arguments = ["run", "--follow", "-q", "forever"];
+    let mut child = service.spawn(&arguments);
+    let mut shown = [0; 5];
+    let stdout = child.stdout.as_mut().unwrap();
+    tokio::time::timeout(PATIENCE, stdout.read_exact(&mut shown)).await.unwrap().unwrap();
+    assert_eq!(&shown, b"tick\n");
+    let job = service.only_job().await;
+    service.until(&job.id.to_string(), JobStateType::Running).await;
+    service.client.stop_job(job.id, "enough").await.unwrap();
+    let ran = service.finish(child, &arguments).await;
+    // It was read above, and does not come again at the end.
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(123), ""), "{ran}");
+
+    let ran = service.run(&["run", "-f", "-q", "exit-4"]).await;
+    assert_eq!(ran.code, Some(4), "{ran}");
+    assert!(ran.stderr.starts_with("it did not work\njobctl: "), "{ran}");
 }
 
 #[tokio::test]
@@ -110,7 +133,7 @@ async fn a_person_who_says_no_is_told_how_to_come_back() {
         } else {
             terminal.types(answer)
         }
-        terminal.until("the job goes on; come back to it with 'jobctl wait j-").await;
+        terminal.until("the job goes on; come back to it with 'jobctl logs -f j-").await;
         let ran = service.finish(child, &arguments).await;
         assert_eq!(ran.code, Some(130), "{ran}");
     }

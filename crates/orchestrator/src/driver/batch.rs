@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use api_types::NodeId;
 use api_types::job::CreateJob;
+use failpoint::Fault;
 use tokio::sync::{mpsc, oneshot};
 
 use super::streams::Streams;
@@ -80,7 +81,12 @@ impl Batch {
             match pending {
                 Pending::Effect(effect) => streams.send(effect),
                 Pending::Answer(answer, reply) => drop(reply.send(Ok(answer))),
-                Pending::Created(created, reply) => drop(reply.send(created)),
+                Pending::Created(created, reply) => {
+                    // Unsent, it leaves the caller without an answer, as a broken connection does.
+                    if failpoint::reach_blocking("answer") != Some(Fault::Error) {
+                        drop(reply.send(created));
+                    }
+                }
                 Pending::Stream { node, stream, opened, reply } => {
                     let opened = opened.map(|snapshot| streams.open(node, stream, snapshot));
                     drop(reply.send(opened));

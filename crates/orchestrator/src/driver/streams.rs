@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use api_types::NodeId;
+use failpoint::Fault;
 use tokio::sync::mpsc;
 
 use super::StreamItem;
@@ -37,6 +38,12 @@ impl Streams {
             Effect::Assign { node, change } => {
                 // Without a stream nothing is lost: the next one opens with the whole state.
                 let Some(stream) = self.open.get(&node) else { return };
+                match failpoint::reach_blocking("assign") {
+                    None => {}
+                    Some(Fault::Error) => return drop(self.open.remove(&node)),
+                    // What becomes of it shows with the second one.
+                    Some(Fault::Twice) => drop(stream.try_send(StreamItem::Change(change.clone()))),
+                }
                 if let Err(error) = stream.try_send(StreamItem::Change(change)) {
                     if matches!(error, mpsc::error::TrySendError::Full(_)) {
                         tracing::warn!(%node, "the agent reads too slowly; its stream is closed");

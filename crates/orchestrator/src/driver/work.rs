@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use api_types::Timestamp;
 use api_types::job::CreateJob;
+use failpoint::Fault;
 use ring::rand::SecureRandom;
 use tokio::sync::mpsc;
 
@@ -212,8 +213,17 @@ impl Work {
             return Ok(());
         }
         let keys: Vec<_> = batch.keys.values().cloned().collect();
-        self.store.commit(self.last_commit + 1, &batch.output.changes, &keys)?;
-        self.last_commit += 1;
+        let number = self.last_commit + 1;
+        match failpoint::reach_blocking("commit.before") {
+            None => {}
+            Some(Fault::Error) => return Err(full_by_failpoint()),
+            Some(Fault::Twice) => self.store.commit(number, &batch.output.changes, &keys)?,
+        }
+        self.store.commit(number, &batch.output.changes, &keys)?;
+        if failpoint::reach_blocking("commit.after") == Some(Fault::Error) {
+            return Err(full_by_failpoint());
+        }
+        self.last_commit = number;
         Ok(())
     }
 
@@ -288,6 +298,10 @@ impl Message {
             Self::Question(question) => question(engine),
         }
     }
+}
+
+fn full_by_failpoint() -> StoreError {
+    StoreError::Full { path: "failpoint".into() }
 }
 
 /// Logs why the store could not be read, and says only that it could not.

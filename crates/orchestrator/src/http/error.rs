@@ -87,6 +87,12 @@ pub(crate) enum Failure {
     },
     Call(CallError),
     Store(StoreError),
+    /// Nobody waits for what an agent sends.
+    StreamNotFound {
+        stream: String,
+    },
+    /// What is asked for is only to be had from a node that is away.
+    NodeUnavailable(NodeId),
     /// All readers of the store were busy for too long.
     ReadersBusy {
         waited: Duration,
@@ -179,6 +185,8 @@ impl Failure {
             Self::Call(error) => code_of_call(error),
             Self::Store(error) => code_of_store(error),
             Self::ReadersBusy { .. } | Self::NoPlace { .. } => Code::TooManyRequests,
+            Self::StreamNotFound { .. } => Code::StreamNotFound,
+            Self::NodeUnavailable(_) => Code::NodeUnavailable,
             Self::Internal { .. } => Code::Internal,
         }
     }
@@ -186,7 +194,9 @@ impl Failure {
     fn retry_after_seconds(&self) -> Option<u64> {
         match self.code() {
             Code::TooManyRequests => Some(RETRY_BUSY_SECONDS),
-            Code::StoreUnavailable | Code::ShuttingDown => Some(RETRY_STORE_SECONDS),
+            Code::NodeUnavailable | Code::StoreUnavailable | Code::ShuttingDown => {
+                Some(RETRY_STORE_SECONDS)
+            }
             _ => None,
         }
     }
@@ -196,7 +206,7 @@ impl Failure {
         match self.code() {
             Code::Internal | Code::StoreUnavailable => Level::ERROR,
             Code::TooManyRequests => Level::WARN,
-            Code::ShuttingDown => Level::INFO,
+            Code::ShuttingDown | Code::NodeUnavailable => Level::INFO,
             Code::MalformedBody
             | Code::InvalidJob
             | Code::InvalidQuery
@@ -208,6 +218,7 @@ impl Failure {
             | Code::JobNotFound
             | Code::ExecutionNotFound
             | Code::NodeNotFound
+            | Code::StreamNotFound
             | Code::PathNotFound
             | Code::MethodNotAllowed
             | Code::AmbiguousId

@@ -1,7 +1,8 @@
-//! What agents say: sessions, heartbeats, reports; [`assignments`] is what they are told.
+//! What agents say: sessions, heartbeats, reports, output; [`assignments`] is what they are told.
 
 mod assignments;
 mod specs;
+mod streams;
 
 use std::sync::Arc;
 
@@ -14,13 +15,15 @@ use api_types::protocol::{
 use api_types::routes;
 use axum::Router;
 use axum::extract::State;
-use axum::routing::{get, put};
+use axum::routing::{get, post, put};
+use failpoint::Places;
 
 use super::body::JsonBody;
 use super::edge::json;
 use super::error::Failure;
 use super::query::Query;
 use super::{Api, Handled, Parameter, lookup};
+use crate::driver::CallError;
 use crate::engine::input::{Answer, Input};
 pub(crate) use specs::SpecCache;
 
@@ -36,12 +39,20 @@ const MAX_NODE_ADDRESSES: usize = 64;
 /// Heartbeats per lease: two may be lost on the way.
 const HEARTBEATS_PER_LEASE: u64 = 3;
 
+const REPORT_PLACES: Places<CallError> = Places {
+    before: "report.take",
+    after: "report.answer",
+    refused: || CallError::QueueFull,
+    lost: || CallError::StoreUnavailable,
+};
+
 pub(super) fn router() -> Router<Arc<Api>> {
     Router::new()
         .route(routes::NODE_SESSION, put(join))
         .route(routes::NODE_HEARTBEAT, put(heartbeat))
         .route(routes::NODE_ASSIGNMENTS, get(assignments::stream))
         .route(routes::NODE_EXECUTIONS, put(report))
+        .route(routes::NODE_STREAM, post(streams::deliver))
 }
 
 async fn join(
@@ -126,7 +137,8 @@ async fn report(
     if !problems.is_empty() {
         return Err(Failure::InvalidBody(problems));
     }
-    match api.handle.call(Input::Reports { node, session, reports }).await? {
+    let take = || api.handle.call(Input::Reports { node, session, reports: reports.clone() });
+    match failpoint::around(REPORT_PLACES, take).await? {
         Answer::Acknowledged(acknowledged) => json(&ReportAnswer { acknowledged }),
         other => Err(unexpected("reports", &other)),
     }

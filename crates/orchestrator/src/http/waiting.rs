@@ -19,6 +19,10 @@ const WAITING_READS: usize = 4096;
 /// which this many do without being felt. Beyond it the answer is 429.
 const EVENT_STREAMS: usize = 512;
 
+/// Requests that read logs at the same time, each of which may hold as many connections from nodes
+/// as it follows executions. Beyond it the answer is 429.
+const LOG_READERS: usize = 64;
+
 /// Memory for bodies of requests that are neither small nor answered yet. Beyond it the answer to a
 /// large one is 429; small ones are taken as before.
 const LARGE_BODIES_BYTES: usize = 256 << 20;
@@ -40,6 +44,10 @@ impl Places {
 
     pub(crate) fn of_event_streams() -> Self {
         Self::new("streams of events are open", EVENT_STREAMS.min(max_connections() / 4))
+    }
+
+    pub(crate) fn of_log_readers() -> Self {
+        Self::new("requests read logs", LOG_READERS.min(max_connections() / 4))
     }
 
     /// Counted in pieces of [`BODY_PIECE_BYTES`].

@@ -10,6 +10,7 @@ mod executions;
 mod health;
 mod history;
 mod jobs;
+mod logs;
 mod node;
 mod nodes;
 mod protocol;

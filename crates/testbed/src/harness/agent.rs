@@ -1,19 +1,31 @@
 //! The agents of a test cluster.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 
 use api_types::NodeId;
 
 use super::binaries::binary;
-use super::daemon::Daemon;
+use super::daemon::{Daemon, Start};
+use super::link::Link;
+
+const ENGINES: &str = "COMPUTE_AGENT_ENGINES";
 
 /// How an agent is set up.
 #[derive(Debug, Clone)]
 pub struct AgentSpec {
     labels: Vec<(String, String)>,
     settings: BTreeMap<String, String>,
+    network: Option<Inside>,
+}
+
+/// The inside of a network of its own.
+#[derive(Debug, Clone)]
+struct Inside {
+    namespace: String,
+    inside: Ipv4Addr,
 }
 
 /// A running (or killed) agent; derefs to its [`Daemon`].
@@ -28,7 +40,7 @@ pub struct Agent {
 impl AgentSpec {
     /// A node with room for four tasks that ask for nothing.
     pub fn new() -> Self {
-        Self { labels: Vec::new(), settings: BTreeMap::new() }.cpu("2").memory("4GB")
+        Self { labels: Vec::new(), settings: BTreeMap::new(), network: None }.cpu("2").memory("4GB")
     }
 
     pub fn cpu(self, amount: &str) -> Self {
@@ -42,6 +54,22 @@ impl AgentSpec {
     pub fn label(mut self, key: &str, value: &str) -> Self {
         self.labels.push((key.to_owned(), value.to_owned()));
         self
+    }
+
+    /// Run at the other end of this link.
+    pub fn behind(mut self, link: &Link) -> Self {
+        let (namespace, inside) = (link.namespace().to_owned(), link.inside());
+        self.network = Some(Inside { namespace, inside });
+        self
+    }
+
+    /// The engines to offer, instead of those that an agent offers by itself.
+    pub fn engines(self, list: &str) -> Self {
+        self.setting(ENGINES, list)
+    }
+
+    pub(crate) fn offers_docker(&self) -> bool {
+        self.settings.get(ENGINES).is_none_or(|list| list.contains("docker"))
     }
 
     /// Any other setting, by the name of its environment variable.
@@ -68,21 +96,27 @@ impl Agent {
     ) -> Self {
         let mut environment = spec.settings.clone();
         let data = directory.join(name).display().to_string();
-        environment.insert("COMPUTE_AGENT_DATA_DIR".to_owned(), data);
+        environment.entry("COMPUTE_AGENT_DATA_DIR".to_owned()).or_insert(data);
         environment.insert("COMPUTE_AGENT_ORCHESTRATOR".to_owned(), orchestrator.to_owned());
         if !spec.labels.is_empty() {
             let pairs: Vec<_> =
                 spec.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
             environment.insert("COMPUTE_AGENT_LABELS".to_owned(), pairs.join(","));
         }
-        let daemon = Daemon::start(
-            name,
-            binary("compute-agent").to_owned(),
-            "COMPUTE_AGENT_LISTEN",
+        let (host, namespace) = match &spec.network {
+            None => (Ipv4Addr::LOCALHOST, None),
+            Some(network) => (network.inside, Some(network.namespace.clone())),
+        };
+        let start = Start {
+            name: name.to_owned(),
+            program: binary("compute-agent").to_owned(),
+            host,
+            listen_variable: "COMPUTE_AGENT_LISTEN",
             environment,
-            directory.join(format!("{name}.log")),
-        )
-        .await;
+            namespace,
+            directory: directory.to_owned(),
+        };
+        let daemon = Daemon::start(start).await;
         let node = daemon
             .client()
             .agent_node()

@@ -12,6 +12,9 @@ const DIRECTORY_VARIABLE: &str = "TESTBED_BIN_DIR";
 
 const PROGRAMS: [&str; 2] = ["orchestrator", "compute-agent"];
 
+/// How the variables begin by which cargo tells a test whose test it is.
+const OF_THIS_TEST: [&str; 4] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_CRATE_", "CARGO_BIN_"];
+
 /// One line of `cargo build --message-format=json`, as far as it matters here.
 #[derive(Deserialize)]
 struct Message {
@@ -50,18 +53,31 @@ fn named_in(directory: &Path) -> BTreeMap<String, PathBuf> {
         .collect()
 }
 
-/// Asks cargo for the whole workspace's features: those of `cargo test --workspace`, under which
-/// the same programs have just been built, so that this mostly finds them fresh.
+/// What the daemons of tests have besides: places that a test can arm. They lie idle otherwise,
+/// so that one build serves all tests.
+const FEATURES: &str = "orchestrator/failpoints,compute-agent/failpoints";
+
+/// Asks cargo for the daemons as tests want them; what is fresh is not built again.
 fn build() -> BTreeMap<String, PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command
-        .args(["build", "--workspace", "--message-format=json", "--quiet", "--manifest-path"])
+        .args(["build", "--workspace", "--message-format=json", "--quiet"])
+        .args(["--features", FEATURES, "--manifest-path"])
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml"))
         .stdin(Stdio::null())
         .stderr(Stdio::inherit());
     for name in PROGRAMS {
         command.args(["--bin", name]);
+    }
+    // What cargo tells its tests, build scripts would take as meant for them, and be run again.
+    for (name, _) in std::env::vars_os() {
+        let of_this_test = |name: &str| {
+            name == "OUT_DIR" || OF_THIS_TEST.iter().any(|prefix| name.starts_with(prefix))
+        };
+        if name.to_str().is_some_and(of_this_test) {
+            command.env_remove(name);
+        }
     }
     // The programs are as optimised as whoever asks for them.
     if !cfg!(debug_assertions) {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::net::Ipv4Addr;
 
 use api_client::{Client, ExecutionsQuery, HistoryQuery};
 use api_types::JobId;
@@ -25,6 +26,7 @@ use crate::image;
 pub struct ClusterSpec {
     agents: Vec<AgentSpec>,
     settings: BTreeMap<String, String>,
+    host: Option<Ipv4Addr>,
 }
 
 /// Daemons that end, with their containers and directories, when this is dropped.
@@ -46,6 +48,12 @@ impl ClusterSpec {
 
     pub fn agent(mut self, spec: AgentSpec) -> Self {
         self.agents.push(spec);
+        self
+    }
+
+    /// Where the orchestrator listens instead of on loopback.
+    pub fn host(mut self, host: Ipv4Addr) -> Self {
+        self.host = Some(host);
         self
     }
 
@@ -74,7 +82,13 @@ impl ClusterSpec {
 
     /// Only an orchestrator, which needs no Docker; whatever is submitted stays queued.
     pub async fn start_without_agents(self) -> Cluster {
-        assert!(self.agents.is_empty(), "agents need docker");
+        assert!(self.agents.is_empty(), "there are agents");
+        self.start_without_docker().await
+    }
+
+    /// With agents that offer other engines only.
+    pub async fn start_without_docker(self) -> Cluster {
+        assert!(!self.agents.iter().any(AgentSpec::offers_docker), "an agent needs docker");
         self.start_with(None, "never-pulled".to_owned()).await
     }
 
@@ -83,7 +97,8 @@ impl ClusterSpec {
             .prefix("testbed-")
             .tempdir()
             .unwrap_or_else(|error| panic!("cannot make a temporary directory: {error}"));
-        let orchestrator = OrchestratorProcess::start(directory.path(), &self.settings).await;
+        let host = self.host.unwrap_or(Ipv4Addr::LOCALHOST);
+        let orchestrator = OrchestratorProcess::start(directory.path(), host, &self.settings).await;
         let mut cluster = Cluster { orchestrator, agents: Vec::new(), image, docker, directory };
         for spec in &self.agents {
             cluster.add_agent(spec).await;
@@ -120,7 +135,11 @@ impl Cluster {
             let node =
                 self.client().describe_node(node_id).await.map_err(|error| error.to_string())?;
             let engines = &node.compute_node_info.execution_engines;
-            if node.connection == Connection::Connected && engines.contains(&EngineType::Docker) {
+            let ready = match spec.offers_docker() {
+                true => engines.contains(&EngineType::Docker),
+                false => !engines.is_empty(),
+            };
+            if node.connection == Connection::Connected && ready {
                 Ok(())
             } else {
                 Err(format!("{} with {engines:?}", node.connection))
@@ -140,6 +159,31 @@ impl Cluster {
             .await
             .unwrap_or_else(|error| panic!("the job was not accepted: {error}\n{job:#}"))
             .job_id
+    }
+
+    /// Submits as a careful client does: with an idempotency key, again and again until the job is
+    /// accepted, and again until daemons that have died on the way run again.
+    pub async fn submit_stubbornly(&mut self, job: &Value, idempotency_key: &str) -> JobId {
+        let body = json!({ "Job": job }).to_string();
+        eventually(&format!("job {idempotency_key} is accepted"), async || {
+            self.revive().await;
+            let answer = self.client().create_job_raw(body.clone().into(), Some(idempotency_key));
+            match answer.await {
+                Ok(created) => Ok(created.job_id),
+                Err(error) if error.is_transient() => Err(error.to_string()),
+                Err(error) => panic!("the job was not accepted: {error}"),
+            }
+        })
+        .await
+    }
+
+    /// Starts again what has ended by itself; answers how many daemons that were.
+    pub async fn revive(&mut self) -> usize {
+        let mut revived = usize::from(self.orchestrator.revive().await);
+        for agent in &mut self.agents {
+            revived += usize::from(agent.revive().await);
+        }
+        revived
     }
 
     /// Waits until the job is in this state. Panics when it ends in another.

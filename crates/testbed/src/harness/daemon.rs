@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use api_client::Client;
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::failpoints::Failpoints;
 use super::ports::free_address;
 use super::wait::eventually;
 
@@ -22,17 +23,32 @@ const LOG_LINES_SHOWN: usize = 200;
 const INHERITED: [&str; 6] =
     ["PATH", "HOME", "TMPDIR", "DOCKER_HOST", "RUST_BACKTRACE", "LLVM_PROFILE_FILE"];
 
+/// What a daemon is started from.
+#[derive(Debug, Clone)]
+pub(crate) struct Start {
+    pub(crate) name: String,
+    pub(crate) program: PathBuf,
+    /// Where it listens, on a free port.
+    pub(crate) host: Ipv4Addr,
+    /// The variable that carries the address to listen on.
+    pub(crate) listen_variable: &'static str,
+    pub(crate) environment: BTreeMap<String, String>,
+    /// The network that it runs in, when not in ours.
+    pub(crate) namespace: Option<String>,
+    /// Holds its log, and its failpoints' files.
+    pub(crate) directory: PathBuf,
+}
+
 /// A daemon process and all that is needed to start it again.
 #[derive(Debug)]
 pub struct Daemon {
-    name: String,
-    program: PathBuf,
-    environment: BTreeMap<String, String>,
-    /// The variable that carries the address to listen on.
-    listen_variable: &'static str,
+    start: Start,
     address: SocketAddr,
     log: PathBuf,
+    failpoints: Failpoints,
     child: Option<Child>,
+    /// How often it was found dead without having been killed from here.
+    deaths: u32,
     client: Client,
 }
 
@@ -40,26 +56,21 @@ pub struct Daemon {
 
 impl Daemon {
     /// Starts a daemon on a free port and waits until it answers.
-    pub(crate) async fn start(
-        name: &str,
-        program: PathBuf,
-        listen_variable: &'static str,
-        environment: BTreeMap<String, String>,
-        log: PathBuf,
-    ) -> Self {
+    pub(crate) async fn start(start: Start) -> Self {
+        let name = &start.name;
+        let failpoints = start.directory.join(format!("{name}-failpoints"));
+        fs::create_dir_all(&failpoints).unwrap_or_else(|error| panic!("{name}: {error}"));
         let mut attempt = 1;
         loop {
-            let address = free_address();
-            let client = client_of(address);
+            let address = free_address(start.host);
             let mut daemon = Self {
-                name: name.to_owned(),
-                program: program.clone(),
-                environment: environment.clone(),
-                listen_variable,
+                start: start.clone(),
                 address,
-                log: log.clone(),
+                log: start.directory.join(format!("{name}.log")),
+                failpoints: Failpoints::new(failpoints.clone()),
                 child: None,
-                client,
+                deaths: 0,
+                client: client_of(address),
             };
             daemon.spawn();
             match daemon.answering().await {
@@ -103,7 +114,7 @@ impl Daemon {
     pub async fn terminate(&mut self) -> ExitStatus {
         self.signal(Signal::TERM);
         let mut child = self.child.take().expect("signal made sure that it runs");
-        let name = self.name.clone();
+        let name = self.start.name.clone();
         eventually(&format!("{name} ends after SIGTERM"), async || match child.try_wait() {
             Ok(Some(status)) => Ok(status),
             Ok(None) => Err("it still runs".to_owned()),
@@ -124,11 +135,33 @@ impl Daemon {
 
     /// Starts it again, on the same port and directory, and waits until it answers.
     pub async fn start_again(&mut self) {
-        assert!(self.child.is_none(), "{} still runs", self.name);
+        assert!(self.child.is_none(), "{} still runs", self.start.name);
         self.spawn();
         if let Err(status) = self.answering().await {
-            panic!("{} ended when started again: {status}\n{}", self.name, self.log_tail());
+            panic!("{} ended when started again: {status}\n{}", self.start.name, self.log_tail());
         }
+    }
+
+    /// Starts it again if it has ended by itself; answers whether it had.
+    pub async fn revive(&mut self) -> bool {
+        let Some(child) = &mut self.child else { return false };
+        if !matches!(child.try_wait(), Ok(Some(_))) {
+            return false;
+        }
+        self.deaths += 1;
+        self.kill();
+        self.start_again().await;
+        true
+    }
+
+    /// How often [`Daemon::revive`] found it dead.
+    pub fn deaths(&self) -> u32 {
+        self.deaths
+    }
+
+    /// Arms and observes its failpoints.
+    pub fn failpoints(&self) -> &Failpoints {
+        &self.failpoints
     }
 
     /// The last lines of what it wrote.
@@ -140,17 +173,25 @@ impl Daemon {
     }
 
     fn signal(&self, signal: Signal) {
-        let child = self.child.as_ref().unwrap_or_else(|| panic!("{} does not run", self.name));
+        let child =
+            self.child.as_ref().unwrap_or_else(|| panic!("{} does not run", self.start.name));
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let pid = pid.expect("the system hands out process ids that are positive i32");
         kill_process(pid, signal)
-            .unwrap_or_else(|error| panic!("cannot signal {}: {error}", self.name));
+            .unwrap_or_else(|error| panic!("cannot signal {}: {error}", self.start.name));
     }
 
     fn spawn(&mut self) {
         let log = self.open_log();
-        let errors = log.try_clone().unwrap_or_else(|error| panic!("{}: {error}", self.name));
-        let mut command = Command::new(&self.program);
+        let errors = log.try_clone().unwrap_or_else(|error| panic!("{}: {error}", self.start.name));
+        let mut command = match &self.start.namespace {
+            None => Command::new(&self.start.program),
+            Some(namespace) => {
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", namespace]).arg(&self.start.program);
+                command
+            }
+        };
         command.env_clear();
         for name in INHERITED {
             if let Some(value) = std::env::var_os(name) {
@@ -160,13 +201,16 @@ impl Daemon {
         let filter = std::env::var("RUST_LOG").unwrap_or_else(|_| "info".to_owned());
         let child = command
             .env("RUST_LOG", filter)
-            .envs(&self.environment)
-            .env(self.listen_variable, self.address.to_string())
+            .envs(&self.start.environment)
+            .env(self.start.listen_variable, self.address.to_string())
+            .env(failpoint::DIRECTORY_VARIABLE, self.failpoints.directory())
             .stdin(Stdio::null())
             .stdout(log)
             .stderr(errors)
             .spawn()
-            .unwrap_or_else(|error| panic!("cannot start {}: {error}", self.program.display()));
+            .unwrap_or_else(|error| {
+                panic!("cannot start {}: {error}", self.start.program.display())
+            });
         self.child = Some(child);
     }
 
@@ -182,7 +226,7 @@ impl Daemon {
     async fn answering(&mut self) -> Result<(), ExitStatus> {
         let client = self.client.clone();
         let child = self.child.as_mut().expect("spawn put it there");
-        let what = format!("{} answers at {}", self.name, self.address);
+        let what = format!("{} answers at {}", self.start.name, self.address);
         eventually(&what, async || {
             if let Ok(Some(status)) = child.try_wait() {
                 return Ok(Err(status));
@@ -201,7 +245,7 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         self.kill();
         if std::thread::panicking() {
-            eprintln!("--- log of {} ---\n{}\n---", self.name, self.log_tail());
+            eprintln!("--- log of {} ---\n{}\n---", self.start.name, self.log_tail());
         }
     }
 }

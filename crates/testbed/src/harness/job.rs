@@ -16,6 +16,16 @@ pub fn ops(image: &str, parameters: &[&str]) -> Value {
     job("ops", image, parameters)
 }
 
+/// A batch job that does nothing, for agents that offer the engine `noop`.
+pub fn noop() -> Value {
+    json!({
+        "Name": "noop",
+        "Type": "batch",
+        "Count": 1,
+        "Tasks": [{ "Name": "main", "Engine": { "Type": "noop" } }],
+    })
+}
+
 fn job(job_type: &str, image: &str, parameters: &[&str]) -> Value {
     json!({
         "Name": parameters.first().copied().unwrap_or("task"),

@@ -1,11 +1,12 @@
 //! The orchestrator of a test cluster.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 
 use super::binaries::binary;
-use super::daemon::Daemon;
+use super::daemon::{Daemon, Start};
 
 /// A running (or killed) orchestrator; derefs to its [`Daemon`].
 #[derive(Debug)]
@@ -16,19 +17,26 @@ pub struct OrchestratorProcess {
 // === impl OrchestratorProcess ===
 
 impl OrchestratorProcess {
-    pub(crate) async fn start(directory: &Path, settings: &BTreeMap<String, String>) -> Self {
+    pub(crate) async fn start(
+        directory: &Path,
+        host: Ipv4Addr,
+        settings: &BTreeMap<String, String>,
+    ) -> Self {
         let mut environment = settings.clone();
         let data = directory.join("orchestrator");
-        environment.insert("ORCHESTRATOR_DATA_DIR".to_owned(), data.display().to_string());
-        let daemon = Daemon::start(
-            "orchestrator",
-            binary("orchestrator").to_owned(),
-            "ORCHESTRATOR_LISTEN",
+        environment
+            .entry("ORCHESTRATOR_DATA_DIR".to_owned())
+            .or_insert_with(|| data.display().to_string());
+        let start = Start {
+            name: "orchestrator".to_owned(),
+            program: binary("orchestrator").to_owned(),
+            host,
+            listen_variable: "ORCHESTRATOR_LISTEN",
             environment,
-            directory.join("orchestrator.log"),
-        )
-        .await;
-        Self { daemon }
+            namespace: None,
+            directory: directory.to_owned(),
+        };
+        Self { daemon: Daemon::start(start).await }
     }
 }
 

@@ -15,7 +15,8 @@ pub async fn eventually<T>(what: &str, probe: impl AsyncFnMut() -> Result<T, Str
     eventually_within(PATIENCE, what, probe).await
 }
 
-pub(crate) async fn eventually_within<T>(
+/// [`eventually`] with a bound of its own, where the bound is what is tested.
+pub async fn eventually_within<T>(
     patience: Duration,
     what: &str,
     mut probe: impl AsyncFnMut() -> Result<T, String>,

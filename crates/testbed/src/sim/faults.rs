@@ -1,7 +1,7 @@
 //! How bad a run is: drawn once per seed, and healed before its end.
 
 use super::network::{CALM, Weather};
-use super::random::Random;
+use crate::random::Random;
 
 /// Chances, in thousandths.
 #[derive(Debug, Clone, Copy)]

@@ -13,8 +13,8 @@ use orchestrator::store::memory::MemoryStore;
 use orchestrator::store::{IdempotencyRow, Store};
 
 use super::network::{Answer, Asker, Request, RequestBody, StreamLine};
-use super::random::Random;
 use super::summary::Sabotage;
+use crate::random::Random;
 
 /// As short as a lease may be set, so that many fit into one run.
 pub(super) const SETTINGS: Settings = Settings {

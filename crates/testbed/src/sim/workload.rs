@@ -16,7 +16,7 @@ use orchestrator::engine::input::Submit;
 use orchestrator::store::memory::spec_json;
 
 use super::network::RequestBody;
-use super::random::Random;
+use crate::random::Random;
 
 /// A request that a client repeats until it is answered.
 pub(super) struct Wish {

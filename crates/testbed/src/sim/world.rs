@@ -15,9 +15,9 @@ use super::checks;
 use super::faults::{self, Faults, HEALED};
 use super::network::{Answer, Asker, Request, RequestBody, StreamLine};
 use super::orchestrator::{Orchestrator, Stream};
-use super::random::Random;
 use super::summary::{Failure, Sabotage, Summary};
 use super::workload::{self, Prospect, Wish, WishState};
+use crate::random::Random;
 
 /// How long faults and new work last.
 const STORM: Duration = Duration::from_secs(100);

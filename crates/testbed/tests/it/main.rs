@@ -2,13 +2,17 @@
 //!
 //! Each test has a cluster of its own and says in its name what a user may rely on.
 
+mod chaos;
 mod deaths;
 mod demo;
+mod drain;
 mod environment;
+mod failpoints;
 mod image;
 mod inputs;
 mod jobs;
 mod limits;
+mod logs;
 mod nodes;
 mod placement;
 mod restart;

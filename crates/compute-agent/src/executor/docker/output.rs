@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use api_types::Timestamp;
+use api_types::log::LogStream;
 use bollard::Docker;
 use bollard::container::LogOutput;
 use bollard::query_parameters::{DownloadFromContainerOptions, LogsOptions};
@@ -9,9 +11,10 @@ use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, Stream, StreamExt};
 
 use super::error;
-use crate::executor::{ExecutorError, OutputChunk, OutputStream};
+use crate::executor::{ExecutorError, OutputChunk};
 
-/// The Engine has all pieces at hand; one that does not come for this long never will.
+/// The Engine has all pieces at hand, unless it follows; one that does not come for this long
+/// never will.
 const SILENCE: Duration = Duration::from_secs(60);
 
 /// Why no more pieces come.
@@ -20,28 +23,53 @@ enum Broken {
     Silent,
 }
 
-/// All that the container printed so far, as the Engine's log driver kept it.
+/// All that the container printed, as the Engine's log driver kept it: so far, or until its end.
 pub(super) fn of_container(
     client: Docker,
     name: String,
+    follow: bool,
 ) -> BoxStream<'static, Result<OutputChunk, ExecutorError>> {
-    let options =
-        LogsOptions { stdout: true, stderr: true, tail: "all".to_owned(), ..Default::default() };
+    let options = LogsOptions {
+        follow,
+        stdout: true,
+        stderr: true,
+        timestamps: true,
+        tail: "all".to_owned(),
+        ..Default::default()
+    };
     let output = client.logs(&name, Some(options));
-    without_silence(output)
+    let output = if follow {
+        // A task may be silent for as long as it runs.
+        output.map(|piece| piece.map_err(Broken::Engine)).boxed()
+    } else {
+        without_silence(output).boxed()
+    };
+    output
         .filter_map(|output| async {
-            let (stream, bytes) = match output {
+            let (stream, message) = match output {
                 Ok(LogOutput::StdOut { message } | LogOutput::Console { message }) => {
-                    (OutputStream::Stdout, message)
+                    (LogStream::Stdout, message)
                 }
-                Ok(LogOutput::StdErr { message }) => (OutputStream::Stderr, message),
+                Ok(LogOutput::StdErr { message }) => (LogStream::Stderr, message),
                 Ok(LogOutput::StdIn { .. }) => return None,
                 Err(Broken::Engine(error)) => return Some(Err(error::of_container(error))),
                 Err(Broken::Silent) => return Some(Err(silent())),
             };
-            Some(Ok(OutputChunk { stream, bytes }))
+            Some(stamped(stream, message))
         })
         .boxed()
+}
+
+/// The Engine puts the time and a space before each piece, also before the parts of a line that
+/// was too long for one.
+fn stamped(stream: LogStream, mut message: Bytes) -> Result<OutputChunk, ExecutorError> {
+    let end = message.iter().position(|byte| *byte == b' ');
+    let time = end
+        .and_then(|end| std::str::from_utf8(&message[..end]).ok())
+        .and_then(Timestamp::parse)
+        .ok_or_else(|| error::unreachable("it sent output without its time".to_owned()))?;
+    let bytes = message.split_off(end.map_or(0, |end| end + 1));
+    Ok(OutputChunk { stream, time, bytes })
 }
 
 /// The path in the container, as a tar.
@@ -79,4 +107,18 @@ fn without_silence<T: Send + 'static>(
 
 fn silent() -> ExecutorError {
     error::unreachable(format!("it sent nothing for {SILENCE:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_is_taken_off_and_nothing_else() {
+        let message = Bytes::from_static(b"2026-01-02T03:04:05.000000006Z  two \xff\n");
+        let chunk = stamped(LogStream::Stderr, message).unwrap();
+        assert_eq!((chunk.stream, &*chunk.bytes), (LogStream::Stderr, &b" two \xff\n"[..]));
+        assert_eq!(chunk.time.rfc3339(), "2026-01-02T03:04:05.000000006Z");
+        stamped(LogStream::Stdout, Bytes::from_static(b"no time")).unwrap_err();
+    }
 }

@@ -64,6 +64,10 @@ impl Failure {
                 _ => "the service failed on this request".to_owned(),
             },
             Self::NoPlace { what, count } => format!("{count} {what} already"),
+            Self::StreamNotFound { stream } => format!("nobody waits for stream '{stream}'"),
+            Self::NodeUnavailable(node) => {
+                format!("node {node}, which has the output, is not connected")
+            }
             Self::ReadersBusy { waited } => {
                 format!("the state database was busy for {} seconds", waited.as_secs())
             }
@@ -89,6 +93,9 @@ impl Failure {
             Self::Store(_) | Self::ReadersBusy { .. } | Self::NoPlace { .. } => {
                 "try again".to_owned()
             }
+            Self::NodeUnavailable(_) => {
+                "follow waits until the node is back or the execution is over".to_owned()
+            }
             Self::Internal { .. } => "the log has the cause under the request id".to_owned(),
             Self::MalformedBody { .. }
             | Self::BodyTooSlow
@@ -101,6 +108,7 @@ impl Failure {
             | Self::NoResultsForType { .. }
             | Self::MethodNotAllowed { .. }
             | Self::OwnNode(_)
+            | Self::StreamNotFound { .. }
             | Self::Gone { .. } => String::new(),
         }
     }

@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use crate::driver::StreamItem;
 use crate::engine::change::AssignmentChange;
 use crate::http::error::{Failure, Kind};
+use crate::http::logs::Attachment;
 use crate::http::query::Query;
 use crate::http::{Api, Handled, Parameter, jobs, lookup};
 
@@ -33,6 +34,8 @@ const PIECE_BYTES: usize = 1 << 20;
 struct Lines {
     api: Arc<Api>,
     items: mpsc::Receiver<StreamItem>,
+    /// Requests for output, which are no part of what is desired.
+    requests: Attachment,
     /// Taken up, and not rendered yet.
     queue: VecDeque<Unrendered>,
     /// When the last piece was written.
@@ -61,7 +64,8 @@ pub(super) async fn stream(
     let node = lookup::full_node(&text)?;
     let session = query.number("session")?;
     let items = api.handle.open_assignments(node, session).await?;
-    let lines = Lines { api, items, queue: VecDeque::new(), written: Instant::now() };
+    let requests = api.relay.attach(node);
+    let lines = Lines { api, items, requests, queue: VecDeque::new(), written: Instant::now() };
     let pieces = stream::unfold(lines, |mut lines| async move {
         let piece = lines.next_piece().await?;
         lines.written = Instant::now();
@@ -87,6 +91,10 @@ impl Lines {
                     if count == 0 {
                         return None;
                     }
+                }
+                // The snapshot is there before the first request is looked at.
+                request = self.requests.next() => {
+                    return Some(Bytes::from(line(&AssignmentLine::Stream(request))?));
                 }
                 () = tokio::time::sleep_until(silence_ends) => {
                     return Some(Bytes::from(line(&AssignmentLine::KeepAlive)?));

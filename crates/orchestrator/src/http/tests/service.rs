@@ -159,6 +159,8 @@ impl Service {
             own: Own { id, address, labels: BTreeMap::new(), requester },
             lease_seconds: 30,
             specs: SpecCache::default(),
+            relay: Arc::default(),
+            log_readers: Places::of_log_readers(),
             waiting: Places::of_waiting_reads(),
             streams: Places::of_event_streams(),
             large_bodies: Places::of_large_bodies(),

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use api_types::JobId;
+use failpoint::Fault;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::jobs::{insert_job, update_job};
@@ -34,6 +35,9 @@ pub(super) fn commit(
     write(&transaction, changes)?;
     write_keys(&transaction, keys)?;
     write_progress(&transaction, number, changes)?;
+    if failpoint::reach_blocking("commit.within") == Some(Fault::Error) {
+        return Err(StoreError::Full { path: "failpoint".into() });
+    }
     transaction.commit()?;
     Ok(())
 }

@@ -4,18 +4,18 @@ use std::ops::Range;
 use std::time::Duration;
 
 /// A small generator with a good distribution (SplitMix64); a seed gives the same run everywhere.
-pub(super) struct Random {
+pub struct Random {
     state: u64,
 }
 
 // === impl Random ===
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -24,25 +24,25 @@ impl Random {
     }
 
     /// A number of the range, which must not be empty.
-    pub(super) fn within(&mut self, range: Range<u64>) -> u64 {
+    pub fn within(&mut self, range: Range<u64>) -> u64 {
         range.start + self.next() % (range.end - range.start)
     }
 
     /// Whether it happens, `per_mille` times out of a thousand.
-    pub(super) fn chance(&mut self, per_mille: u64) -> bool {
+    pub fn chance(&mut self, per_mille: u64) -> bool {
         self.within(0..1000) < per_mille
     }
 
-    pub(super) fn millis(&mut self, range: Range<u64>) -> Duration {
+    pub fn millis(&mut self, range: Range<u64>) -> Duration {
         Duration::from_micros(self.within(range.start * 1000..range.end * 1000))
     }
 
-    pub(super) fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
+    pub fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
         let at = self.within(0..u64::try_from(choices.len()).expect("a short list"));
         choices[usize::try_from(at).expect("an index of a short list")]
     }
 
-    pub(super) fn seed(&mut self) -> [u8; 32] {
+    pub(crate) fn seed(&mut self) -> [u8; 32] {
         let mut seed = [0; 32];
         for chunk in seed.chunks_mut(8) {
             chunk.copy_from_slice(&self.next().to_le_bytes());

@@ -1,0 +1,42 @@
+//! Arguments of `jobctl events`.
+
+use clap::Args;
+
+use super::jobs::{Level, moment};
+use super::{NamespaceArgs, OutputArgs};
+
+/// How far `events` looks back when nothing is said.
+const RECENT: &str = "1h";
+
+#[derive(Debug, Args)]
+pub(crate) struct EventsArgs {
+    /// Go on with what happens from now on, until Ctrl-C
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// Only events of this job
+    #[arg(long, value_name = "ID")]
+    pub(crate) job: Option<String>,
+    #[command(flatten)]
+    pub(crate) namespace: NamespaceArgs,
+    /// Events of all namespaces
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    pub(crate) all_namespaces: bool,
+    /// Which events
+    #[arg(long = "type", value_name = "LEVEL", value_enum, default_value_t)]
+    pub(crate) level: Level,
+    /// Events so long ago or later: 10m, 2h, or a moment in RFC 3339 [1h; from now on to follow]
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) since: Option<String>,
+    /// Only events after the one of this sequence number, which -o wide and -o json show
+    #[arg(long, value_name = "SEQUENCE", conflicts_with = "since")]
+    pub(crate) after: Option<u64>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+impl EventsArgs {
+    pub(crate) fn since(&self, now: api_types::Timestamp) -> Option<String> {
+        let recent = (!self.follow && self.after.is_none()).then_some(RECENT);
+        self.since.as_deref().or(recent).map(|text| moment(text, now))
+    }
+}

@@ -1,0 +1,62 @@
+//! Events of all jobs, as the stream has them.
+
+use api_types::history::HistoryEvent;
+use serde::Serialize;
+
+use super::history::{NONE, change};
+use crate::output::{Cell, Layout, Listed};
+
+/// An event with its number, after which a later stream can go on.
+#[derive(Debug, Serialize)]
+pub(crate) struct NumberedEvent {
+    #[serde(rename = "Sequence")]
+    pub(crate) sequence: u64,
+    #[serde(flatten)]
+    pub(crate) event: HistoryEvent,
+}
+
+impl NumberedEvent {
+    /// Room for short IDs and for most changes.
+    pub(crate) const WIDTHS: &'static [usize] = &[8, 10, 10, 10, 19];
+}
+
+impl Listed for NumberedEvent {
+    fn columns(layout: &Layout) -> Vec<&'static str> {
+        let mut columns = vec!["TIME", "JOB", "EXECUTION", "NODE", "CHANGE", "COMMENT"];
+        if layout.wide {
+            columns.insert(0, "SEQUENCE");
+        }
+        columns
+    }
+
+    fn cells(&self, layout: &Layout) -> Vec<Cell> {
+        let event = &self.event;
+        let (change, tone) = change(event);
+        let or_none = |id: Option<String>| Cell::plain(id.unwrap_or_else(|| NONE.to_owned()));
+        if layout.wide {
+            return vec![
+                Cell::plain(self.sequence.to_string()),
+                Cell::plain(&event.time),
+                Cell::plain(event.job_id.to_string()),
+                or_none(event.execution_id.map(|id| id.to_string())),
+                or_none(event.node_id.map(|id| id.to_string())),
+                Cell::new(change, tone),
+                Cell::plain(&event.comment),
+            ];
+        }
+        // Of 2026-01-02T03:04:05.000000000Z the time of day.
+        let time = event.time.get(11..19).unwrap_or(&event.time);
+        vec![
+            Cell::plain(time),
+            Cell::plain(event.job_id.short()),
+            or_none(event.execution_id.map(|id| id.short())),
+            or_none(event.node_id.map(|id| id.short())),
+            Cell::new(change, tone),
+            Cell::plain(&event.comment),
+        ]
+    }
+
+    fn name(&self) -> String {
+        self.sequence.to_string()
+    }
+}

@@ -1,0 +1,120 @@
+//! Output that a node sends, frame by frame, to a reader who waits for it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api_types::log::{FRAME_KEEP_ALIVE_SECONDS, LogFrame};
+use axum::body::Body;
+use axum::extract::{Path, State};
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt;
+use tokio::sync::mpsc;
+
+use crate::http::edge::json;
+use crate::http::error::Failure;
+use crate::http::{Api, Handled, lookup};
+
+/// After this long without a frame the node is taken for dead, whatever the connection says.
+const SILENCE: Duration = Duration::from_secs(3 * FRAME_KEEP_ALIVE_SECONDS);
+
+/// The longest frame: its output may be six times as long in JSON.
+const MAX_FRAME_BYTES: usize = 512 << 10;
+
+/// Why no more is taken from the node.
+#[derive(Debug, thiserror::Error)]
+enum Ended {
+    #[error("all was sent")]
+    Sent,
+    #[error("nobody reads any more")]
+    Unread,
+    #[error("the service is stopping")]
+    Stopping,
+    #[error("nothing came for {SILENCE:?}")]
+    Silent,
+    #[error("its connection broke")]
+    Broken(#[source] axum::Error),
+    #[error("what came is no frame")]
+    Senseless(#[source] serde_json::Error),
+    #[error("a frame is longer than {MAX_FRAME_BYTES} bytes")]
+    TooLong,
+}
+
+pub(super) async fn deliver(
+    State(api): State<Arc<Api>>,
+    Path((node, stream)): Path<(String, String)>,
+    body: Body,
+) -> Handled {
+    let node = lookup::full_node(&node)?;
+    let reader = stream.parse().ok().and_then(|id| api.relay.take(node, id));
+    let Some(reader) = reader else { return Err(Failure::StreamNotFound { stream }) };
+    let ended = tokio::select! {
+        ended = pass_on(body, &reader) => ended,
+        // Whoever sends learns by the answer that it may stop.
+        () = reader.closed() => Ended::Unread,
+        () = api.stopping.cancelled() => Ended::Stopping,
+    };
+    match ended {
+        Ended::Sent | Ended::Unread | Ended::Stopping => {
+            tracing::debug!(%node, stream, %ended, "a log stream ended");
+        }
+        Ended::Silent | Ended::Broken(_) | Ended::Senseless(_) | Ended::TooLong => {
+            tracing::info!(%node, stream, reason = %ended, "a log stream broke off");
+        }
+    }
+    json(&serde_json::json!({}))
+}
+
+async fn pass_on(body: Body, reader: &mpsc::Sender<Vec<LogFrame>>) -> Ended {
+    let mut body = body.into_data_stream();
+    let mut buffer = BytesMut::new();
+    let mut frames = Vec::new();
+    loop {
+        // As long as the reader takes; one that stands still is cut off by its own connection.
+        if reader.send(frames).await.is_err() {
+            return Ended::Unread;
+        }
+        let chunk: Bytes = match tokio::time::timeout(SILENCE, body.next()).await {
+            Ok(Some(Ok(chunk))) => chunk,
+            Ok(Some(Err(error))) => return Ended::Broken(error),
+            Ok(None) => return Ended::Sent,
+            Err(_) => return Ended::Silent,
+        };
+        buffer.extend_from_slice(&chunk);
+        frames = match whole_frames(&mut buffer) {
+            Ok(frames) => frames,
+            Err(error) => return Ended::Senseless(error),
+        };
+        if buffer.len() > MAX_FRAME_BYTES {
+            return Ended::TooLong;
+        }
+    }
+}
+
+/// Takes the complete lines off the buffer.
+fn whole_frames(buffer: &mut BytesMut) -> serde_json::Result<Vec<LogFrame>> {
+    let Some(end) = buffer.iter().rposition(|byte| *byte == b'\n') else { return Ok(Vec::new()) };
+    let lines = buffer.split_to(end + 1);
+    lines[..]
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(serde_json::from_slice)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_told_apart_however_the_bytes_arrive() {
+        let text = b"{\"Type\":\"KeepAlive\"}\n{\"Type\":\"End\"}\n";
+        for cut in 0..text.len() {
+            let mut buffer = BytesMut::from(&text[..cut]);
+            let mut frames = whole_frames(&mut buffer).unwrap();
+            buffer.extend_from_slice(&text[cut..]);
+            frames.extend(whole_frames(&mut buffer).unwrap());
+            assert_eq!(frames, [LogFrame::KeepAlive, LogFrame::End], "{cut}");
+        }
+        assert!(whole_frames(&mut BytesMut::from(&b"what?\n"[..])).is_err());
+    }
+}

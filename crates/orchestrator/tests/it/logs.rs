@@ -1,0 +1,288 @@
+//! Job Logs, with a node that is played: what it is asked, what it answers, and how it goes away.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use api_types::log::{LogFrame, LogOutput, LogPosition, LogStream};
+use futures_util::{StreamExt, stream};
+use reqwest::{Method, Response, StatusCode};
+use serde_json::{Value, json};
+
+use crate::node::{Assignments, FakeNode, completed_job, executions, node_path};
+use crate::server::{Answer, PATIENCE, Server, answer, job_path, plain_job, task_with, text};
+
+/// More than any buffers between a node and a reader hold.
+const FLOOD_BYTES: usize = 256 << 20;
+
+fn begin(stdout: u64) -> LogFrame {
+    LogFrame::Begin(LogPosition { stdout, stderr: 0 })
+}
+
+fn output(stream: LogStream, bytes: &[u8]) -> LogFrame {
+    LogFrame::Output(LogOutput { stream, time: api_types::Timestamp(1), data: bytes.into() })
+}
+
+fn line(frame: &LogFrame) -> Vec<u8> {
+    let mut line = serde_json::to_vec(frame).expect("a frame is plain data");
+    line.push(b'\n');
+    line
+}
+
+fn logs_path(job: &str, query: &str) -> String {
+    format!("{}/logs?{query}", job_path(job))
+}
+
+/// A job that runs on the node, its execution, and the node's stream.
+async fn running_job(server: &Server, node: &FakeNode) -> (String, String, Assignments) {
+    let job = server.submit(plain_job()).await;
+    let execution = text(&executions(server, &job, 1).await[0]["ID"]);
+    for (sequence, state) in [(1, 3), (2, 5)] {
+        let report =
+            json!({ "ExecutionID": execution, "Sequence": sequence, "ComputeState": state });
+        node.report(server, report).await;
+    }
+    let stream = node.open(server).await;
+    (job, execution, stream)
+}
+
+/// The next request for output on the node's stream.
+async fn asked(stream: &mut Assignments) -> Value {
+    loop {
+        let line = stream.next().await.expect("the stream goes on");
+        if line["Type"] == "Stream" {
+            return line;
+        }
+    }
+}
+
+fn stream_path(node: &FakeNode, request: &Value) -> String {
+    node_path(&node.id, &format!("/streams/{}", text(&request["StreamID"])))
+}
+
+async fn send(server: &Server, node: &FakeNode, request: &Value, frames: &[LogFrame]) -> Answer {
+    let body: Vec<u8> = frames.iter().flat_map(line).collect();
+    answer(server.request(Method::POST, &stream_path(node, request)).body(body)).await
+}
+
+/// Opens the logs and waits for the head of the answer only.
+async fn open(server: &Server, path: &str, accept: &str) -> Response {
+    let request = server.request(Method::GET, path).header("Accept", accept);
+    let response = request.timeout(PATIENCE * 10).send().await.expect("an answer");
+    assert_eq!(response.status(), StatusCode::OK);
+    response
+}
+
+#[tokio::test]
+async fn a_node_is_asked_on_its_stream_and_answers_on_a_connection_of_its_own() {
+    let server = Server::start().await;
+    let node = FakeNode::join(&server).await;
+    let (job, execution, mut stream) = running_job(&server, &node).await;
+    let path = logs_path(&job, "follow&tail=5&stream=stdout");
+    let response = open(&server, &path, "text/html, application/x-ndjson;q=0.9").await;
+    assert_eq!(response.headers()["content-type"], "application/x-ndjson");
+    let reading = tokio::spawn(response.text());
+    let request = asked(&mut stream).await;
+    let expected = json!({
+        "Type": "Stream", "StreamID": request["StreamID"], "ExecutionID": execution,
+        "Follow": true, "Tail": 5, "Stream": "stdout",
+    });
+    assert_eq!(request, expected);
+    let frames = [
+        begin(7),
+        output(LogStream::Stdout, b"one\ntw"),
+        LogFrame::KeepAlive,
+        output(LogStream::Stdout, b"o\xff\nthree"),
+        LogFrame::End,
+    ];
+    assert_eq!(send(&server, &node, &request, &frames).await.ok(), &json!({}));
+    // Nobody waits for it a second time, nor from another node.
+    send(&server, &node, &request, &frames).await.refused(404, "StreamNotFound");
+
+    // What follows the execution of a job goes on with the next one, until the job is over.
+    node.report(&server, json!({ "ExecutionID": execution, "Sequence": 3, "ComputeState": 7 }))
+        .await;
+    let lines = reading.await.unwrap().unwrap();
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let line = |text: &str| {
+        let time = "1970-01-01T00:00:00.000000001Z";
+        json!({ "ExecutionID": execution, "Stream": "stdout", "Time": time, "Line": text })
+    };
+    assert_eq!(lines, [line("one"), line("two\u{FFFD}"), line("three")]);
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_is_taken_up_where_it_broke() {
+    let server = Server::start().await;
+    let node = FakeNode::join(&server).await;
+    let (job, execution, mut stream) = running_job(&server, &node).await;
+    let path = logs_path(&job, &format!("follow&execution_id={}", &execution[..10]));
+    let mut response = open(&server, &path, "*/*").await;
+    assert_eq!(response.headers()["content-type"], "text/plain; charset=utf-8");
+    let first = asked(&mut stream).await;
+    assert!(first.get("From").is_none(), "{first}");
+    let frames =
+        [begin(100), output(LogStream::Stdout, b"abc\xfe"), output(LogStream::Stderr, b"x")];
+    let sent: Vec<u8> = frames.iter().flat_map(line).collect();
+    let (die, died) = tokio::sync::oneshot::channel::<()>();
+    let death = stream::once(async {
+        drop(died.await);
+        Err(std::io::Error::other("the node dies"))
+    });
+    let body = reqwest::Body::wrap_stream(stream::iter([Ok(sent)]).chain(death));
+    let path = stream_path(&node, &first);
+    let sending = tokio::spawn(server.request(Method::POST, &path).body(body).send());
+    let mut came = Vec::new();
+    while came.len() < 5 {
+        came.extend(response.chunk().await.unwrap().expect("the stream goes on"));
+    }
+    assert_eq!(came, b"abc\xfex");
+    die.send(()).unwrap();
+    sending.await.unwrap().expect_err("it died");
+    let reading = tokio::spawn(response.bytes());
+
+    let second = asked(&mut stream).await;
+    assert_ne!(second["StreamID"], first["StreamID"]);
+    assert_eq!(second["From"], json!({ "Stdout": 104, "Stderr": 1 }));
+    let from = LogFrame::Begin(LogPosition { stdout: 104, stderr: 1 });
+    let frames = [from, output(LogStream::Stdout, b"def"), LogFrame::End];
+    send(&server, &node, &second, &frames).await.ok();
+    assert_eq!(&reading.await.unwrap().unwrap()[..], b"def");
+}
+
+#[tokio::test]
+async fn a_node_may_stop_when_its_reader_has_gone() {
+    let server = Server::start().await;
+    let node = FakeNode::join(&server).await;
+    let (job, _, mut stream) = running_job(&server, &node).await;
+    let response = open(&server, &logs_path(&job, "follow"), "*/*").await;
+    let reading = tokio::spawn(response.bytes());
+    let request = asked(&mut stream).await;
+    // A body that never ends by itself.
+    let frames = stream::iter([begin(0)]).chain(stream::pending());
+    let body = frames.map(|frame| Ok::<_, std::io::Error>(line(&frame)));
+    let path = stream_path(&node, &request);
+    let request = server.request(Method::POST, &path).timeout(PATIENCE * 10);
+    let sending = tokio::spawn(request.body(reqwest::Body::wrap_stream(body)).send());
+    reading.abort();
+    // Either the answer came, or the connection was closed under the body.
+    tokio::time::timeout(PATIENCE, sending).await.expect("it ends").unwrap().ok();
+}
+
+#[tokio::test]
+async fn a_reader_that_stands_still_holds_its_node_back() {
+    let server = Server::start().await;
+    let node = FakeNode::join(&server).await;
+    let (job, _, mut stream) = running_job(&server, &node).await;
+    let mut response = open(&server, &logs_path(&job, "follow"), "*/*").await;
+    let request = asked(&mut stream).await;
+    let made = Arc::new(AtomicUsize::new(0));
+    let piece = line(&output(LogStream::Stdout, &[b'x'; 32 << 10]));
+    let count = Arc::clone(&made);
+    let pieces = (0..FLOOD_BYTES / piece.len()).map(move |_| {
+        count.fetch_add(piece.len(), Ordering::Relaxed);
+        Ok::<_, std::io::Error>(piece.clone())
+    });
+    let pieces = stream::iter([Ok(line(&begin(0)))]).chain(stream::iter(pieces));
+    let path = stream_path(&node, &request);
+    let request = server.request(Method::POST, &path).timeout(PATIENCE * 10);
+    let sending = tokio::spawn(request.body(reqwest::Body::wrap_stream(pieces)).send());
+    response.chunk().await.unwrap().expect("the first output");
+    // Until nothing moves any more.
+    let (mut before, mut still) = (0, 0);
+    while still < 5 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let now = made.load(Ordering::Relaxed);
+        still = if now == before { still + 1 } else { 0 };
+        before = now;
+        assert!(now < FLOOD_BYTES / 4, "{now} bytes were taken for a reader that takes none");
+    }
+    drop(response);
+    sending.await.unwrap().ok();
+}
+
+#[tokio::test]
+async fn the_record_answers_for_a_node_that_does_not() {
+    let server = Server::start().await;
+    let node = FakeNode::join(&server).await;
+    // It has no stream open, so it cannot be asked.
+    let (job, _) = completed_job(&server, &node, plain_job()).await;
+    assert_eq!(server.get(&logs_path(&job, "")).await.text, "hello\n");
+    assert_eq!(server.get(&logs_path(&job, "stream=stderr")).await.text, "");
+    assert_eq!(server.get(&logs_path(&job, "tail=0")).await.text, "");
+
+    // One that was asked and has nothing any more.
+    let mut stream = node.open(&server).await;
+    let reading = open(&server, &logs_path(&job, ""), "*/*").await;
+    let reading = tokio::spawn(reading.text());
+    let request = asked(&mut stream).await;
+    send(&server, &node, &request, &[LogFrame::Absent]).await.ok();
+    assert_eq!(reading.await.unwrap().unwrap(), "hello\n");
+}
+
+#[tokio::test]
+async fn the_text_of_a_job_with_several_slots_says_whose_it_is() {
+    let server = Server::start().await;
+    let node = FakeNode::join(&server).await;
+    let mut job = task_with(json!({}));
+    job["Count"] = json!(2);
+    let job = server.submit(job).await;
+    let both = executions(&server, &job, 2).await;
+    for execution in &both {
+        node.complete(&server, &text(&execution["ID"]), json!({ "Type": "", "Params": {} })).await;
+    }
+    let came = server.get(&logs_path(&job, "")).await.text;
+    let mut lines: Vec<_> = came.lines().collect();
+    lines.sort_unstable();
+    let mut expected: Vec<_> =
+        both.iter().map(|one| format!("{} | hello", &text(&one["ID"])[..10])).collect();
+    expected.sort_unstable();
+    assert_eq!(lines, expected);
+}
+
+#[tokio::test]
+async fn readers_are_bounded_in_number() {
+    let server = Server::start().await;
+    let job = server.submit(plain_job()).await;
+    let path = logs_path(&job, "follow");
+    let mut readers = Vec::new();
+    for _ in 0..64 {
+        readers.push(open(&server, &path, "*/*").await);
+    }
+    let refused = server.get(&path).await;
+    refused.refused(429, "TooManyRequests").says("64 requests read logs already");
+    assert_eq!(refused.headers["retry-after"], "1");
+    drop(readers);
+    let begin = std::time::Instant::now();
+    while server.get(&logs_path(&job, "")).await.status != StatusCode::OK {
+        assert!(begin.elapsed() < PATIENCE, "places are free again when readers go");
+    }
+}
+
+#[tokio::test]
+async fn what_is_asked_wrongly_is_refused() {
+    let server = Server::start().await;
+    let node = FakeNode::join(&server).await;
+    let (job, execution) = completed_job(&server, &node, plain_job()).await;
+    for query in ["tail=-1", "tail=ten", "stream=both", "follow=maybe", "tail=1&tail=2"] {
+        server.get(&logs_path(&job, query)).await.refused(400, "InvalidQuery");
+    }
+    let absent = "j-00000000-0000-4000-8000-000000000000";
+    server.get(&logs_path(absent, "")).await.refused(404, "JobNotFound");
+    let other = server.submit(plain_job()).await;
+    let path = logs_path(&other, &format!("execution_id={execution}"));
+    server.get(&path).await.refused(404, "ExecutionNotFound");
+    let path = node_path(&node.id, "/streams/what");
+    answer(server.request(Method::POST, &path)).await.refused(404, "StreamNotFound");
+    server.get(&path).await.refused(405, "MethodNotAllowed");
+}
+
+#[tokio::test]
+async fn what_is_followed_breaks_off_when_the_service_stops() {
+    let mut server = Server::start().await;
+    let job = server.submit(plain_job()).await;
+    let response = open(&server, &logs_path(&job, "follow"), "*/*").await;
+    let reading = tokio::spawn(response.text());
+    server.stop().await;
+    reading.await.unwrap().expect_err("an end would look as if that were all");
+}

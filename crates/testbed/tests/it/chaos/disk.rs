@@ -1,0 +1,116 @@
+//! A disk that is full, the orchestrator's and a node's, and that has room again.
+
+use api_client::JobsQuery;
+use api_types::execution::ComputeState;
+use api_types::job::JobStateType;
+use serde_json::{Value, json};
+use testbed::harness::{AgentSpec, Cluster, ClusterSpec, SmallDisk, batch, eventually, noop};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// Room for an empty database and its log, and little more.
+const MEGABYTES: u32 = 16;
+
+#[tokio::test]
+async fn an_orchestrator_whose_disk_is_full_refuses_loses_nothing_and_recovers() {
+    let Some(disk) = SmallDisk::mount(MEGABYTES) else { return };
+    let data = disk.path().join("data").display().to_string();
+    let spec = ClusterSpec::new().setting("ORCHESTRATOR_DATA_DIR", &data);
+    let agent = AgentSpec::new().engines("docker,noop");
+    let Some(mut cluster) = spec.agent(agent).start().await else { return };
+    let running = cluster.submit(&batch(&cluster.image, &["sleep", "3"])).await;
+    cluster.execution_in(running, ComputeState::BidAccepted).await;
+
+    disk.fill();
+    // What is left of the log file's last page takes some.
+    let mut accepted = Vec::new();
+    let refusal = loop {
+        let answer = submit(&cluster, &noop()).await;
+        if answer.starts_with("HTTP/1.1 503 ") {
+            break answer;
+        }
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        accepted.push(answer);
+        disk.fill();
+    };
+    let head = refusal.to_ascii_lowercase();
+    assert!(head.contains("\r\nretry-after: "), "{refusal}");
+    let body: Value = serde_json::from_str(refusal.split("\r\n\r\n").nth(1).unwrap()).unwrap();
+    assert_eq!(body["Status"], 503, "{body}");
+    let stored = cluster.client().list_jobs(&JobsQuery::default()).await.unwrap().jobs;
+    assert_eq!(stored.len(), 1 + accepted.len(), "nothing is half stored, and reads are answered");
+    the_agent_is_done_with_it(&cluster).await;
+
+    disk.make_room();
+    let after = cluster.submit_stubbornly(&noop(), "after").await;
+    assert_eq!(cluster.ending(after).await.state, JobStateType::Completed);
+    let ending = cluster.ending(running).await;
+    assert_eq!((ending.state, ending.executions), (JobStateType::Completed, 1));
+    assert!(!cluster.orchestrator.revive().await, "it was the same process throughout");
+    cluster.no_container_left().await;
+}
+
+#[tokio::test]
+async fn an_agent_whose_disk_is_full_waits_for_room_and_its_tasks_run_on() {
+    let Some(disk) = SmallDisk::mount(MEGABYTES) else { return };
+    let data = disk.path().join("data").display().to_string();
+    let agent = AgentSpec::new().setting("COMPUTE_AGENT_DATA_DIR", &data);
+    let Some(mut cluster) = ClusterSpec::new().agent(agent).start().await else { return };
+    let running = cluster.submit(&batch(&cluster.image, &["sleep", "3"])).await;
+    let execution = cluster.execution_in(running, ComputeState::BidAccepted).await;
+
+    disk.fill();
+    let mut job = batch(&cluster.image, &["echo", "x"]);
+    job["Count"] = json!(2);
+    let waiting = cluster.submit(&job).await;
+    eventually("the ledger cannot be written", async || {
+        disk.fill();
+        let log = cluster.agents[0].log_tail();
+        if log.contains("the ledger cannot be written") { Ok(()) } else { Err(log) }
+    })
+    .await;
+    eventually("the task has run to its end", async || {
+        let containers = cluster.containers().await;
+        let its = containers.iter().find(|one| one.execution_id == execution.id.to_string());
+        match its.map(|one| one.state.as_str()) {
+            None | Some("exited") => Ok(()),
+            Some(state) => Err(state.to_owned()),
+        }
+    })
+    .await;
+
+    disk.make_room();
+    for id in [running, waiting] {
+        assert_eq!(cluster.ending(id).await.state, JobStateType::Completed);
+    }
+    assert_eq!(cluster.revive().await, 0, "it was the same process throughout");
+    cluster.no_container_left().await;
+}
+
+/// The whole answer, head and body, as it came.
+async fn submit(cluster: &Cluster, job: &Value) -> String {
+    let body = json!({ "Job": job }).to_string();
+    let request = format!(
+        "PUT /api/v1/orchestrator/jobs HTTP/1.1\r\nHost: testbed\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let exchange = async {
+        let mut stream = TcpStream::connect(cluster.orchestrator.address()).await?;
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        std::io::Result::Ok(answer)
+    };
+    exchange.await.expect("the orchestrator answers")
+}
+
+async fn the_agent_is_done_with_it(cluster: &Cluster) {
+    let agent = cluster.agents[0].client().clone();
+    eventually("the task has ended on its node", async || {
+        let executions = agent.agent_executions().await.map_err(|error| error.to_string())?;
+        let live: Vec<_> = executions.iter().filter(|one| one.phase != "Completed").collect();
+        if live.is_empty() { Ok(()) } else { Err(format!("{live:?}")) }
+    })
+    .await;
+}

@@ -1,0 +1,150 @@
+//! Who is silent for longer than a lease, and whose silence it was.
+
+use std::time::Duration;
+
+use api_types::execution::{ComputeState, Execution};
+use api_types::job::JobStateType;
+use api_types::node::Connection;
+use api_types::{JobId, NodeId, Timestamp};
+use serde_json::json;
+use testbed::harness::{AgentSpec, Cluster, ClusterSpec, batch, eventually, noop};
+
+const LEASE: Duration = Duration::from_secs(3);
+
+fn spec() -> ClusterSpec {
+    ClusterSpec::new().setting("ORCHESTRATOR_NODE_TTL", &LEASE.as_secs().to_string())
+}
+
+#[tokio::test]
+async fn a_paused_orchestrator_holds_its_own_pause_against_nobody() {
+    let spec = spec().agent(AgentSpec::new()).agent(AgentSpec::new());
+    let Some(cluster) = spec.start().await else { return };
+    let mut job = batch(&cluster.image, &["sleep", "9"]);
+    job["Count"] = json!(2);
+    let id = cluster.submit(&job).await;
+    cluster.job_in(id, JobStateType::Running).await;
+
+    cluster.orchestrator.pause();
+    tokio::time::sleep(2 * LEASE).await;
+    cluster.orchestrator.resume();
+
+    let ending = cluster.ending(id).await;
+    assert_eq!((ending.state, ending.executions), (JobStateType::Completed, 2), "nothing moved");
+    for agent in &cluster.agents {
+        assert_eq!(connection(&cluster, agent.node_id()).await, Connection::Connected);
+    }
+    cluster.no_container_left().await;
+}
+
+#[tokio::test]
+async fn a_paused_agent_loses_its_work_and_stops_it_when_it_is_back() {
+    let Some(mut cluster) = spec().agent(AgentSpec::new()).start().await else { return };
+    let id = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;
+    let first = cluster.execution_in(id, ComputeState::BidAccepted).await;
+    cluster.add_agent(&AgentSpec::new()).await;
+
+    cluster.agents[0].pause();
+    let second = replaced(&cluster, id, &first).await;
+    assert_ne!(second.node_id, first.node_id);
+    let lost = find(&cluster, id, &first).await;
+    assert_eq!(lost.compute_state.state_type, ComputeState::Failed);
+    tokio::time::sleep(LEASE).await;
+    assert_eq!(containers(&cluster, first.node_id).await, 1, "nobody could stop it yet");
+    cluster.agents[0].resume();
+
+    eventually("what is no longer wanted is stopped", async || {
+        match containers(&cluster, first.node_id).await {
+            0 => Ok(()),
+            some => Err(format!("{some} containers")),
+        }
+    })
+    .await;
+    assert_eq!(find(&cluster, id, &first).await, lost, "a late report changes nothing");
+    let running = find(&cluster, id, &second).await;
+    assert_eq!(running.compute_state.state_type, ComputeState::BidAccepted);
+    cluster.client().stop_job(id, "").await.unwrap();
+    let ending = cluster.ending(id).await;
+    assert_eq!((ending.state, ending.executions), (JobStateType::Stopped, 2));
+    cluster.no_container_left().await;
+}
+
+#[tokio::test]
+async fn the_work_of_a_killed_node_is_replaced_within_its_lease_and_a_second() {
+    let Some(mut cluster) = spec().agent(AgentSpec::new()).start().await else { return };
+    let mut job = batch(&cluster.image, &["sleep", "600"]);
+    job["Count"] = json!(3);
+    let id = cluster.submit(&job).await;
+    eventually("all of them run", async || {
+        let executions = cluster.executions(id).await;
+        let running = |one: &&Execution| one.compute_state.state_type == ComputeState::BidAccepted;
+        match executions.iter().filter(running).count() {
+            3 => Ok(()),
+            count => Err(format!("{count} run")),
+        }
+    })
+    .await;
+    cluster.add_agent(&AgentSpec::new()).await;
+    let dead = cluster.agents[0].node_id();
+    cluster.agents[0].kill();
+
+    let replacements = eventually("there are three replacements", async || {
+        let mut executions = cluster.executions(id).await;
+        executions.retain(|one| one.node_id != dead);
+        if executions.len() == 3 { Ok(executions) } else { Err(format!("{executions:?}")) }
+    })
+    .await;
+    // Both by the orchestrator's clock: the last heartbeat was before the kill.
+    let node = cluster.client().describe_node(dead).await.unwrap();
+    let heard = Timestamp::parse(&node.last_heartbeat).expect("it had a heartbeat");
+    for execution in replacements {
+        let waited = execution.create_time.since(heard);
+        eprintln!("replaced {} ms after the last heartbeat", waited.as_millis());
+        assert!(waited >= LEASE, "{waited:?}: the lease was cut short");
+        assert!(waited <= LEASE + Duration::from_secs(1), "{waited:?}");
+    }
+    cluster.client().stop_job(id, "").await.unwrap();
+    cluster.agents[0].start_again().await;
+    cluster.ending(id).await;
+    cluster.no_container_left().await;
+}
+
+/// An idle cluster whose orchestrator was away for longer than the lease.
+#[tokio::test]
+async fn a_restarted_orchestrator_gives_every_node_a_whole_lease() {
+    let agent = || AgentSpec::new().engines("noop");
+    let mut cluster = spec().agent(agent()).agent(agent()).start_without_docker().await;
+    cluster.orchestrator.kill();
+    tokio::time::sleep(2 * LEASE).await;
+    cluster.orchestrator.start_again().await;
+    for agent in &cluster.agents {
+        assert_eq!(connection(&cluster, agent.node_id()).await, Connection::Connected);
+    }
+    let ended = cluster.run_one(&noop()).await;
+    assert_eq!(ended.compute_state.state_type, ComputeState::Completed);
+}
+
+async fn connection(cluster: &Cluster, node: NodeId) -> Connection {
+    cluster.client().describe_node(node).await.expect("it is known").connection
+}
+
+async fn containers(cluster: &Cluster, node: NodeId) -> usize {
+    let containers = cluster.containers().await;
+    containers.iter().filter(|container| container.node_id == node.to_string()).count()
+}
+
+/// The execution that runs in place of this one.
+pub(super) async fn replaced(cluster: &Cluster, id: JobId, first: &Execution) -> Execution {
+    eventually("the execution is replaced", async || {
+        let executions = cluster.executions(id).await;
+        let second = executions.iter().find(|one| {
+            one.id != first.id && one.compute_state.state_type == ComputeState::BidAccepted
+        });
+        second.cloned().ok_or_else(|| format!("{executions:?}"))
+    })
+    .await
+}
+
+pub(super) async fn find(cluster: &Cluster, id: JobId, execution: &Execution) -> Execution {
+    let executions = cluster.executions(id).await;
+    executions.into_iter().find(|one| one.id == execution.id).expect("executions are kept")
+}

@@ -1,0 +1,82 @@
+//! An agent that is set to drain its node when it stops.
+
+use api_types::execution::ComputeState;
+use api_types::job::JobStateType;
+use api_types::node::{Eligibility, NodeAction};
+use testbed::harness::{AgentSpec, Cluster, ClusterSpec, batch, eventually};
+
+fn draining(deadline_seconds: &str) -> AgentSpec {
+    AgentSpec::new()
+        .setting("COMPUTE_AGENT_DRAIN_ON_STOP", "true")
+        .setting("COMPUTE_AGENT_DRAIN_DEADLINE_SECONDS", deadline_seconds)
+}
+
+async fn eligibility(cluster: &Cluster) -> Eligibility {
+    let node = cluster.agents[0].node_id();
+    cluster.client().describe_node(node).await.expect("it is known").eligibility
+}
+
+#[tokio::test]
+async fn a_stop_waits_for_what_runs_and_takes_nothing_new() {
+    let Some(mut cluster) = ClusterSpec::new().agent(draining("60")).start().await else { return };
+    let id = cluster.submit(&batch(&cluster.image, &["sleep", "4"])).await;
+    cluster.execution_in(id, ComputeState::BidAccepted).await;
+    let client = cluster.client().clone();
+    let (node, image) = (cluster.agents[0].node_id(), cluster.image.clone());
+    let late = async {
+        eventually("the node is drained", async || {
+            match client.describe_node(node).await.map(|node| node.eligibility) {
+                Ok(Eligibility::Draining) => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
+        let body = serde_json::json!({ "Job": batch(&image, &["echo", "late"]) }).to_string();
+        client.create_job_raw(body.into(), None).await.unwrap().job_id
+    };
+    let (status, late) = tokio::join!(cluster.agents[0].terminate(), late);
+    assert_eq!(status.code(), Some(0), "{status}");
+    // It had ended, and was told, before the agent was gone.
+    let job = cluster.client().describe_job(id).await.unwrap();
+    assert_eq!(job.state.state_type, JobStateType::Completed);
+    cluster.job_in(late, JobStateType::Queued).await;
+
+    cluster.agents[0].start_again().await;
+    let ending = cluster.ending(late).await;
+    assert_eq!((ending.state, ending.executions), (JobStateType::Completed, 1));
+    assert_eq!(eligibility(&cluster).await, Eligibility::Eligible);
+    cluster.no_container_left().await;
+}
+
+#[tokio::test]
+async fn at_the_deadline_what_runs_keeps_running_and_is_taken_up_again() {
+    let Some(mut cluster) = ClusterSpec::new().agent(draining("1")).start().await else { return };
+    let id = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;
+    cluster.execution_in(id, ComputeState::BidAccepted).await;
+    let status = cluster.agents[0].terminate().await;
+    assert_eq!(status.code(), Some(0), "{status}");
+    assert_eq!(cluster.containers().await.len(), 1);
+
+    cluster.agents[0].start_again().await;
+    cluster.client().stop_job(id, "").await.unwrap();
+    let ending = cluster.ending(id).await;
+    assert_eq!((ending.state, ending.executions), (JobStateType::Stopped, 1));
+    cluster.no_container_left().await;
+}
+
+#[tokio::test]
+async fn what_an_operator_decided_outlasts_the_stop() {
+    let agent = draining("60").engines("noop");
+    let mut cluster = ClusterSpec::new().agent(agent).start_without_docker().await;
+    let node = cluster.agents[0].node_id();
+    cluster.client().act_on_node(node, NodeAction::Drain, "for maintenance").await.unwrap();
+    cluster.agents[0].terminate().await;
+    cluster.agents[0].start_again().await;
+    let before = cluster.client().describe_node(node).await.unwrap().last_heartbeat;
+    eventually("the new agent has joined", async || {
+        let node = cluster.client().describe_node(node).await.unwrap();
+        if node.last_heartbeat > before { Ok(()) } else { Err(node.last_heartbeat) }
+    })
+    .await;
+    assert_eq!(eligibility(&cluster).await, Eligibility::Draining);
+}

@@ -1,0 +1,278 @@
+//! What tasks print, as readers get it: live and after, of one execution and of all, fast and slow.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use api_client::{ClientError, JobLogsQuery, LogsQuery};
+use api_types::execution::ComputeState;
+use api_types::job::JobStateType;
+use api_types::log::{LogLine, LogSource, LogStream};
+use api_types::{Code, ExecutionId, JobId};
+use futures_util::stream::BoxStream;
+use futures_util::{StreamExt, TryStreamExt};
+use serde_json::json;
+use testbed::harness::{AgentSpec, Cluster, ClusterSpec, PATIENCE, batch, eventually};
+
+fn all() -> JobLogsQuery {
+    JobLogsQuery::default()
+}
+
+fn follow() -> JobLogsQuery {
+    JobLogsQuery { follow: true, ..all() }
+}
+
+fn of(id: impl ToString) -> JobLogsQuery {
+    JobLogsQuery { execution_id: Some(id.to_string()), ..all() }
+}
+
+async fn lines(cluster: &Cluster, job: JobId, query: &JobLogsQuery) -> Vec<LogLine> {
+    let lines = cluster.client().job_logs(job, query).await.expect("the logs open");
+    lines.try_collect().await.expect("they are whole")
+}
+
+async fn text(cluster: &Cluster, job: JobId, query: &JobLogsQuery) -> Vec<u8> {
+    let pieces = cluster.client().job_logs_text(job, query).await.expect("the logs open");
+    pieces.try_collect::<Vec<_>>().await.expect("they are whole").concat()
+}
+
+async fn next(stream: &mut BoxStream<'static, Result<LogLine, ClientError>>) -> LogLine {
+    let next = tokio::time::timeout(PATIENCE, stream.next()).await;
+    next.expect("a line in time").expect("the stream goes on").expect("a line")
+}
+
+fn numbered(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("line {number}")).collect()
+}
+
+fn of_source(lines: &[LogLine], source: LogSource) -> Vec<String> {
+    lines.iter().filter(|line| line.source == source).map(|line| line.line.clone()).collect()
+}
+
+#[tokio::test]
+async fn a_task_is_followed_while_it_runs_and_to_its_end() {
+    let Some(cluster) = Cluster::of(1).await else { return };
+    let job = cluster.submit(&batch(&cluster.image, &["lines", "40", "both", "50"])).await;
+    // Asked for before there is anything.
+    let mut stream = cluster.client().job_logs(job, &follow()).await.unwrap();
+    let first = next(&mut stream).await;
+    assert_eq!(first.line, "line 0");
+    let state = cluster.execution(job).await.compute_state.state_type;
+    assert_eq!(state, ComputeState::BidAccepted, "its output is there while it runs");
+    let mut lines = vec![first];
+    while let Some(line) = stream.next().await {
+        lines.push(line.unwrap());
+    }
+    assert_eq!(of_source(&lines, LogSource::Stdout), numbered(40));
+    assert_eq!(of_source(&lines, LogSource::Stderr), numbered(40));
+    let execution = cluster.execution(job).await;
+    assert!(lines.iter().all(|line| line.execution_id == execution.id && !line.partial));
+    for source in [LogSource::Stdout, LogSource::Stderr] {
+        let times: Vec<_> =
+            lines.iter().filter(|line| line.source == source).map(|line| &line.time).collect();
+        assert!(times.is_sorted() && times.iter().all(|time| time.ends_with('Z')), "{times:?}");
+    }
+    cluster.job_in(job, JobStateType::Completed).await;
+    // The same lines with the same times, now from the node's disk.
+    let kept = self::lines(&cluster, job, &all()).await;
+    let of_stderr = |lines: &[LogLine]| {
+        let mut lines = lines.to_vec();
+        lines.retain(|line| line.source == LogSource::Stderr);
+        lines
+    };
+    assert_eq!((kept.len(), of_stderr(&kept)), (80, of_stderr(&lines)));
+}
+
+#[tokio::test]
+async fn all_executions_are_followed_across_nodes_and_later_ones_join_in() {
+    let spec = ClusterSpec::new().agent(AgentSpec::new().cpu("1")).agent(AgentSpec::new().cpu("1"));
+    let Some(cluster) = spec.start().await else { return };
+    let mut job = batch(&cluster.image, &["lines", "200", "stdout", "10"]);
+    // Two fit on each node; the others come when these are over.
+    job["Count"] = json!(6);
+    let job = cluster.submit(&job).await;
+    let text = cluster.client().job_logs_text(job, &follow()).await.unwrap();
+    let text = tokio::spawn(text.try_collect::<Vec<_>>());
+    let lines = lines(&cluster, job, &follow()).await;
+    cluster.job_in(job, JobStateType::Completed).await;
+    let executions = cluster.executions(job).await;
+    let nodes: BTreeSet<_> = executions.iter().map(|execution| execution.node_id).collect();
+    assert_eq!((executions.len(), nodes.len()), (6, 2));
+
+    let mut of_each: BTreeMap<ExecutionId, Vec<String>> = BTreeMap::new();
+    for line in lines {
+        assert_eq!(line.source, LogSource::Stdout, "{line:?}");
+        of_each.entry(line.execution_id).or_default().push(line.line);
+    }
+    assert_eq!(of_each.len(), 6);
+    for (id, lines) in &of_each {
+        assert_eq!(lines, &numbered(200), "{id}");
+    }
+    // Plain text says whose each line is.
+    let text = String::from_utf8(text.await.unwrap().unwrap().concat()).unwrap();
+    for id in of_each.keys() {
+        let prefix = format!("{} | ", id.short());
+        let lines: Vec<_> = text.lines().filter_map(|line| line.strip_prefix(&prefix)).collect();
+        assert_eq!(lines, numbered(200), "{id}");
+    }
+    assert_eq!(text.lines().count(), 6 * 200);
+
+    // One of them alone comes as it was printed, by its short id too.
+    let one = executions[3].id;
+    let plain = self::text(&cluster, job, &of(one.short())).await;
+    assert_eq!(plain, (numbered(200).join("\n") + "\n").into_bytes());
+    // An execution of another job is none of this one.
+    let other = cluster.submit(&batch(&cluster.image, &["echo"])).await;
+    let refusal = cluster.client().job_logs(other, &of(one)).await.err().unwrap();
+    assert_eq!(refusal.code(), Some(Code::ExecutionNotFound));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_slow_and_three_fast_readers_of_one_busy_task_lose_nothing() {
+    const LINES: usize = 20_000;
+    let Some(cluster) = Cluster::of(1).await else { return };
+    let count = LINES.to_string();
+    // Long lines, so that no buffer on the way holds the whole of it.
+    let job = cluster.submit(&batch(&cluster.image, &["wide", &count, "200"])).await;
+    let expected: Vec<_> =
+        (0..LINES).map(|number| format!("line {number} {}", "x".repeat(200))).collect();
+    let mut readers = Vec::new();
+    for number in 0..6 {
+        let mut stream = cluster.client().job_logs(job, &follow()).await.unwrap();
+        let is_slow = number < 3;
+        readers.push(tokio::spawn(async move {
+            let mut lines = Vec::with_capacity(2 * LINES);
+            while let Some(line) = stream.next().await {
+                lines.push(line.unwrap());
+                if is_slow && lines.len().is_multiple_of(1000) {
+                    tokio::time::sleep(Duration::from_millis(150)).await;
+                }
+            }
+            lines
+        }));
+    }
+    for (number, reader) in readers.into_iter().enumerate() {
+        let lines = tokio::time::timeout(2 * PATIENCE, reader).await.expect("in time").unwrap();
+        for source in [LogSource::Stdout, LogSource::Stderr] {
+            let came = of_source(&lines, source);
+            assert_eq!(came.len(), LINES, "reader {number}, {source:?}");
+            assert!(came == expected, "reader {number}, {source:?}: another order or content");
+        }
+        assert_eq!(lines.len(), 2 * LINES, "reader {number}");
+    }
+    cluster.job_in(job, JobStateType::Completed).await;
+}
+
+#[tokio::test]
+async fn a_reader_that_stands_still_holds_up_neither_the_task_nor_the_node() {
+    let Some(cluster) = Cluster::of(1).await else { return };
+    let job = cluster.submit(&batch(&cluster.image, &["wide", "20000", "200"])).await;
+    let mut stuck = cluster.client().job_logs(job, &follow()).await.unwrap();
+    next(&mut stuck).await;
+    cluster.job_in(job, JobStateType::Completed).await;
+    let execution = cluster.execution(job).await;
+    assert_eq!(execution.run_output.exit_code, 0);
+    // The container is removed, and the reader goes on from the node's disk.
+    cluster.no_container_left().await;
+    let mut count = 1;
+    while let Some(line) = stuck.next().await {
+        line.unwrap();
+        count += 1;
+    }
+    assert_eq!(count, 40_000);
+}
+
+#[tokio::test]
+async fn a_part_of_the_output_is_enough_for_who_asks_for_it() {
+    let Some(cluster) = Cluster::of(1).await else { return };
+    let job = cluster.submit(&batch(&cluster.image, &["lines", "100", "both"])).await;
+    cluster.job_in(job, JobStateType::Completed).await;
+    let query = JobLogsQuery { stream: Some(LogStream::Stderr), tail: Some(3), ..all() };
+    assert_eq!(text(&cluster, job, &query).await, b"line 97\nline 98\nline 99\n");
+    let query = JobLogsQuery { tail: Some(0), ..all() };
+    assert_eq!(text(&cluster, job, &query).await, b"");
+    let query = JobLogsQuery { tail: Some(1000), ..all() };
+    assert_eq!(lines(&cluster, job, &query).await.len(), 200);
+    // Whoever stands at the node asks in the same words.
+    let agent = cluster.agents[0].client();
+    let id = cluster.execution(job).await.id.to_string();
+    let query = LogsQuery { tail: Some(1), stream: Some("stdout".to_owned()), follow: true };
+    let pieces = agent.agent_execution_logs(&id, &query).await.unwrap();
+    assert_eq!(pieces.try_collect::<Vec<_>>().await.unwrap().concat(), b"line 99\n");
+
+    // The last lines of what runs, and then what it prints.
+    let job = cluster.submit(&batch(&cluster.image, &["lines", "60", "stdout", "50"])).await;
+    eventually("ten lines", async || {
+        let count = lines(&cluster, job, &all()).await.len();
+        if count >= 10 { Ok(()) } else { Err(count.to_string()) }
+    })
+    .await;
+    let query = JobLogsQuery { tail: Some(2), ..follow() };
+    let came: Vec<_> =
+        lines(&cluster, job, &query).await.into_iter().map(|line| line.line).collect();
+    assert_eq!(came, numbered(60)[60 - came.len()..]);
+    assert!(came.len() <= 52, "{}", came.len());
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_text_come_as_they_are() {
+    let Some(cluster) = Cluster::of(1).await else { return };
+    let job = cluster.submit(&batch(&cluster.image, &["binary"])).await;
+    cluster.job_in(job, JobStateType::Completed).await;
+    let every_byte: Vec<u8> = (0..=255).collect();
+    assert_eq!(text(&cluster, job, &all()).await, every_byte);
+    let lines = lines(&cluster, job, &all()).await;
+    assert_eq!(lines.len(), 2, "byte 10 ends a line, and the last has no end");
+    assert!(lines[1].line.ends_with('\u{FFFD}'));
+    // A line without an end that is longer than any buffer on the way.
+    let job = cluster.submit(&batch(&cluster.image, &["bytes", "1000000"])).await;
+    cluster.job_in(job, JobStateType::Completed).await;
+    let expected: Vec<u8> = b"0123456789".iter().copied().cycle().take(1_000_000).collect();
+    assert!(text(&cluster, job, &all()).await == expected);
+}
+
+#[tokio::test]
+async fn what_a_lost_node_took_along_is_told_from_the_record() {
+    let Some(mut cluster) = Cluster::of(1).await else { return };
+    let short = cluster.submit(&batch(&cluster.image, &["echo", "short"])).await;
+    let long = cluster.submit(&batch(&cluster.image, &["lines", "1000"])).await;
+    cluster.job_in(short, JobStateType::Completed).await;
+    cluster.job_in(long, JobStateType::Completed).await;
+    let running = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;
+    let execution = cluster.execution_in(running, ComputeState::BidAccepted).await;
+    cluster.agents[0].kill();
+
+    assert_eq!(text(&cluster, short, &all()).await, b"short\n");
+    let told = lines(&cluster, long, &all()).await;
+    let kept = of_source(&told, LogSource::Stdout);
+    assert!(kept.len() < 1000 && kept[..100] == numbered(1000)[..100], "{}", kept.len());
+    let remarks = of_source(&told, LogSource::Service);
+    assert!(remarks.len() == 1 && remarks[0].contains("first 2048 bytes"), "{remarks:?}");
+
+    // What is only on that node cannot be had, and nobody is told otherwise.
+    let missing = lines(&cluster, running, &all()).await;
+    assert_eq!(missing.len(), 1);
+    assert_eq!(missing[0].source, LogSource::Service);
+    let broken = cluster.client().job_logs_text(running, &all()).await.unwrap();
+    broken.try_collect::<Vec<_>>().await.unwrap_err();
+    assert_eq!(execution.job_id, running);
+}
+
+#[tokio::test]
+async fn a_reader_outlives_the_agent_and_the_orchestrators_connection_to_it() {
+    let Some(mut cluster) = Cluster::of(1).await else { return };
+    let job = cluster.submit(&batch(&cluster.image, &["lines", "300", "both", "20"])).await;
+    let mut stream = cluster.client().job_logs(job, &follow()).await.unwrap();
+    let mut lines = Vec::new();
+    while lines.len() < 40 {
+        lines.push(next(&mut stream).await);
+    }
+    cluster.agents[0].kill();
+    cluster.agents[0].start_again().await;
+    while let Some(line) = stream.next().await {
+        lines.push(line.unwrap());
+    }
+    assert_eq!(of_source(&lines, LogSource::Stdout), numbered(300));
+    assert_eq!(of_source(&lines, LogSource::Stderr), numbered(300));
+    assert_eq!(lines.len(), 600);
+    cluster.job_in(job, JobStateType::Completed).await;
+}
