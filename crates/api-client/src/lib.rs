@@ -7,6 +7,7 @@
 
 mod agent;
 mod client;
+mod download;
 mod error;
 mod events;
 mod jobs;
@@ -18,6 +19,7 @@ mod query;
 
 pub use agent::LogsQuery;
 pub use client::{CONNECT_TIMEOUT, Client, MAX_ANSWER_BYTES, REQUEST_TIMEOUT};
+pub use download::Download;
 pub use error::{ClientError, InvalidBaseUrl};
 pub use events::{EventsQuery, StreamedEvent};
 pub use jobs::{ExecutionsQuery, HistoryQuery, JobsQuery, ResultsQuery};

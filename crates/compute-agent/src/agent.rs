@@ -8,14 +8,16 @@ use std::sync::Arc;
 use api_client::Client;
 use api_types::NodeId;
 use api_types::engine::EngineType;
+use api_types::quantity::Resources;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::capacity;
-use crate::core::Limits;
+use crate::core::{Contents, Limits};
 use crate::data_dir::{DataDir, DataDirError};
 use crate::drain::Drain;
 use crate::executor::Engines;
@@ -68,15 +70,21 @@ pub struct RunningAgent {
     drain: Arc<Drain>,
 }
 
-// === impl Agent ===
+/// What an agent cannot start without.
+struct Opened {
+    data_dir: DataDir,
+    ledger: Ledger,
+    contents: Contents,
+    gpus: Inventory,
+    capacity: Resources,
+    listener: TcpListener,
+    listen_addr: SocketAddr,
+}
 
-impl Agent {
-    /// Opens the data directory, binds the listener, takes up what was under way, and joins the
-    /// orchestrator in the background: that it is away is no reason not to start.
-    pub async fn start(settings: Settings) -> Result<RunningAgent, StartError> {
-        let client = Client::new(&settings.orchestrator).map_err(|error| {
-            InvalidSettings::Refused { key: "orchestrator", reason: error.to_string() }
-        })?;
+// === impl Opened ===
+
+impl Opened {
+    async fn open(settings: &Settings) -> Result<Self, StartError> {
         let data_dir = DataDir::open(&settings.data_dir)?;
         let ledger = Ledger::open(&data_dir.ledger())?;
         let contents = ledger.load(&data_dir.ledger())?;
@@ -86,6 +94,19 @@ impl Agent {
         let listen_error = |source| StartError::Listen { address: settings.listen, source };
         let listener = TcpListener::bind(settings.listen).await.map_err(listen_error)?;
         let listen_addr = listener.local_addr().map_err(listen_error)?;
+        Ok(Self { data_dir, ledger, contents, gpus, capacity, listener, listen_addr })
+    }
+}
+
+// === impl Agent ===
+
+impl Agent {
+    /// Opens the data directory, binds the listener, takes up what was under way, and joins the
+    /// orchestrator in the background: that it is away is no reason not to start.
+    pub async fn start(settings: Settings) -> Result<RunningAgent, StartError> {
+        let client = client(&settings)?;
+        let Opened { data_dir, ledger, contents, gpus, capacity, listener, listen_addr } =
+            Opened::open(&settings).await?;
         let node_id = ledger.node_id();
         info!(%node_id, %listen_addr, %capacity, "the agent starts");
 
@@ -113,11 +134,7 @@ impl Agent {
             mailbox: mailbox.clone(),
         };
         let supervisor = Supervisor::new(ledger, contents, parts);
-        let supervisor = tokio::task::spawn_blocking(move || {
-            // The lock is held until the ledger is closed.
-            let _data_dir = data_dir;
-            supervisor.run(messages);
-        });
+        let supervisor = spawn_supervisor(supervisor, messages, data_dir);
         let record =
             Arc::new(NodeRecord::new(&settings, listen_addr, capacity, Arc::clone(&steps)));
         let watch = SessionWatch::new();
@@ -143,10 +160,9 @@ impl Agent {
             published: published.clone(),
             stopping: stop_serving.clone(),
         };
-        let server = http::serve(listener, http::router(shared), stop_serving.clone());
-        let server = tokio::spawn(server);
-        let retain = settings.results.retain();
-        tasks.spawn(sweep::published(published, retain));
+        let server =
+            tokio::spawn(http::serve(listener, http::router(shared), stop_serving.clone()));
+        tasks.spawn(sweep::published(published, settings.results.retain()));
         let drain = Arc::new(Drain::new(&settings, Arc::clone(&session), note));
         spawn_background(&tasks, steps, session, Arc::clone(&drain));
         Ok(RunningAgent {
@@ -160,6 +176,25 @@ impl Agent {
             drain,
         })
     }
+}
+
+fn client(settings: &Settings) -> Result<Client, InvalidSettings> {
+    Client::new(&settings.orchestrator).map_err(|error| InvalidSettings::Refused {
+        key: "orchestrator",
+        reason: error.to_string(),
+    })
+}
+
+fn spawn_supervisor(
+    supervisor: Supervisor,
+    messages: mpsc::Receiver<Message>,
+    data_dir: DataDir,
+) -> JoinHandle<()> {
+    tokio::task::spawn_blocking(move || {
+        // The lock is held until the ledger is closed.
+        let _data_dir = data_dir;
+        supervisor.run(messages);
+    })
 }
 
 /// The wasm engine, if the settings name it and this machine can have it.

@@ -3,6 +3,7 @@
 mod context;
 mod duration;
 mod events;
+mod get;
 mod jobs;
 mod logs;
 mod nodes;
@@ -19,6 +20,7 @@ use crate::output::Format;
 
 pub(crate) use context::ContextCommand;
 pub(crate) use events::EventsArgs;
+pub(crate) use get::GetArgs;
 pub(crate) use jobs::{DescribeArgs, ExecutionsArgs, HistoryArgs, ListArgs, StopArgs};
 pub(crate) use logs::{LogsArgs, Stream as LogStream};
 pub(crate) use nodes::{DrainArgs, NodeActionArgs, NodeCommand, NodeListArgs};
@@ -75,6 +77,8 @@ pub(crate) enum Command {
     Wait(WaitArgs),
     /// Stop jobs
     Stop(StopArgs),
+    /// Download what the executions of a job published, and unpack it
+    Get(GetArgs),
     /// Tell what a job waits for, node by node
     Explain(DescribeArgs),
     /// Look at nodes and decide about them

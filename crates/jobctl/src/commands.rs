@@ -3,6 +3,7 @@
 mod context;
 mod events;
 mod explain;
+mod get;
 mod jobs;
 mod logs;
 mod nodes;
@@ -55,6 +56,7 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit> {
         Command::Events(args) => events::events(&Session::open(out, &global)?, &args).await,
         Command::Wait(args) => wait::wait(&Session::open(out, &global)?, &args).await,
         Command::Stop(args) => stop::stop(&Session::open(out, &global)?, &args).await,
+        Command::Get(args) => get::get(&Session::open(out, &global)?, &args).await,
         Command::Explain(args) => explain::explain(&Session::open(out, &global)?, &args).await,
         Command::Node(command) => nodes::run(&Session::open(out, &global)?, &command).await,
     }

@@ -9,6 +9,7 @@ mod logs;
 mod output;
 mod pages;
 mod patience;
+mod results;
 mod submission;
 mod view;
 mod waiting;

@@ -18,7 +18,7 @@ use serde::Serialize;
 pub(crate) use age::{age, age_of_text};
 pub(crate) use fields::Fields;
 pub(crate) use list::{Layout, Listed, watch};
-pub(crate) use progress::{Curtain, Progress};
+pub(crate) use progress::{Curtain, Progress, Transfer};
 pub(crate) use rows::Rows;
 pub(crate) use style::Tone;
 pub(crate) use table::{Cell, Table};

@@ -15,7 +15,7 @@ use tokio::fs::{self, File};
 use tokio::io::AsyncWriteExt;
 
 use super::cache::Cache;
-use super::place::{Place, Quota, make_readable};
+use super::place::{Place, Quota, make_readable, make_tree_readable};
 use super::{Fetch, Source, params};
 use crate::attempts::Setback;
 use crate::execution::Failure;
@@ -248,7 +248,8 @@ async fn write_all(
             }
             save(bucket, key, found, &file, quota).await.map(drop)
         })
-        .await
+        .await?;
+    Ok(make_tree_readable(&place.directory())?)
 }
 
 /// Writes the object to the file and answers with its SHA-256.

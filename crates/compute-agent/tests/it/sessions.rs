@@ -20,8 +20,13 @@ async fn the_node_says_what_it_is_and_has() {
     assert_eq!(request.labels["Operating-System"], "linux");
     let info = request.compute_node_info;
     assert_eq!(info.execution_engines, [EngineType::Noop]);
-    assert_eq!(info.publishers, [PublisherType::Noop]);
-    assert_eq!(info.storage_sources, [SourceType::Inline]);
+    assert_eq!(info.publishers, [PublisherType::Noop, PublisherType::Local]);
+    // Whether there is git depends on the machine; the others need settings that are not there.
+    let sources = &info.storage_sources;
+    assert_eq!(sources[..2], [SourceType::Inline, SourceType::UrlDownload]);
+    for absent in [SourceType::LocalDirectory, SourceType::Ipfs] {
+        assert!(!sources.contains(&absent), "{sources:?}");
+    }
     assert_eq!((info.max_capacity.cpu, info.max_capacity.memory), (2.5, 1_000_000_000));
     assert!(info.max_capacity.disk > 0);
     assert_eq!(request.default_resources.cpu, 0.5);

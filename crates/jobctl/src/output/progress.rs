@@ -90,6 +90,43 @@ impl Progress {
     }
 }
 
+/// How much of a download is there, on a terminal.
+#[derive(Debug)]
+pub(crate) struct Transfer(Option<ProgressBar>);
+
+impl Transfer {
+    pub(crate) fn new(quiet: bool, what: &str) -> Self {
+        if quiet || !std::io::stderr().is_terminal() {
+            return Self(None);
+        }
+        let bar = ProgressBar::no_length();
+        let style =
+            ProgressStyle::with_template("{msg} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec}")
+                .expect("the template is written here");
+        bar.set_style(style);
+        bar.set_message(what.to_owned());
+        Self(Some(bar))
+    }
+
+    /// So much is there, of so much in all where that is known.
+    pub(crate) fn at(&self, bytes: u64, total: Option<u64>) {
+        if let Some(bar) = &self.0 {
+            if let Some(total) = total {
+                bar.set_length(total);
+            }
+            bar.set_position(bytes);
+        }
+    }
+}
+
+impl Drop for Transfer {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}
+
 impl Drop for Progress {
     fn drop(&mut self) {
         self.pause();

@@ -6,6 +6,7 @@ mod describe;
 mod errors;
 mod events;
 mod explain;
+mod get;
 mod list;
 mod logs;
 mod node;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api_client::Client;
-use api_types::engine::{DockerParams, EngineType};
-use api_types::execution::{ComputeState, DesiredState, RunOutput};
+use api_types::engine::{DockerParams, EngineType, Params, PublisherType};
+use api_types::execution::{ComputeState, DesiredState, PublishedResult, RunOutput};
 use api_types::log::{LogData, LogFrame, LogOutput, LogPosition, LogStream, StreamRequest};
 use api_types::node::ComputeNodeInfo;
 use api_types::protocol::{
@@ -55,7 +55,8 @@ impl PlayedNode {
     }
 
     /// A node that does as the image of a job says: `ok` prints a line and completes, `exit-N`
-    /// fails with the code N, `forever` runs until it is stopped.
+    /// fails with the code N, `publish` completes with a result at the URL of its first parameter,
+    /// `forever` runs until it is stopped.
     pub(crate) async fn start(service: &Service, number: u32) -> Self {
         let client = service.client.clone();
         let session = join(&client, number).await;
@@ -89,6 +90,7 @@ async fn join(client: &Client, number: u32) -> u64 {
         ]),
         compute_node_info: ComputeNodeInfo {
             execution_engines: vec![EngineType::Docker],
+            publishers: vec![PublisherType::Local],
             storage_sources: vec![SourceType::Inline],
             max_capacity: CAPACITY,
             max_job_requirements: CAPACITY,
@@ -107,8 +109,8 @@ struct Player {
     client: Client,
     id: NodeId,
     session: u64,
-    /// The image of each execution, and the reports sent for it.
-    known: BTreeMap<ExecutionId, (String, u64)>,
+    /// What each execution is to run, and the reports sent for it.
+    known: BTreeMap<ExecutionId, (DockerParams, u64)>,
     /// Executions whose output is complete.
     over: watch::Sender<BTreeSet<ExecutionId>>,
 }
@@ -117,27 +119,36 @@ impl Player {
     async fn act(&mut self, assignment: Assignment) {
         let id = assignment.execution_id;
         if let Some(work) = &assignment.work {
-            self.known.entry(id).or_insert_with(|| (image(work), 0));
+            self.known.entry(id).or_insert_with(|| (docker(work), 0));
         }
         match assignment.desired_state {
             DesiredState::Pending => self.report(id, ComputeState::AskForBidAccepted).await,
             DesiredState::Running => {
-                let image = self.known[&id].0.clone();
+                let docker = self.known[&id].0.clone();
                 self.report(id, ComputeState::BidAccepted).await;
-                self.end(id, &image).await;
+                self.end(id, &docker).await;
             }
             DesiredState::Stopped => self.report(id, ComputeState::Cancelled).await,
         }
     }
 
-    async fn end(&mut self, id: ExecutionId, image: &str) {
+    async fn end(&mut self, id: ExecutionId, docker: &DockerParams) {
         let mut report = empty(id);
-        match image {
+        match docker.image.as_str() {
             "forever" => return,
             "ok" => {
                 report.compute_state = ComputeState::Completed;
                 report.run_output =
                     Some(RunOutput { stdout: "hello\n".to_owned(), ..RunOutput::default() });
+            }
+            "publish" => {
+                report.compute_state = ComputeState::Completed;
+                report.run_output = Some(RunOutput::default());
+                let url = serde_json::Value::from(docker.parameters[0].clone());
+                report.published_result = Some(PublishedResult {
+                    publisher_type: PublisherType::Local,
+                    params: Params::from_iter([("URL".to_owned(), url)]),
+                });
             }
             image => {
                 let exit_code: i32 =
@@ -161,8 +172,8 @@ impl Player {
     /// Sends what the execution prints; one that runs goes on until it is over.
     fn answer(&self, request: &StreamRequest) {
         let execution = request.execution_id;
-        let Some((image, _)) = self.known.get(&execution) else { return };
-        let (stream, text) = output(image);
+        let Some((docker, _)) = self.known.get(&execution) else { return };
+        let (stream, text) = output(&docker.image);
         let time = Timestamp::parse("2026-01-02T03:04:05Z").expect("a moment");
         let data = LogData::Text(text);
         let frames = [
@@ -223,7 +234,7 @@ fn output(image: &str) -> (LogStream, String) {
     }
 }
 
-fn image(work: &Work) -> String {
+fn docker(work: &Work) -> DockerParams {
     let params = serde_json::Value::Object(work.task.engine.params.clone());
-    serde_json::from_value::<DockerParams>(params).expect("docker's parameters").image
+    serde_json::from_value::<DockerParams>(params).expect("docker's parameters")
 }

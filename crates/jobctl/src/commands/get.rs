@@ -1,0 +1,89 @@
+//! `jobctl get`: what the executions of a job published.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use api_types::execution::Execution;
+
+use super::{Exit, Session};
+use crate::cli::GetArgs;
+use crate::exit::UsageError;
+use crate::output::{Transfer, note};
+use crate::results::{Location, fetch, location, unpack};
+use crate::waiting::executions;
+
+pub(super) async fn get(session: &Session, args: &GetArgs) -> Result<Exit> {
+    let job = session.client.describe_job(&args.job).await?;
+    let all = executions(&session.client, &job.id.to_string()).await?;
+    let wanted = |execution: &&Execution| {
+        args.execution.as_ref().is_none_or(|id| execution.id.to_string().starts_with(id))
+    };
+    let published: Vec<_> = all
+        .iter()
+        .filter(wanted)
+        .filter_map(|execution| Some((execution, location(&execution.published_result)?)))
+        .collect();
+    if published.is_empty() {
+        note(&format!("jobctl: {} has published nothing (yet)", job.id));
+        return Ok(Exit::Broken);
+    }
+    let directory = args.directory.clone().unwrap_or_else(|| PathBuf::from(job.id.short()));
+    // Looked at before anything is fetched.
+    let is_one = published.len() == 1;
+    let target = |execution: &Execution| match (args.archive, is_one) {
+        (true, _) => directory.join(format!("{}.tar.gz", execution.id)),
+        (false, true) => directory.clone(),
+        (false, false) => directory.join(execution.id.short()),
+    };
+    for (execution, _) in &published {
+        refuse_taken(&target(execution))?;
+    }
+    let mut exit = Exit::Done;
+    for (execution, location) in &published {
+        match location {
+            Location::Url(url) => {
+                let target = target(execution);
+                fetched(url, execution, &target, args).await?;
+                session.out.line(&target.display().to_string())?;
+            }
+            Location::Elsewhere { place, hint } => {
+                let id = execution.id.short();
+                note(&format!("jobctl: {id} published to {place}\n  hint: {hint}"));
+                exit = exit.and(Exit::Broken);
+            }
+        }
+    }
+    Ok(exit)
+}
+
+async fn fetched(url: &str, execution: &Execution, target: &Path, args: &GetArgs) -> Result<()> {
+    let mut archive = tempfile::tempfile().context("make a temporary file")?;
+    let transfer = Transfer::new(args.quiet, &execution.id.short());
+    fetch(url, &mut archive, &transfer).await?;
+    drop(transfer);
+    if !args.archive {
+        return unpack(archive, target);
+    }
+    let mut write = || -> std::io::Result<()> {
+        if let Some(folder) = target.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        let mut file = std::fs::File::create_new(target)?;
+        std::io::Seek::rewind(&mut archive)?;
+        std::io::copy(&mut archive, &mut file).map(drop)
+    };
+    write().with_context(|| format!("write {}", target.display()))
+}
+
+/// Results are not mixed with what is there.
+fn refuse_taken(target: &Path) -> Result<(), UsageError> {
+    let taken = match std::fs::read_dir(target) {
+        Ok(mut entries) => entries.next().is_some(),
+        Err(_) => target.exists(),
+    };
+    if taken {
+        return Err(UsageError::new(format!("{} is there already", target.display()))
+            .with_hint("name a directory that is empty or not there"));
+    }
+    Ok(())
+}

@@ -1,0 +1,168 @@
+//! What executions published, fetched from where it lies and unpacked here.
+
+use std::fs::File;
+use std::io::{Seek, SeekFrom, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use api_client::{Client, ClientError};
+use api_types::engine::PublisherType;
+use api_types::execution::PublishedResult;
+use flate2::read::GzDecoder;
+use futures_util::StreamExt;
+use serde_json::Value;
+use tar::Archive;
+
+use crate::output::Transfer;
+
+/// How often a download that breaks is taken up again without a byte more than before.
+const ATTEMPTS: u32 = 5;
+
+/// Before it is.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// Where a result lies.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Location {
+    /// The node serves it.
+    Url(String),
+    /// Somewhere that has programs of its own to fetch from it.
+    Elsewhere { place: String, hint: String },
+}
+
+/// Where the result is; none when nothing was published.
+pub(crate) fn location(result: &PublishedResult) -> Option<Location> {
+    let param =
+        |name: &str| result.params.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    match result.publisher_type {
+        PublisherType::None | PublisherType::Noop => None,
+        PublisherType::Local => Some(Location::Url(param("URL"))),
+        PublisherType::S3 => {
+            let place = format!("s3://{}/{}", param("Bucket"), param("Key"));
+            let hint = format!("aws s3 cp {place} .");
+            Some(Location::Elsewhere { place, hint })
+        }
+        PublisherType::Ipfs => {
+            let place = format!("ipfs://{}", param("CID"));
+            let hint = format!("ipfs get {}", param("CID"));
+            Some(Location::Elsewhere { place, hint })
+        }
+    }
+}
+
+/// Fetches all that lies at the URL; a download that breaks is taken up where it broke.
+pub(crate) async fn fetch(url: &str, file: &mut File, transfer: &Transfer) -> Result<()> {
+    let node = Client::new(url).with_context(|| format!("fetch the result {url}"))?;
+    let mut there = 0;
+    let mut failures = 0;
+    loop {
+        let before = there;
+        match fetch_on(&node, file, &mut there, transfer).await? {
+            Ok(()) => return Ok(()),
+            Err(error) => {
+                failures = if there > before { 0 } else { failures + 1 };
+                if !error.is_transient() || failures == ATTEMPTS {
+                    return Err(error).with_context(|| format!("fetch the result {url}"));
+                }
+                tokio::time::sleep(RETRY_DELAY).await;
+            }
+        }
+    }
+}
+
+/// Goes on at `there`, until the end or the next break.
+async fn fetch_on(
+    node: &Client,
+    file: &mut File,
+    there: &mut u64,
+    transfer: &Transfer,
+) -> Result<Result<(), ClientError>> {
+    let mut download = match node.download(*there).await {
+        Ok(download) => download,
+        Err(error) => return Ok(Err(error)),
+    };
+    let total = download.rest.map(|rest| download.start + rest);
+    *there = download.start;
+    file.seek(SeekFrom::Start(*there)).context("write the result")?;
+    while let Some(piece) = download.bytes.next().await {
+        match piece {
+            Ok(piece) => {
+                file.write_all(&piece).context("write the result")?;
+                *there += piece.len() as u64;
+                transfer.at(*there, total);
+            }
+            Err(error) => return Ok(Err(error)),
+        }
+    }
+    file.set_len(*there).context("write the result")?;
+    Ok(Ok(()))
+}
+
+/// Unpacks into the directory; nothing leaves it, and nothing that is there is replaced.
+pub(crate) fn unpack(archive: File, into: &Path) -> Result<()> {
+    let mut archive = archive;
+    archive.seek(SeekFrom::Start(0)).context("read the result")?;
+    std::fs::create_dir_all(into)
+        .with_context(|| format!("make the directory {}", into.display()))?;
+    let mut archive = Archive::new(GzDecoder::new(archive));
+    archive.set_overwrite(false);
+    for entry in archive.entries().context("read the result")? {
+        let mut entry = entry.context("read the result")?;
+        let path = entry.path().map(|path| path.display().to_string()).unwrap_or_default();
+        let inside = entry.unpack_in(into).with_context(|| format!("unpack {path}"))?;
+        if !inside {
+            bail!("the archive has an entry '{path}' that leads out of it");
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use api_types::engine::Params;
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use serde_json::json;
+
+    use super::*;
+
+    fn result(publisher_type: PublisherType, params: Value) -> PublishedResult {
+        let params: Params = serde_json::from_value(params).unwrap();
+        PublishedResult { publisher_type, params }
+    }
+
+    #[test]
+    fn every_publisher_has_its_place() {
+        let url = json!({ "URL": "http://node/x.tar.gz" });
+        let local = location(&result(PublisherType::Local, url));
+        assert_eq!(local, Some(Location::Url("http://node/x.tar.gz".to_owned())));
+        let s3 = location(&result(PublisherType::S3, json!({ "Bucket": "b", "Key": "k" })));
+        assert!(matches!(s3, Some(Location::Elsewhere { place, .. }) if place == "s3://b/k"));
+        assert_eq!(location(&PublishedResult::default()), None);
+    }
+
+    /// An archive with one file of this name, which the library would refuse to write.
+    fn archive(name: &str) -> File {
+        let mut header = tar::Header::new_gnu();
+        header.as_gnu_mut().unwrap().name[..name.len()].copy_from_slice(name.as_bytes());
+        header.set_size(2);
+        header.set_mode(0o644);
+        header.set_cksum();
+        let mut builder =
+            tar::Builder::new(GzEncoder::new(tempfile::tempfile().unwrap(), Compression::fast()));
+        builder.append(&header, &b"hi"[..]).unwrap();
+        builder.into_inner().unwrap().finish().unwrap()
+    }
+
+    #[test]
+    fn nothing_leaves_the_directory_and_nothing_in_it_is_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let into = directory.path().join("into");
+        unpack(archive("stdout"), &into).unwrap();
+        assert_eq!(std::fs::read_to_string(into.join("stdout")).unwrap(), "hi");
+        assert!(unpack(archive("stdout"), &into).is_err());
+        assert!(unpack(archive("../stdout"), &into).is_err());
+        assert!(!directory.path().join("stdout").exists());
+    }
+}
