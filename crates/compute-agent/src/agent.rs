@@ -111,9 +111,7 @@ impl Agent {
         info!(%node_id, %listen_addr, %capacity, "the agent starts");
 
         let tasks = Tasks::new(Handle::current());
-        let engines = Engines::new(&settings, wasm(&settings, &data_dir, &tasks));
-        // The first node record should be right already.
-        engines.probe().await;
+        let engines = engines(&settings, &data_dir, &tasks).await;
         let published = PublishedDir::new(data_dir.published());
         let steps = Arc::new(Steps {
             node_id,
@@ -195,6 +193,13 @@ fn spawn_supervisor(
         let _data_dir = data_dir;
         supervisor.run(messages);
     })
+}
+
+async fn engines(settings: &Settings, data_dir: &DataDir, tasks: &Tasks) -> Arc<Engines> {
+    let engines = Engines::new(settings, wasm(settings, data_dir, tasks));
+    // The first node record should be right already.
+    engines.probe().await;
+    engines
 }
 
 /// The wasm engine, if the settings name it and this machine can have it.
