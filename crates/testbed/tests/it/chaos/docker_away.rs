@@ -77,6 +77,31 @@ async fn an_agent_that_is_killed_takes_its_containers_up_when_the_engine_is_back
     cluster.no_container_left().await;
 }
 
+/// What a restart does, seen from an agent: every container ends, and the Engine comes back.
+#[tokio::test]
+async fn what_ends_together_with_the_engine_is_done_again() {
+    let Some(mut door) = DockerDoor::open_to_docker() else { return };
+    let agent = AgentSpec::new().cpu("2").setting("COMPUTE_AGENT_DOCKER__HOST", &door.host());
+    let Some(mut cluster) = ClusterSpec::new().agent(agent).start().await else { return };
+    let job = patient(&cluster.image);
+    let jobs = submit_many(&mut cluster, &job).await;
+    cluster.job_in(jobs[0], JobStateType::Running).await;
+
+    door.close().await;
+    let ended = kill_all(&cluster).await;
+    tokio::time::sleep(ABSENCE).await;
+    door.open();
+
+    let mut executions = 0;
+    for id in &jobs {
+        let ending = cluster.ending(*id).await;
+        assert_eq!(ending.state, JobStateType::Completed);
+        executions += ending.executions;
+    }
+    assert_eq!(executions, 2 * JOBS + ended, "one more for each container that ended");
+    cluster.no_container_left().await;
+}
+
 #[tokio::test]
 async fn a_restart_of_the_engine_under_load_loses_no_job() {
     let Ok(command) = std::env::var("CHAOS_DOCKER_RESTART") else {
@@ -84,10 +109,7 @@ async fn a_restart_of_the_engine_under_load_loses_no_job() {
         return;
     };
     let Some(mut cluster) = Cluster::of(2).await else { return };
-    let mut job = batch(&cluster.image, &["sleep", "3"]);
-    job["Count"] = json!(2);
-    // Its process ends with the Engine, unless that keeps containers alive.
-    job["RetryPolicy"] = json!({ "Attempts": 10, "Delay": 1 });
+    let job = patient(&cluster.image);
     let jobs = submit_many(&mut cluster, &job).await;
     cluster.job_in(jobs[0], JobStateType::Running).await;
     let status = Command::new("sh").args(["-c", &command]).status().unwrap();
@@ -96,6 +118,25 @@ async fn a_restart_of_the_engine_under_load_loses_no_job() {
         assert_eq!(cluster.ending(id).await.state, JobStateType::Completed);
     }
     cluster.no_container_left().await;
+}
+
+/// A job whose processes may end with the Engine, unless that keeps containers alive.
+fn patient(image: &str) -> Value {
+    let mut job = batch(image, &["sleep", "3"]);
+    job["Count"] = json!(2);
+    job["RetryPolicy"] = json!({ "Attempts": 10, "Delay": 1 });
+    job
+}
+
+/// Kills the containers that run, past the agent's closed door; answers how many those were.
+async fn kill_all(cluster: &Cluster) -> usize {
+    let mut running = cluster.containers().await;
+    running.retain(|one| one.state == "running");
+    let mut docker = Command::new("docker");
+    docker.arg("kill").args(running.iter().map(|one| &one.id));
+    let status = docker.status().expect("docker is there");
+    assert!(status.success() && !running.is_empty(), "{docker:?}: {status}");
+    running.len()
 }
 
 async fn submit_many(cluster: &mut Cluster, job: &Value) -> Vec<JobId> {
