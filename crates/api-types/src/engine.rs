@@ -1,10 +1,13 @@
 //! Engines, publishers and networks of a task, and what their `Params` hold.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+use crate::source::InputSource;
 
 /// The contents of a `Params` object; its keys keep their case.
 pub type Params = Map<String, Value>;
@@ -128,6 +131,35 @@ pub struct DockerParams {
     pub environment_variables: Vec<String>,
     /// Absolute; empty for the image's own.
     pub working_directory: String,
+}
+
+/// `Params` of the wasm engine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct WasmParams {
+    /// The module that is run; its `Target` says nothing, its `Alias` is argument 0.
+    pub entry_module: InputSource,
+    /// The function that is called: without parameters, and without a result or with an exit code.
+    #[serde(default = "WasmParams::start")]
+    pub entry_point: String,
+    /// The program's arguments, from argument 1.
+    #[serde(default)]
+    pub parameters: Vec<String>,
+    /// Wins over the task's `Env`.
+    #[serde(default)]
+    pub environment_variables: BTreeMap<String, String>,
+    /// What other modules import, each under its `Alias`; one may import those before it.
+    #[serde(default)]
+    pub import_modules: Vec<InputSource>,
+}
+
+// === impl WasmParams ===
+
+impl WasmParams {
+    /// The entry point of a WASI command.
+    fn start() -> String {
+        "_start".to_owned()
+    }
 }
 
 /// `Params` of the `s3` publisher.

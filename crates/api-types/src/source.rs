@@ -34,7 +34,8 @@ pub struct SourceSpec {
 #[serde(rename_all = "PascalCase")]
 pub struct InputSource {
     pub source: SourceSpec,
-    /// Absolute path at which the task sees the input.
+    /// Absolute path at which the task sees the input; empty for a module of a wasm program.
+    #[serde(default)]
     pub target: String,
     #[serde(default)]
     pub alias: String,

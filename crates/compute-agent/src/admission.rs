@@ -33,6 +33,7 @@ impl Admission<'_> {
             return Err(format!("the task needs {need}; this node has {} in all", self.capacity));
         }
         self.inputs(&work.task.input_sources)?;
+        self.modules(work)?;
         results(work)?;
         self.publishers.admit(work)
     }
@@ -57,6 +58,15 @@ impl Admission<'_> {
             if let Some(other) = targets.insert(target, index) {
                 return Err(named(format!("its Target '{target}' is that of input {other} too")));
             }
+        }
+        Ok(())
+    }
+
+    fn modules(&self, work: &Work) -> Result<(), String> {
+        let engine = work.task.engine.engine_type;
+        for module in self.engines.get(engine).iter().flat_map(|engine| engine.modules(work)) {
+            let (place, kind) = (module.target.trim_start_matches('/'), module.source.source_type);
+            self.sources.admit(&module).map_err(|reason| format!("{place} ({kind}): {reason}"))?;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use api_client::Client;
 use api_types::NodeId;
+use api_types::engine::EngineType;
 use api_types::quantity::Resources;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
@@ -20,6 +21,8 @@ use crate::core::{Contents, Limits};
 use crate::data_dir::{DataDir, DataDirError};
 use crate::drain::Drain;
 use crate::executor::Engines;
+use crate::executor::wasm::Wasm;
+use crate::gpu::Inventory;
 use crate::http::{self, Shared};
 use crate::ledger::{Ledger, LedgerError};
 use crate::node_record::NodeRecord;
@@ -72,6 +75,7 @@ struct Opened {
     data_dir: DataDir,
     ledger: Ledger,
     contents: Contents,
+    gpus: Inventory,
     capacity: Resources,
     listener: TcpListener,
     listen_addr: SocketAddr,
@@ -84,12 +88,13 @@ impl Opened {
         let data_dir = DataDir::open(&settings.data_dir)?;
         let ledger = Ledger::open(&data_dir.ledger())?;
         let contents = ledger.load(&data_dir.ledger())?;
-        let capacity = capacity::of_this_machine(&settings.capacity, data_dir.root())
+        let gpus = Inventory::detect(&settings.gpu).await;
+        let capacity = capacity::of_this_machine(&settings.capacity, data_dir.root(), gpus.count())
             .map_err(StartError::Capacity)?;
         let listen_error = |source| StartError::Listen { address: settings.listen, source };
         let listener = TcpListener::bind(settings.listen).await.map_err(listen_error)?;
         let listen_addr = listener.local_addr().map_err(listen_error)?;
-        Ok(Self { data_dir, ledger, contents, capacity, listener, listen_addr })
+        Ok(Self { data_dir, ledger, contents, gpus, capacity, listener, listen_addr })
     }
 }
 
@@ -100,21 +105,20 @@ impl Agent {
     /// orchestrator in the background: that it is away is no reason not to start.
     pub async fn start(settings: Settings) -> Result<RunningAgent, StartError> {
         let client = client(&settings)?;
-        let Opened { data_dir, ledger, contents, capacity, listener, listen_addr } =
+        let Opened { data_dir, ledger, contents, gpus, capacity, listener, listen_addr } =
             Opened::open(&settings).await?;
         let node_id = ledger.node_id();
         info!(%node_id, %listen_addr, %capacity, "the agent starts");
 
-        let engines = Engines::new(&settings);
-        // The first node record should be right already.
-        engines.probe().await;
         let tasks = Tasks::new(Handle::current());
+        let engines = engines(&settings, &data_dir, &tasks).await;
         let published = PublishedDir::new(data_dir.published());
         let steps = Arc::new(Steps {
             node_id,
             engines: Arc::clone(&engines),
             sources: Sources::new(&settings, data_dir.cache()),
             publishers: Publishers::new(&settings, data_dir.published(), listen_addr),
+            gpus,
             dirs: data_dir.executions(),
             stop_grace: settings.stop_grace(),
             tasks: tasks.clone(),
@@ -191,6 +195,23 @@ fn spawn_supervisor(
     })
 }
 
+async fn engines(settings: &Settings, data_dir: &DataDir, tasks: &Tasks) -> Arc<Engines> {
+    let engines = Engines::new(settings, wasm(settings, data_dir, tasks));
+    // The first node record should be right already.
+    engines.probe().await;
+    engines
+}
+
+/// The wasm engine, if the settings name it and this machine can have it.
+fn wasm(settings: &Settings, data_dir: &DataDir, tasks: &Tasks) -> Option<Wasm> {
+    if !settings.engines.contains(&EngineType::Wasm) {
+        return None;
+    }
+    Wasm::new(data_dir, tasks.clone())
+        .inspect_err(|reason| warn!(reason, "no wasm engine here; the node does not offer it"))
+        .ok()
+}
+
 fn spawn_background(tasks: &Tasks, steps: Arc<Steps>, session: Arc<Session>, drain: Arc<Drain>) {
     let mailbox = session.mailbox.clone();
     tasks.spawn(async move { drain.undo().await });
@@ -213,9 +234,9 @@ fn spawn_background(tasks: &Tasks, steps: Arc<Steps>, session: Arc<Session>, dra
 
 impl RunningAgent {
     /// Stops the agent and leaves its containers running; the next agent on this data directory
-    /// takes them up again. What was observed until now is in the ledger when this returns.
+    /// takes them up again. Wasm programs end here. What was observed until now is in the ledger when this returns.
     pub async fn shutdown(self) {
-        info!("the agent stops; what runs keeps running");
+        info!("the agent stops; containers run on, wasm programs end with it");
         self.stop_serving.cancel();
         self.tasks.stop().await;
         self.mailbox.send(Message::Stop).await;

@@ -7,10 +7,12 @@ use api_types::quantity::Resources;
 
 use crate::settings::CapacitySettings;
 
-/// The whole capacity of the node; free disk is what the data directory's file system has left.
+/// The whole capacity of the node, which has so many GPUs; free disk is what the data directory's
+/// file system has left.
 pub(crate) fn of_this_machine(
     settings: &CapacitySettings,
     data_dir: &Path,
+    gpus: u64,
 ) -> io::Result<Resources> {
     Ok(Resources {
         cpu_millis: match settings.cpu {
@@ -28,8 +30,7 @@ pub(crate) fn of_this_machine(
                 stat.f_bavail.saturating_mul(stat.f_frsize)
             }
         },
-        // Not looked for: a node has GPUs when its operator says so.
-        gpus: settings.gpu.unwrap_or(0),
+        gpus: settings.gpu.unwrap_or(gpus),
     })
 }
 
@@ -61,8 +62,10 @@ mod tests {
     #[test]
     fn what_the_settings_say_wins_over_what_is_detected() {
         let settings = CapacitySettings { cpu: Some(1500), gpu: Some(2), ..Default::default() };
-        let capacity = of_this_machine(&settings, Path::new("/")).unwrap();
+        let capacity = of_this_machine(&settings, Path::new("/"), 4).unwrap();
         assert_eq!((capacity.cpu_millis, capacity.gpus), (1500, 2));
+        let detected = of_this_machine(&CapacitySettings::default(), Path::new("/"), 4).unwrap();
+        assert_eq!(detected.gpus, 4);
         assert!(capacity.memory_bytes > 1 << 20 && capacity.disk_bytes > 0, "{capacity:?}");
     }
 }

@@ -129,8 +129,8 @@ impl Core {
     }
 
     /// What is to be run, for a step that is carried out.
-    pub(crate) fn work(&self, id: ExecutionId) -> Option<Arc<Work>> {
-        self.table.get(&id).map(|slot| Arc::clone(&slot.execution.work))
+    pub(crate) fn execution(&self, id: ExecutionId) -> Option<&Execution> {
+        self.table.get(&id).map(|slot| &slot.execution)
     }
 
     /// The snapshot is all that is desired: the rest is no longer wanted.
@@ -205,6 +205,7 @@ impl Core {
         now: Timestamp,
         turn: &mut Turn,
     ) {
+        let decision = decision.and_then(|()| self.free_gpus(work.resources.gpu));
         if let Err(reason) = &decision {
             info!(execution = %id, reason, "declining an execution");
         }

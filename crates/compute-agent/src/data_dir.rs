@@ -6,7 +6,9 @@
 //! draining                     see `drain`
 //! published/<execution id>.tar.gz   archives that the agent serves, see `publisher::local`
 //! cache/<key>/                 inputs that were fetched before, see `source::cache`
-//! executions/<execution id>/   inputs/<n>, stdout, stderr, output.index, results/<name>
+//! wasm-cache/                  compiled modules, by their content and the engine's version
+//! executions/<execution id>/   inputs/<n>, stdout, stderr, output.index, results/<name>,
+//!                              wasm/ while its engine holds it (see `executor::wasm`)
 //! ```
 
 use std::fs::{self, File, OpenOptions};
@@ -66,6 +68,11 @@ impl DataDir {
 
     pub(crate) fn ledger(&self) -> PathBuf {
         self.root.join("ledger.sqlite")
+    }
+
+    /// Compiled modules; losing it costs compiling again.
+    pub(crate) fn wasm_cache(&self) -> PathBuf {
+        self.root.join("wasm-cache")
     }
 
     pub(crate) fn drain_note(&self) -> PathBuf {
@@ -132,6 +139,11 @@ impl ExecutionDir {
 
     pub(crate) fn results(&self) -> PathBuf {
         self.root.join("results")
+    }
+
+    /// What the wasm engine keeps of a run.
+    pub(crate) fn wasm(&self) -> PathBuf {
+        self.root.join("wasm")
     }
 
     /// On its way to where it is published.

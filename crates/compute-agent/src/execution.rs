@@ -35,6 +35,8 @@ pub(crate) const NO_EXIT_CODE: i32 = -1;
 pub struct Execution {
     pub id: ExecutionId,
     pub work: Arc<Work>,
+    /// The GPUs of this node, by index, that are its own until it is done.
+    pub gpus: Vec<u32>,
     pub desired: DesiredState,
     pub phase: Phase,
     /// The sequence number of its last report.
@@ -44,18 +46,21 @@ pub struct Execution {
 // === impl Execution ===
 
 impl Execution {
-    /// What becomes of an offer: taken on, or declined with the reason.
+    /// What becomes of an offer: taken on with these GPUs, or declined with the reason.
     pub fn offered(
         id: ExecutionId,
         work: Arc<Work>,
-        admission: Result<(), String>,
+        admission: Result<Vec<u32>, String>,
         now: Timestamp,
     ) -> (Self, Vec<Effect>) {
         let (desired, phase) = (DesiredState::Pending, Phase::Accepted);
-        let mut execution = Self { id, work, desired, phase, reported: 0 };
+        let mut execution = Self { id, work, gpus: Vec::new(), desired, phase, reported: 0 };
         let mut effects = Vec::new();
         match admission {
-            Ok(()) => effects.push(execution.report(ComputeState::AskForBidAccepted, "")),
+            Ok(gpus) => {
+                execution.gpus = gpus;
+                effects.push(execution.report(ComputeState::AskForBidAccepted, ""));
+            }
             Err(reason) => {
                 execution.finish(ComputeState::AskForBidRejected, &reason, now);
                 effects.push(execution.report(ComputeState::AskForBidRejected, &reason));

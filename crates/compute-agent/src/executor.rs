@@ -7,6 +7,8 @@
 pub(crate) mod docker;
 mod engines;
 pub(crate) mod noop;
+mod result_paths;
+pub(crate) mod wasm;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,6 +16,7 @@ use std::time::Duration;
 
 use api_types::log::LogStream;
 use api_types::protocol::Work;
+use api_types::source::InputSource;
 use api_types::{ExecutionId, NodeId, Timestamp};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -31,6 +34,10 @@ pub(crate) struct Run {
     pub(crate) node_id: NodeId,
     pub(crate) work: Arc<Work>,
     pub(crate) inputs: Vec<MountedInput>,
+    /// What [`Executor::modules`] asked for, in its order.
+    pub(crate) modules: Vec<PathBuf>,
+    /// The GPUs that are its own, as a container runtime calls them.
+    pub(crate) gpus: Vec<String>,
 }
 
 /// An input on this node's disk, and where the task sees it.
@@ -72,6 +79,12 @@ pub(crate) enum ExecutorError {
 pub(crate) trait Executor: Send + Sync {
     /// Why this task cannot run here, from its specification alone.
     fn admit(&self, work: &Work) -> Result<(), String>;
+
+    /// What of the engine's own Params is fetched like an input, without being shown to the task
+    /// at a path: the modules of a program.
+    fn modules(&self, _: &Work) -> Vec<InputSource> {
+        Vec::new()
+    }
 
     /// Fetches what the engine needs and makes the task, without starting it. What exists
     /// already is taken as it is.

@@ -91,7 +91,7 @@ impl Ledger {
     fn read(&self) -> Result<Contents, ReadError> {
         let mut contents = Contents::default();
         let mut statement = self.connection.prepare(
-            "SELECT p.execution_id, w.work, p.desired, p.phase, p.reported
+            "SELECT p.execution_id, w.work, p.desired, p.phase, p.reported, p.gpus
              FROM phases p JOIN works w ON w.execution_id = p.execution_id",
         )?;
         let mut rows = statement.query([])?;
@@ -102,6 +102,7 @@ impl Ledger {
                 desired: DesiredState::try_from(row.get::<_, u8>(2)?)?,
                 phase: serde_json::from_str(row.get_ref(3)?.as_str()?)?,
                 reported: row.get::<_, i64>(4)?.cast_unsigned(),
+                gpus: serde_json::from_str(row.get_ref(5)?.as_str()?)?,
             });
         }
         let mut statement =
@@ -134,8 +135,8 @@ impl Ledger {
                 work.execute(params![id.uuid().as_bytes(), json(&**body)?])?;
             }
             let mut phase = transaction.prepare_cached(
-                "INSERT OR REPLACE INTO phases (execution_id, desired, phase, reported)
-                 VALUES (?1, ?2, ?3, ?4)",
+                "INSERT OR REPLACE INTO phases (execution_id, desired, phase, reported, gpus)
+                 VALUES (?1, ?2, ?3, ?4, ?5)",
             )?;
             for (id, execution) in &batch.changed {
                 phase.execute(params![
@@ -143,6 +144,7 @@ impl Ledger {
                     u8::from(execution.desired),
                     json(&execution.phase)?,
                     execution.reported.cast_signed(),
+                    json(&execution.gpus)?,
                 ])?;
             }
             let mut report = transaction.prepare_cached(

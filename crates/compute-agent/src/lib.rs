@@ -17,6 +17,7 @@ mod environment;
 pub mod execution;
 mod executor;
 mod generator;
+mod gpu;
 mod http;
 mod kubo;
 mod ledger;

@@ -42,7 +42,7 @@ impl NodeRecord {
             capacity,
             default_resources: settings.default_resources.resources(),
             addrs: vec![multiaddress(listen)],
-            labels: labels(&settings.labels),
+            labels: labels(steps.gpus.labels(capacity.gpus), &settings.labels),
             steps,
         }
     }
@@ -103,7 +103,10 @@ impl NodeRecord {
 }
 
 /// What the agent finds out, overlaid with what the settings say.
-fn labels(set: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+fn labels(
+    gpus: BTreeMap<String, String>,
+    set: &BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
     let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let version = VersionRecord::current();
     let mut labels = BTreeMap::from([
@@ -111,6 +114,7 @@ fn labels(set: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         ("Architecture".to_owned(), version.goarch),
         ("hostname".to_owned(), hostname),
     ]);
+    labels.extend(gpus);
     labels.extend(set.clone());
     labels
 }
@@ -123,7 +127,7 @@ mod tests {
     fn labels_that_are_set_win_over_those_that_are_found() {
         let set = [("Architecture", "mine"), ("zone", "a")];
         let set = set.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-        let labels = labels(&set);
+        let labels = labels(BTreeMap::new(), &set);
         assert_eq!((labels["Architecture"].as_str(), labels["zone"].as_str()), ("mine", "a"));
         assert_eq!(labels["Operating-System"], "linux");
         assert!(!labels["hostname"].is_empty());

@@ -47,6 +47,7 @@ pub struct Settings {
     /// How long the output and results of a finished execution stay on the node.
     pub retain_finished_seconds: u64,
     pub docker: DockerSettings,
+    pub gpu: GpuSettings,
     /// Host paths that `localdirectory` inputs may lie below.
     #[serde(deserialize_with = "values::list")]
     pub allow_local_paths: Vec<String>,
@@ -125,6 +126,16 @@ pub struct DefaultResources {
 pub struct DockerSettings {
     /// `unix://…` or `tcp://…`; `DOCKER_HOST` when it is set and this is not.
     pub host: String,
+}
+
+/// Where NVIDIA GPUs are looked for.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GpuSettings {
+    /// The program, by path or to be found in `PATH`.
+    pub nvidia_smi: String,
+    /// Below which the driver's files are: `/`, or where a container sees those of its host.
+    pub driver_root: PathBuf,
 }
 
 /// Settings that the daemon refuses to start with.
@@ -235,6 +246,7 @@ impl Default for Settings {
             drain_deadline_seconds: 600,
             retain_finished_seconds: 3600,
             docker: DockerSettings::default(),
+            gpu: GpuSettings::default(),
             allow_local_paths: Vec::new(),
             allow_private_addresses: false,
             inputs: InputSettings::default(),
@@ -263,6 +275,14 @@ impl DefaultResources {
 impl Default for DefaultResources {
     fn default() -> Self {
         Self { cpu: Some(Self::CPU_MILLIS), memory: Some(Self::MEMORY_BYTES) }
+    }
+}
+
+// === impl GpuSettings ===
+
+impl Default for GpuSettings {
+    fn default() -> Self {
+        Self { nvidia_smi: "nvidia-smi".to_owned(), driver_root: PathBuf::from("/") }
     }
 }
 

@@ -16,7 +16,6 @@ mod url_download;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use api_types::protocol::Work;
 use api_types::source::{InputSource, SourceType};
 use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
@@ -135,18 +134,20 @@ impl Sources {
         source.admit(input)
     }
 
-    /// Fetches all inputs of a task, one after the other.
+    /// Fetches all that a task needs, one after the other; `disk_bytes` is what it asked for, if
+    /// anything.
     pub(crate) async fn fetch_all(
         &self,
-        work: &Work,
+        inputs: &[InputSource],
+        disk_bytes: u64,
         dir: &ExecutionDir,
     ) -> Result<Vec<MountedInput>, Failure> {
-        let quota = Arc::new(match work.resources.disk {
+        let quota = Arc::new(match disk_bytes {
             0 => Quota::new(self.max_bytes, LimitedBy::Node),
             disk_bytes => Quota::new(disk_bytes, LimitedBy::Task),
         });
-        let mut mounted = Vec::with_capacity(work.task.input_sources.len());
-        for (index, input) in work.task.input_sources.iter().enumerate() {
+        let mut mounted = Vec::with_capacity(inputs.len());
+        for (index, input) in inputs.iter().enumerate() {
             let kind = input.source.source_type;
             let named = |failure: Failure| Failure {
                 message: format!(

@@ -19,6 +19,7 @@ use crate::collect::{self, CollectError};
 use crate::data_dir::ExecutionDirs;
 use crate::execution::{Event, Failure};
 use crate::executor::{Engines, Executor, ExecutorError, Run};
+use crate::gpu::Inventory;
 use crate::publisher::{Publication, Publishers};
 use crate::source::Sources;
 use crate::supervisor::Mailbox;
@@ -46,6 +47,7 @@ pub(crate) struct Steps {
     pub(crate) engines: Arc<Engines>,
     pub(crate) sources: Sources,
     pub(crate) publishers: Publishers,
+    pub(crate) gpus: Inventory,
     pub(crate) dirs: ExecutionDirs,
     pub(crate) stop_grace: Duration,
     pub(crate) tasks: Tasks,
@@ -56,6 +58,8 @@ pub(crate) struct Steps {
 pub(crate) struct Step {
     pub(crate) id: ExecutionId,
     pub(crate) work: Arc<Work>,
+    /// By index.
+    pub(crate) gpus: Vec<u32>,
     pub(crate) mailbox: Mailbox,
 }
 
@@ -73,6 +77,21 @@ impl Tasks {
             stopping.run_until_cancelled_owned(task).await;
         };
         self.tracker.spawn_on(task, &self.runtime);
+    }
+
+    /// Runs on a thread of its own, which the agent's end waits for: what it does must heed
+    /// [`stopping`](Self::stopping).
+    pub(crate) fn spawn_thread(
+        &self,
+        name: String,
+        body: impl FnOnce(&Handle) + Send + 'static,
+    ) -> std::io::Result<()> {
+        let (runtime, alive) = (self.runtime.clone(), self.tracker.token());
+        let body = move || {
+            body(&runtime);
+            drop(alive);
+        };
+        std::thread::Builder::new().name(name).spawn(body).map(drop)
     }
 
     /// Cuts off every task and waits until all are gone.
@@ -104,12 +123,19 @@ impl Steps {
     async fn make_ready(&self, step: &Step, cancel: &CancellationToken) -> Result<(), Failure> {
         let executor = self.executor(&step.work)?;
         let dir = self.dirs.of(step.id);
-        let inputs = cancel
-            .run_until_cancelled(self.sources.fetch_all(&step.work, &dir))
+        let mut wanted = step.work.task.input_sources.clone();
+        let inputs_count = wanted.len();
+        wanted.extend(executor.modules(&step.work));
+        let disk_bytes = step.work.resources.disk;
+        let mut inputs = cancel
+            .run_until_cancelled(self.sources.fetch_all(&wanted, disk_bytes, &dir))
             .await
             .ok_or(ExecutorError::Cancelled)??;
+        let modules = inputs.split_off(inputs_count);
+        let modules = modules.into_iter().map(|module| module.source).collect();
         let work = Arc::clone(&step.work);
-        let run = Run { id: step.id, node_id: self.node_id, work, inputs };
+        let gpus = self.gpus.device_ids(&step.gpus);
+        let run = Run { id: step.id, node_id: self.node_id, work, inputs, modules, gpus };
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
         let prepare = || failpoint::around(CREATE, || executor.prepare(&run, cancel));
         for _ in 1..PREPARE_TRIES {
@@ -236,12 +262,12 @@ impl Steps {
     pub(crate) fn discard(self: &Arc<Self>, step: Step) {
         let steps = Arc::clone(self);
         self.tasks.spawn(async move {
-            if let Ok(executor) = steps.executor(&step.work)
-                && let Err(error) = failpoint::around(REMOVE, || executor.remove(step.id)).await
-            {
+            let Ok(executor) = steps.executor(&step.work) else { return };
+            if let Err(error) = failpoint::around(REMOVE, || executor.remove(step.id)).await {
                 debug!(execution = %step.id, %error, "a container is left to the next sweep");
             }
-            if step.work.task.input_sources.is_empty() {
+            let modules = executor.modules(&step.work);
+            if step.work.task.input_sources.is_empty() && modules.is_empty() {
                 return;
             }
             let dir = steps.dirs.of(step.id);

@@ -171,9 +171,10 @@ impl Supervisor {
     }
 
     fn carry_out(&mut self, id: ExecutionId, effect: Effect) {
-        let Some(work) = self.core.work(id) else { return };
+        let Some(execution) = self.core.execution(id) else { return };
         let Some(mailbox) = self.mailbox.upgrade() else { return };
-        let step = Step { id, work, mailbox };
+        let (work, gpus) = (Arc::clone(&execution.work), execution.gpus.clone());
+        let step = Step { id, work, gpus, mailbox };
         match effect {
             // Reports went to the outbox.
             Effect::Report(_) => {}

@@ -5,6 +5,7 @@
 
 mod changes;
 mod cluster;
+mod engine;
 mod story;
 mod terminal;
 mod text;
@@ -14,6 +15,7 @@ use std::io;
 use api_client::{ClientError, InvalidBaseUrl};
 
 pub use cluster::{DEFAULT_ADDRESS, DemoCluster};
+pub use engine::Choice;
 pub use story::Story;
 pub use terminal::Terminal;
 

@@ -1,6 +1,6 @@
 //! What others ask of the core.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api_types::engine::EngineType;
 use api_types::id::IdPrefix;
@@ -71,6 +71,26 @@ impl Core {
             },
             many => Found::Many(many.iter().map(|execution| execution.id).collect()),
         }
+    }
+
+    /// So many GPUs that no execution holds, the first ones; or why there are not.
+    pub(super) fn free_gpus(&self, wanted: u64) -> Result<Vec<u32>, String> {
+        let executions = self.table.values().map(|slot| &slot.execution);
+        let held: BTreeSet<u32> = executions
+            .filter(|execution| !execution.phase.is_done())
+            .flat_map(|execution| execution.gpus.iter().copied())
+            .collect();
+        let all = u32::try_from(self.limits.capacity.gpus).unwrap_or(u32::MAX);
+        let wanted_count = usize::try_from(wanted).unwrap_or(usize::MAX);
+        let free: Vec<u32> =
+            (0..all).filter(|index| !held.contains(index)).take(wanted_count).collect();
+        if free.len() == wanted_count {
+            return Ok(free);
+        }
+        Err(format!(
+            "the task needs {wanted} GPUs; of the {all} of this node {} are free",
+            free.len()
+        ))
     }
 
     /// Which of these containers nothing needs any more.

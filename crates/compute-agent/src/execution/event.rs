@@ -28,8 +28,11 @@ pub enum Event {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exit {
     pub code: i32,
-    /// The kernel killed a process of the task because its memory limit was reached.
+    /// Its memory limit was reached: the kernel killed a process of it, or it was refused more.
     pub out_of_memory: bool,
+    /// What ended it, when that was no exit of its own: the trap of a wasm program.
+    #[serde(default)]
+    pub fault: Option<String>,
 }
 
 /// What was kept of a run.

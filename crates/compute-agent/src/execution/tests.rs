@@ -16,7 +16,7 @@ fn id() -> ExecutionId {
 }
 
 fn accepted(execution_timeout: u64) -> Execution {
-    Execution::offered(id(), work(execution_timeout), Ok(()), NOW).0
+    Execution::offered(id(), work(execution_timeout), Ok(Vec::new()), NOW).0
 }
 
 fn running() -> Execution {
@@ -36,7 +36,7 @@ fn stopped() -> Event {
 }
 
 fn exited(code: i32) -> Event {
-    Event::Exited(Exit { code, out_of_memory: false })
+    Event::Exited(Exit { code, ..Exit::default() })
 }
 
 /// The one report among the effects, and the names of the others.
@@ -66,7 +66,7 @@ fn plain(sequence: u64, compute_state: ComputeState, message: &str) -> Report {
 
 #[test]
 fn a_run_that_goes_well_reports_three_times_and_leaves_nothing() {
-    let (mut execution, effects) = Execution::offered(id(), work(0), Ok(()), NOW);
+    let (mut execution, effects) = Execution::offered(id(), work(0), Ok(Vec::new()), NOW);
     let accepted = plain(1, ComputeState::AskForBidAccepted, "");
     assert_eq!(effects, [Effect::Report(Box::new(accepted))]);
     assert_eq!(execution.handle(desired(DesiredState::Running, ""), NOW), [Effect::Prepare]);
@@ -139,7 +139,7 @@ fn a_run_that_cannot_be_published_has_failed_and_keeps_its_output() {
 #[test]
 fn a_task_that_ran_out_of_memory_is_told_its_limit() {
     let mut execution = running();
-    execution.handle(Event::Exited(Exit { code: 137, out_of_memory: true }), NOW);
+    execution.handle(Event::Exited(Exit { code: 137, out_of_memory: true, fault: None }), NOW);
     let (report, _) = split(execution.handle(Event::Collected(Collected::default()), NOW));
     assert_eq!(report.message, "killed: out of memory (limit 64 MB)");
     assert_eq!(report.cause, FailureCause::Task);

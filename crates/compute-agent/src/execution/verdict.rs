@@ -22,7 +22,7 @@ pub struct Verdict {
 impl Verdict {
     /// The process ended by itself.
     pub(super) fn of_exit(exit: &Exit, work: &Work) -> Self {
-        let Exit { code, out_of_memory } = *exit;
+        let Exit { code, out_of_memory, ref fault } = *exit;
         let (state, cause) = match code {
             0 => (ComputeState::Completed, FailureCause::Task),
             _ => (ComputeState::Failed, FailureCause::Task),
@@ -32,9 +32,13 @@ impl Verdict {
             0 => (String::new(), String::new()),
             _ if out_of_memory => {
                 let limit = Bytes(work.resources.memory);
-                let message = format!("killed: out of memory (limit {limit})");
+                let message = match fault {
+                    Some(fault) => format!("out of memory (limit {limit}): {fault}"),
+                    None => format!("killed: out of memory (limit {limit})"),
+                };
                 (message.clone(), message)
             }
+            _ if let Some(fault) = fault => (fault.clone(), fault.clone()),
             _ => (format!("exit code {code}"), String::new()),
         };
         Self { state, cause, message, runner_error, exit_code: code }

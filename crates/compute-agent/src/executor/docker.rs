@@ -36,7 +36,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use super::{Executor, ExecutorError, OutputChunk, Run};
+use super::{Executor, ExecutorError, OutputChunk, Run, result_paths};
 use crate::backoff::Backoff;
 use crate::clock;
 use crate::execution::{Exit, Failure, NO_EXIT_CODE};
@@ -216,6 +216,7 @@ impl Docker {
         Ok((!still_runs).then(|| Exit {
             code: state.exit_code.and_then(|code| i32::try_from(code).ok()).unwrap_or(NO_EXIT_CODE),
             out_of_memory: state.oom_killed == Some(true),
+            fault: None,
         }))
     }
 
@@ -355,7 +356,7 @@ async fn make_result_directories(
     work: &Work,
 ) -> Result<(), ExecutorError> {
     let mut missing = Vec::new();
-    for directory in container::result_directories(work) {
+    for directory in result_paths::directories(work) {
         let options = ContainerArchiveInfoOptions { path: directory.clone() };
         match client.get_container_archive_info(name, Some(options)).await {
             Ok(_) => {}

@@ -11,6 +11,7 @@ use tracing::{info, warn};
 use super::Executor;
 use super::docker::Docker;
 use super::noop::Noop;
+use super::wasm::Wasm;
 use crate::settings::Settings;
 
 /// How often the Docker Engine is asked whether it is there.
@@ -22,6 +23,7 @@ const PROBES_UNTIL_GONE: u32 = 2;
 
 pub(crate) struct Engines {
     docker: Option<Docker>,
+    wasm: Option<Wasm>,
     noop: Option<Noop>,
     available: watch::Sender<BTreeSet<EngineType>>,
 }
@@ -29,16 +31,15 @@ pub(crate) struct Engines {
 // === impl Engines ===
 
 impl Engines {
-    /// The engines that the settings name and this build has.
-    pub(crate) fn new(settings: &Settings) -> Arc<Self> {
+    /// The engines that the settings name; of them `wasm` where this machine can have it.
+    pub(crate) fn new(settings: &Settings, wasm: Option<Wasm>) -> Arc<Self> {
         let named = |engine| settings.engines.contains(&engine);
-        if named(EngineType::Wasm) {
-            info!("this build has no wasm engine; the node does not offer it");
-        }
         let noop = named(EngineType::Noop).then(Noop::default);
-        let always = noop.iter().map(|_| EngineType::Noop).collect();
+        let always = noop.iter().map(|_| EngineType::Noop);
+        let always = always.chain(wasm.iter().map(|_| EngineType::Wasm)).collect();
         Arc::new(Self {
             docker: named(EngineType::Docker).then(|| Docker::new(&settings.docker.host)),
+            wasm,
             noop,
             available: watch::Sender::new(always),
         })
@@ -54,13 +55,13 @@ impl Engines {
         match engine {
             EngineType::Docker => self.docker.as_ref().map(|docker| docker as &dyn Executor),
             EngineType::Noop => self.noop.as_ref().map(|noop| noop as &dyn Executor),
-            EngineType::Wasm => None,
+            EngineType::Wasm => self.wasm.as_ref().map(|wasm| wasm as &dyn Executor),
         }
     }
 
     /// Every engine that may hold something of an execution.
     pub(crate) fn all(&self) -> impl Iterator<Item = (EngineType, &dyn Executor)> {
-        [EngineType::Docker, EngineType::Noop]
+        [EngineType::Docker, EngineType::Wasm, EngineType::Noop]
             .into_iter()
             .filter_map(|engine| self.get(engine).map(|executor| (engine, executor)))
     }

@@ -13,7 +13,7 @@ use crate::mint;
 const APPLICATION_ID: i32 = 0x6361_6774;
 
 /// Counts changes of the tables below.
-const SCHEMA_VERSION: i32 = 1;
+const SCHEMA_VERSION: i32 = 2;
 
 /// Only a backup tool can hold the file; longer than this, and a commit fails and is tried again.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -28,7 +28,8 @@ CREATE TABLE phases (
     execution_id BLOB PRIMARY KEY,
     desired INTEGER NOT NULL,
     phase TEXT NOT NULL,
-    reported INTEGER NOT NULL
+    reported INTEGER NOT NULL,
+    gpus TEXT NOT NULL DEFAULT '[]'
 ) WITHOUT ROWID;
 CREATE TABLE reports (
     position INTEGER PRIMARY KEY,
@@ -38,6 +39,9 @@ CREATE TABLE reports (
 );
 CREATE UNIQUE INDEX reports_of_execution ON reports (execution_id, sequence);
 ";
+
+/// What a ledger of format 1 lacks.
+const FROM_FORMAT_1: &str = "ALTER TABLE phases ADD COLUMN gpus TEXT NOT NULL DEFAULT '[]'";
 
 /// The connection and the node's id, or why the file cannot be used.
 pub(super) fn open(path: &Path) -> Result<(Connection, NodeId), String> {
@@ -52,7 +56,7 @@ pub(super) fn open(path: &Path) -> Result<(Connection, NodeId), String> {
         .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
         .map_err(text)?;
     match (application_id, version) {
-        (APPLICATION_ID, SCHEMA_VERSION) => {}
+        (APPLICATION_ID, 1 | SCHEMA_VERSION) => {}
         (0, 0) if tables == 0 => {}
         (APPLICATION_ID, _) => {
             return Err(format!("it was written by another release (format {version})"));
@@ -68,6 +72,8 @@ pub(super) fn open(path: &Path) -> Result<(Connection, NodeId), String> {
     }
     if tables == 0 {
         create(&mut connection).map_err(text)?;
+    } else if version < SCHEMA_VERSION {
+        bring_up(&mut connection).map_err(text)?;
     }
     let node_id = connection
         .query_row("SELECT id FROM node", [], |row| row.get(0))
@@ -84,6 +90,14 @@ fn create(connection: &mut Connection) -> rusqlite::Result<()> {
     transaction
         .execute("INSERT INTO node (id) VALUES (?1)", [mint::node_id().uuid().as_bytes()])?;
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
+    transaction.commit()
+}
+
+/// All of it or nothing, like making one.
+fn bring_up(connection: &mut Connection) -> rusqlite::Result<()> {
+    let transaction = connection.transaction()?;
+    transaction.execute_batch(FROM_FORMAT_1)?;
     transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
     transaction.commit()
 }

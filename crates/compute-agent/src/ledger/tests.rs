@@ -11,7 +11,7 @@ fn offered(number: u32) -> (Execution, StoredReport) {
     let (execution, effects) = Execution::offered(
         testing::execution_id(number.into()),
         testing::work(),
-        Ok(()),
+        Ok(vec![number]),
         Timestamp(number.into()),
     );
     let Some(Effect::Report(report)) = effects.into_iter().next() else { panic!("no report") };
@@ -45,7 +45,7 @@ fn what_was_committed_is_there_after_a_restart() {
     assert_eq!(contents.executions.len(), 2);
     let read = contents.executions.iter().find(|execution| execution.id == first.id).unwrap();
     assert_eq!((&read.phase, read.reported), (&first.phase, 2));
-    assert_eq!(read.work, first.work);
+    assert_eq!((&read.work, &read.gpus), (&first.work, &vec![1]));
 
     ledger.commit(&Batch { forgotten: vec![first.id], ..Batch::default() }).unwrap();
     let contents = ledger.load(&path).unwrap();
@@ -104,6 +104,29 @@ fn a_damaged_or_foreign_file_is_refused_and_named() {
         let error = Ledger::open(&path).unwrap_err().to_string();
         assert!(error.contains(reason) && error.contains(path.to_str().unwrap()), "{error}");
         assert_eq!(std::fs::read(&path).unwrap(), before);
+    }
+}
+
+#[test]
+fn a_ledger_of_the_format_before_is_brought_up_and_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("ledger.sqlite");
+    let mut ledger = Ledger::open(&path).unwrap();
+    let node_id = ledger.node_id();
+    let (execution, _) = offered(1);
+    let admitted = vec![(execution.id, execution.work.clone())];
+    let changed = [(execution.id, execution.clone())].into();
+    ledger.commit(&Batch { admitted, changed, ..Batch::default() }).unwrap();
+    drop(ledger);
+    let old = Connection::open(&path).unwrap();
+    old.execute_batch("ALTER TABLE phases DROP COLUMN gpus; PRAGMA user_version = 1").unwrap();
+    drop(old);
+    for _ in 0..2 {
+        let ledger = Ledger::open(&path).unwrap();
+        assert_eq!(ledger.node_id(), node_id);
+        let read = &ledger.load(&path).unwrap().executions[0];
+        assert_eq!((read.id, &read.phase), (execution.id, &execution.phase));
+        assert_eq!(read.gpus, Vec::<u32>::new());
     }
 }
 

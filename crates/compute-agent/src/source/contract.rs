@@ -69,7 +69,8 @@ impl Node {
         let mut work = plain_work();
         work.task.input_sources = vec![input.clone()];
         work.resources.disk = disk_bytes;
-        let mut mounted = self.sources.fetch_all(&work, &dir).await?;
+        let mut mounted =
+            self.sources.fetch_all(&work.task.input_sources, work.resources.disk, &dir).await?;
         assert_eq!(mounted.len(), 1);
         Ok(mounted.remove(0))
     }

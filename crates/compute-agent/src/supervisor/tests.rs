@@ -13,6 +13,7 @@ use super::*;
 use crate::core::{Input, Usage};
 use crate::data_dir::DataDir;
 use crate::executor::Engines;
+use crate::gpu::Inventory;
 use crate::publisher::Publishers;
 use crate::settings::Settings;
 use crate::source::Sources;
@@ -39,9 +40,10 @@ fn start(root: TempDir, retain: Duration) -> Fixture {
     let settings = Settings { engines: vec![EngineType::Noop], ..Settings::default() };
     let steps = Arc::new(Steps {
         node_id: ledger.node_id(),
-        engines: Engines::new(&settings),
+        engines: Engines::new(&settings, None),
         sources: Sources::new(&settings, data_dir.cache()),
         publishers: Publishers::new(&settings, data_dir.published(), settings.listen),
+        gpus: Inventory::default(),
         dirs: data_dir.executions(),
         stop_grace: Duration::ZERO,
         tasks: Tasks::new(tokio::runtime::Handle::current()),

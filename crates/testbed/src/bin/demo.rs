@@ -3,13 +3,14 @@
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use testbed::demo::{DemoCluster, DemoError, Story, Terminal};
+use testbed::demo::{Choice, DemoCluster, DemoError, Story, Terminal};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-const USAGE: &str = "usage: demo [--once]
+const USAGE: &str = "usage: demo [--once] [--engine docker|wasm]
 
 Starts an orchestrator and two agents in this process, runs a job on them and shows its results.
+The job runs in docker, or, where no Docker Engine answers, on the wasm engine; --engine chooses.
 Stays up afterwards, until Ctrl-C; with --once it ends by itself, with 0 when all went well.";
 
 /// The exit codes of sysexits.h that the service's programs share.
@@ -27,6 +28,12 @@ enum Ending {
     Interrupted,
 }
 
+/// What the arguments say.
+enum Asked {
+    Demo { once: bool, choice: Choice },
+    Help,
+}
+
 /// Whoever waits for the person to end the demo.
 struct Interrupts {
     interrupt: Signal,
@@ -35,17 +42,15 @@ struct Interrupts {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let once = match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        [] => false,
-        ["--once"] => true,
-        ["--help" | "-h"] => {
+    let (once, choice) = match arguments(std::env::args().skip(1)) {
+        Some(Asked::Demo { once, choice }) => (once, choice),
+        Some(Asked::Help) => {
             return match Terminal::stdout().line(USAGE) {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(_) => ExitCode::FAILURE,
             };
         }
-        _ => {
+        None => {
             eprintln!("{USAGE}");
             return ExitCode::from(EXIT_USAGE);
         }
@@ -58,7 +63,7 @@ async fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .init();
-    match run(once).await {
+    match run(once, choice).await {
         Ok(Ending::Success) => ExitCode::SUCCESS,
         Ok(Ending::WrongResult) => ExitCode::FAILURE,
         // Ctrl-C is how the demo ends, unless it was to show a result.
@@ -75,10 +80,28 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(once: bool) -> Result<Ending, DemoError> {
+/// None when it is not understood.
+fn arguments(mut arguments: impl Iterator<Item = String>) -> Option<Asked> {
+    let (mut once, mut choice) = (false, Choice::WhatIsThere);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--help" | "-h" => return Some(Asked::Help),
+            "--once" => once = true,
+            "--engine" => match arguments.next()?.as_str() {
+                "docker" => choice = Choice::Docker,
+                "wasm" => choice = Choice::Wasm,
+                _ => return None,
+            },
+            _ => return None,
+        }
+    }
+    Some(Asked::Demo { once, choice })
+}
+
+async fn run(once: bool, choice: Choice) -> Result<Ending, DemoError> {
     let mut interrupts = Interrupts::listen()?;
     let mut terminal = Terminal::stdout();
-    let cluster = DemoCluster::start().await?;
+    let cluster = DemoCluster::start(choice).await?;
     let told = tokio::select! {
         told = tell(&mut terminal, &cluster, once) => told,
         () = interrupts.next() => Ok(Ending::Interrupted),

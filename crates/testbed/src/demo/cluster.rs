@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use api_client::{Client, NodesQuery};
 use api_types::engine::EngineType;
 use api_types::node::{Connection, Node, NodeType};
-use bollard::Docker;
 use compute_agent::{Agent, RunningAgent};
 use orchestrator::Orchestrator;
 use tempfile::TempDir;
 
 use super::DemoError;
-use crate::{docker, image};
+use super::engine::{Choice, DemoEngine};
+use crate::docker;
 
 /// Where the API is when nobody says otherwise.
 pub const DEFAULT_ADDRESS: SocketAddr =
@@ -38,10 +38,9 @@ const INTERVAL: Duration = Duration::from_millis(25);
 /// An orchestrator and two agents.
 pub struct DemoCluster {
     pub client: Client,
-    pub image: String,
+    pub(super) engine: DemoEngine,
     orchestrator: Orchestrator,
     agents: Vec<RunningAgent>,
-    docker: Docker,
     directory: TempDir,
 }
 
@@ -49,9 +48,8 @@ pub struct DemoCluster {
 
 impl DemoCluster {
     /// Starts everything; answers when both agents take work.
-    pub async fn start() -> Result<Self, DemoError> {
-        let docker = docker::connect().await?;
-        let image = image::ensure(&docker).await?;
+    pub async fn start(choice: Choice) -> Result<Self, DemoError> {
+        let engine = DemoEngine::choose(choice).await?;
         let directory = tempfile::Builder::new().prefix("demo-").tempdir()?;
         let orchestrator = Orchestrator::start(orchestrator::Settings {
             listen: if TcpListener::bind(DEFAULT_ADDRESS).is_ok() {
@@ -66,11 +64,11 @@ impl DemoCluster {
         .map_err(|error| DemoError::Start { daemon: "orchestrator", reason: chain(error) })?;
         let base_url = format!("http://{}", orchestrator.address());
         let client = Client::new(&base_url)?;
-        let mut cluster =
-            Self { client, image, orchestrator, agents: Vec::new(), docker, directory };
+        let mut cluster = Self { client, engine, orchestrator, agents: Vec::new(), directory };
         for zone in ZONES {
             // On failure what runs already is shut down like after a whole demo.
-            match start_agent(zone, &base_url, cluster.directory.path().join(zone)).await {
+            let data_dir = cluster.directory.path().join(zone);
+            match start_agent(zone, &base_url, data_dir, &cluster.engine).await {
                 Ok(agent) => cluster.agents.push(agent),
                 Err(error) => {
                     cluster.end().await;
@@ -85,12 +83,13 @@ impl DemoCluster {
         self.orchestrator.address()
     }
 
-    /// The nodes, once both agents offer docker; the orchestrator's own record comes first.
+    /// The nodes, once both agents offer the engine; the orchestrator's own record comes first.
     pub async fn ready_nodes(&self) -> Result<Vec<Node>, DemoError> {
         let begin = Instant::now();
         loop {
             let mut nodes = self.client.list_nodes(&NodesQuery::default()).await?.nodes;
-            if nodes.iter().filter(|node| takes_docker(node)).count() == ZONES.len() {
+            let engine = self.engine.kind();
+            if nodes.iter().filter(|node| takes(node, engine)).count() == ZONES.len() {
                 nodes.sort_by_key(|node| (node.node_type, node.labels.get("zone").cloned()));
                 return Ok(nodes);
             }
@@ -106,7 +105,7 @@ impl DemoCluster {
 
     /// Ends the daemons and removes all that they made: containers, then the directory.
     pub async fn end(self) {
-        let Self { orchestrator, agents, docker, directory, .. } = self;
+        let Self { orchestrator, agents, engine, directory, .. } = self;
         let nodes: Vec<_> = agents.iter().map(|agent| agent.node_id.to_string()).collect();
         for agent in agents {
             agent.shutdown().await;
@@ -114,9 +113,11 @@ impl DemoCluster {
         if let Err(error) = orchestrator.shutdown().await {
             tracing::warn!(%error, "the orchestrator ended badly");
         }
-        for node in nodes {
-            if let Err(error) = docker::remove_containers_of_node(&docker, &node).await {
-                tracing::warn!(%node, %error, "containers may be left behind");
+        if let DemoEngine::Docker { docker, .. } = engine {
+            for node in nodes {
+                if let Err(error) = docker::remove_containers_of_node(&docker, &node).await {
+                    tracing::warn!(%node, %error, "containers may be left behind");
+                }
             }
         }
         if let Err(error) = directory.close() {
@@ -129,6 +130,7 @@ async fn start_agent(
     zone: &str,
     base_url: &str,
     data_dir: PathBuf,
+    engine: &DemoEngine,
 ) -> Result<RunningAgent, DemoError> {
     let mut settings = compute_agent::Settings {
         listen: ANY_PORT,
@@ -137,6 +139,10 @@ async fn start_agent(
         labels: BTreeMap::from([("zone".to_owned(), zone.to_owned())]),
         ..compute_agent::Settings::default()
     };
+    if let DemoEngine::Wasm { .. } = engine {
+        // What is known not to be there need not be looked for and complained about.
+        settings.engines = vec![EngineType::Wasm];
+    }
     settings.capacity.cpu = Some(CPU_MILLIS);
     settings.capacity.memory = Some(MEMORY_BYTES);
     Agent::start(settings)
@@ -149,8 +155,8 @@ fn chain(error: impl std::error::Error + Send + Sync + 'static) -> String {
     format!("{:#}", anyhow::Error::new(error))
 }
 
-fn takes_docker(node: &Node) -> bool {
+fn takes(node: &Node, engine: EngineType) -> bool {
     node.node_type == NodeType::Compute
         && node.connection == Connection::Connected
-        && node.compute_node_info.execution_engines.contains(&EngineType::Docker)
+        && node.compute_node_info.execution_engines.contains(&engine)
 }

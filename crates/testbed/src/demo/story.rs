@@ -59,7 +59,15 @@ impl<'a> Story<'a> {
                     let zone = node.labels.get("zone").map_or("", String::as_str);
                     let room = Resources::from(node.compute_node_info.max_capacity);
                     let (cpu, memory) = (Millis(room.cpu_millis), Bytes(room.memory_bytes));
-                    let about = format!("docker, {cpu} CPU, {memory} of memory, label zone={zone}");
+                    let engines: Vec<_> = node
+                        .compute_node_info
+                        .execution_engines
+                        .iter()
+                        .map(ToString::to_string)
+                        .collect();
+                    let engines = engines.join(" and ");
+                    let about =
+                        format!("{engines}, {cpu} CPU, {memory} of memory, label zone={zone}");
                     (format!("agent {zone}"), about)
                 }
             };
@@ -75,17 +83,21 @@ impl<'a> Story<'a> {
             let note = format!("Port {wanted} is taken by another program; the API is on {got}.");
             terminal.row(&[(0, Tone::Busy, &note)])?;
         }
+        if let Some(note) = cluster.engine.note() {
+            terminal.row(&[(0, Tone::Busy, &note)])?;
+        }
         Ok(Self { terminal, client: &cluster.client, cluster, names })
     }
 
     /// Submits the word count.
     pub async fn submit(&mut self) -> Result<JobId, DemoError> {
         let lines = Counts::of_text().lines;
-        self.terminal.heading("The job: a word count in docker")?;
+        self.terminal
+            .heading(&format!("The job: a word count in {}", self.cluster.engine.kind()))?;
         self.terminal.line(&format!(
             "{COUNT} executions each count a share of the {lines} lines of \"{TITLE}\"."
         ))?;
-        let created = text::create(self.client, &self.cluster.image).await?;
+        let created = text::create(self.client, &self.cluster.engine).await?;
         self.terminal.row(&[
             (0, Tone::Plain, "PUT /api/v1/orchestrator/jobs"),
             (0, Tone::Faint, "answered"),
@@ -231,7 +243,7 @@ impl<'a> Story<'a> {
         let header = "-H 'Content-Type: application/json'";
         self.terminal
             .line(&format!("curl -s -X PUT {url}/api/v1/orchestrator/jobs {header} -d '"))?;
-        let [beginning, end] = text::hello(&self.cluster.image);
+        let [beginning, end] = self.cluster.engine.hello()?;
         self.terminal.line(&format!("  {beginning}"))?;
         self.terminal.line(&format!("    {end}'"))?;
         self.terminal.blank()?;

@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::DemoError;
+use super::engine::DemoEngine;
 
 /// The beginning of "Alice's Adventures in Wonderland" by Lewis Carroll, 1865; public domain.
 const TEXT: &str = include_str!("text.txt");
@@ -57,13 +58,13 @@ impl Counts {
     }
 }
 
-pub(super) async fn create(client: &Client, image: &str) -> Result<CreateJob, DemoError> {
-    let body = json!({ "Job": job(image) }).to_string();
+pub(super) async fn create(client: &Client, engine: &DemoEngine) -> Result<CreateJob, DemoError> {
+    let body = json!({ "Job": job(&engine.word_count()?) }).to_string();
     Ok(client.create_job_raw(body.into(), None).await?)
 }
 
 /// Small enough for two agents on any machine.
-fn job(image: &str) -> Value {
+fn job(engine: &Value) -> Value {
     json!({
         "Name": "word-count",
         "Type": "batch",
@@ -71,10 +72,7 @@ fn job(image: &str) -> Value {
         "Labels": { "purpose": "demo" },
         "Tasks": [{
             "Name": "main",
-            "Engine": {
-                "Type": "docker",
-                "Params": { "Image": image, "Parameters": ["wc", "--share", "/inputs/text.txt"] },
-            },
+            "Engine": engine,
             "ResourcesConfig": { "CPU": "0.1", "Memory": "64MB" },
             "InputSources": [{
                 "Target": "/inputs/text.txt",
@@ -87,24 +85,9 @@ fn job(image: &str) -> Value {
     })
 }
 
-/// A job to try by hand, in two lines.
-pub(super) fn hello(image: &str) -> [String; 2] {
-    [
-        r#"{"Job": {"Type": "batch", "Tasks": [{"Name": "main", "Engine": {"Type": "docker","#
-            .to_owned(),
-        format!(r#""Params": {{"Image": "{image}", "Parameters": ["echo", "hello"]}}}}}}]}}}}"#),
-    ]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_job_to_try_is_json() {
-        let job: Value = serde_json::from_str(&hello("task:1").concat()).unwrap();
-        assert_eq!(job["Job"]["Tasks"][0]["Engine"]["Params"]["Image"], "task:1");
-    }
 
     #[test]
     fn the_counts_are_read_as_the_task_prints_them() {

@@ -30,10 +30,48 @@ async fn the_demo_shows_a_job_from_submission_to_result_and_cleans_up() {
     assert!(left.is_empty(), "{left:?}");
 }
 
+/// With nothing but Rust on the machine the README's first command does what it promises.
 #[test]
-fn the_demo_says_what_is_missing_without_docker() {
+fn without_docker_the_demo_runs_on_wasm_and_says_so() {
+    let directory = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_demo"))
         .arg("--once")
+        .env("TMPDIR", directory.path())
+        .env("DOCKER_HOST", "unix:///nowhere/docker.sock")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}\n{stdout}\n{stderr}", output.status);
+    assert_eq!(stderr, "", "nothing to complain about");
+    assert!(stdout.contains("No Docker Engine answers at unix:///nowhere/docker.sock"), "{stdout}");
+    assert!(stdout.contains("a word count in wasm"), "{stdout}");
+    assert!(stdout.contains("the counts add up to the whole text"), "{stdout}");
+    let left: Vec<_> = directory.path().read_dir().unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn the_engine_can_be_chosen() {
+    let demo = |engine: &str| {
+        Command::new(env!("CARGO_BIN_EXE_demo"))
+            .args(["--once", "--engine", engine])
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    };
+    let output = demo("wasm");
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{}\n{stdout}", output.status);
+    assert!(stdout.contains("a word count in wasm") && !stdout.contains("No Docker"), "{stdout}");
+    assert_eq!(demo("podman").status.code(), Some(64));
+}
+
+#[test]
+fn the_demo_says_what_is_missing_when_it_is_to_run_in_docker() {
+    let output = Command::new(env!("CARGO_BIN_EXE_demo"))
+        .args(["--once", "--engine", "docker"])
         .env("DOCKER_HOST", "unix:///nowhere/docker.sock")
         .stdin(Stdio::null())
         .output()

@@ -1,9 +1,8 @@
 //! How a task becomes a container: its command, limits, mounts and what is taken from it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use api_types::engine::{DockerParams, NetworkType};
-use api_types::protocol::Work;
 use api_types::quantity::Resources;
 use bollard::models::{
     ContainerCreateBody, DeviceRequest, HostConfig, HostConfigLogConfig, Mount, MountType,
@@ -77,7 +76,7 @@ fn host_config(run: &Run) -> HostConfig {
         pids_limit: Some(MAX_PIDS),
         // An Engine without a driver for them refuses the container, which is what the user
         // should hear.
-        device_requests: (resources.gpus > 0).then(|| vec![gpus(resources.gpus)]),
+        device_requests: (!run.gpus.is_empty()).then(|| vec![gpus(&run.gpus)]),
         network_mode: Some(match run.work.task.network.network_type {
             // HTTP is declined at the offer; none is what it would get at worst.
             NetworkType::None | NetworkType::Http => "none".to_owned(),
@@ -120,9 +119,9 @@ fn mount(input: &crate::executor::MountedInput) -> Mount {
     }
 }
 
-fn gpus(count: u64) -> DeviceRequest {
+fn gpus(ids: &[String]) -> DeviceRequest {
     DeviceRequest {
-        count: Some(signed(count)),
+        device_ids: Some(ids.to_vec()),
         capabilities: Some(vec![vec!["gpu".to_owned()]]),
         ..Default::default()
     }
@@ -130,23 +129,6 @@ fn gpus(count: u64) -> DeviceRequest {
 
 fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-/// The directories that the task's result paths need.
-///
-/// A path whose last component has a dot in it is taken for a file: its parent is needed.
-pub(super) fn result_directories(work: &Work) -> BTreeSet<String> {
-    work.task
-        .result_paths
-        .iter()
-        .filter_map(|result| {
-            let path = result.path.trim_end_matches('/');
-            let (parent, last) = path.rsplit_once('/')?;
-            Some(if last.contains('.') { parent } else { path })
-        })
-        .filter(|directory| !directory.is_empty())
-        .map(str::to_owned)
-        .collect()
 }
 
 /// A tar that unpacks at the root to these directories.

@@ -226,5 +226,5 @@ impl World {
 }
 
 fn exited(code: i32) -> Event {
-    Event::Exited(Exit { code, out_of_memory: false })
+    Event::Exited(Exit { code, ..Exit::default() })
 }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use api_types::NodeId;
+use api_types::protocol::Work;
 use api_types::source::ResultPath;
 use serde_json::json;
 use uuid::Uuid;
 
 use super::*;
-use crate::executor::MountedInput;
+use crate::executor::{MountedInput, result_paths};
 use crate::testing::{execution_id, plain_work};
 
 fn run(change: impl FnOnce(&mut Work)) -> Run {
@@ -23,6 +24,8 @@ fn run(change: impl FnOnce(&mut Work)) -> Run {
             target: "/inputs".to_owned(),
             writable: false,
         }],
+        modules: Vec::new(),
+        gpus: Vec::new(),
     }
 }
 
@@ -50,12 +53,10 @@ fn limits_stay_within_what_the_engine_takes() {
     let config = host_config_of(|work| {
         work.resources.cpu = 1_000_000.0;
         work.resources.memory = 1;
-        work.resources.gpu = 2;
     });
     let cores = std::thread::available_parallelism().unwrap().get();
     assert_eq!(config.nano_cpus, Some(i64::try_from(cores).unwrap() * 1_000_000_000));
     assert_eq!(config.memory, Some(6 << 20));
-    assert_eq!(config.device_requests.unwrap()[0].count, Some(2));
     let config = host_config_of(|work| {
         work.resources.cpu = 0.001;
         work.resources.memory = 0;
@@ -96,7 +97,7 @@ fn directories_that_results_need_are_made_once() {
             .map(|path| ResultPath { name: "x".to_owned(), path: path.to_owned() })
             .into();
     });
-    let directories: Vec<_> = result_directories(&run.work).into_iter().collect();
+    let directories: Vec<_> = result_paths::directories(&run.work).into_iter().collect();
     assert_eq!(directories, ["/a/b", "/outputs"]);
     let tar = tar_of_directories(&directories).unwrap();
     let mut archive = tar::Archive::new(&tar[..]);
@@ -109,4 +110,14 @@ fn directories_that_results_need_are_made_once() {
         })
         .collect();
     assert_eq!(entries, [("a/b/".to_owned(), 0o1777), ("outputs/".to_owned(), 0o1777)]);
+}
+
+#[test]
+fn the_gpus_of_an_execution_are_asked_for_by_their_ids() {
+    let mut run = run(|_| ());
+    run.gpus = vec!["GPU-1".to_owned(), "3".to_owned()];
+    let config = body(&run, &DockerParams::default()).host_config.unwrap();
+    let [request] = config.device_requests.unwrap().try_into().unwrap();
+    assert_eq!((request.device_ids, request.count), (Some(run.gpus), None));
+    assert_eq!(request.capabilities, Some(vec![vec!["gpu".to_owned()]]));
 }

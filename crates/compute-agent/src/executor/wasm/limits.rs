@@ -1,0 +1,190 @@
+//! What one program may take: memory by its limit, the processor by its share.
+
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+use wasmtime::ResourceLimiter;
+
+/// Elements of all tables of a program. Each takes some bytes of the node's memory that the
+/// memory limit does not see; programs have thousands.
+const MAX_TABLE_ELEMENTS: usize = 1 << 20;
+
+/// The share of the processor holds over any period of this length.
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// A program runs on one thread and so cannot use more than this.
+const WHOLE_CORE_MILLIS: u64 = 1000;
+
+/// The memories of one program together.
+#[derive(Debug)]
+pub(super) struct MemoryLimit {
+    limit_bytes: usize,
+    used_bytes: usize,
+    table_elements: usize,
+    /// It asked for more than it may have; what it made of the refusal is its own affair.
+    pub(super) was_refused: bool,
+}
+
+/// Keeps a program within its share by letting it wait.
+#[derive(Debug)]
+pub(super) struct Throttle {
+    cpu_millis: u64,
+    since: Mark,
+}
+
+/// What the clocks said.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Mark {
+    now: Instant,
+    /// Of the thread that runs the program.
+    used: Duration,
+}
+
+// === impl MemoryLimit ===
+
+impl MemoryLimit {
+    /// No limit when it is 0.
+    pub(super) fn new(limit_bytes: u64) -> Self {
+        let limit_bytes = match usize::try_from(limit_bytes) {
+            Ok(0) | Err(_) => usize::MAX,
+            Ok(limit_bytes) => limit_bytes,
+        };
+        Self { limit_bytes, used_bytes: 0, table_elements: 0, was_refused: false }
+    }
+}
+
+impl ResourceLimiter for MemoryLimit {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        let used_bytes = self.used_bytes.saturating_add(desired.saturating_sub(current));
+        if used_bytes > self.limit_bytes {
+            self.was_refused = true;
+            return Ok(false);
+        }
+        self.used_bytes = used_bytes;
+        Ok(true)
+    }
+
+    fn table_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        let elements = self.table_elements.saturating_add(desired.saturating_sub(current));
+        if elements > MAX_TABLE_ELEMENTS {
+            return Ok(false);
+        }
+        self.table_elements = elements;
+        Ok(true)
+    }
+}
+
+// === impl Throttle ===
+
+impl Throttle {
+    pub(super) fn new(cpu_millis: u64, start: Mark) -> Self {
+        Self { cpu_millis, since: start }
+    }
+
+    /// How long the program has to wait now. Whoever uses up the share of a period early waits
+    /// until the period in which that would have been its share is over.
+    pub(super) fn pause(&mut self, at: Mark) -> Option<Duration> {
+        if self.cpu_millis == 0 || self.cpu_millis >= WHOLE_CORE_MILLIS {
+            return None;
+        }
+        let share = self.cpu_millis as f64 / WHOLE_CORE_MILLIS as f64;
+        let used = at.used.saturating_sub(self.since.used);
+        let elapsed = at.now.saturating_duration_since(self.since.now);
+        if used >= PERIOD.mul_f64(share) {
+            let pause = used.div_f64(share).saturating_sub(elapsed);
+            self.since = Mark { now: at.now + pause, used: at.used };
+            return (!pause.is_zero()).then_some(pause);
+        }
+        if elapsed >= PERIOD {
+            self.since = at;
+        }
+        None
+    }
+}
+
+// === impl Mark ===
+
+impl Mark {
+    /// Of the calling thread.
+    pub(super) fn now() -> Self {
+        let used = clock_gettime(ClockId::ThreadCPUTime);
+        let seconds = u64::try_from(used.tv_sec).unwrap_or(0);
+        let nanoseconds = u32::try_from(used.tv_nsec).unwrap_or(0);
+        Self { now: Instant::now(), used: Duration::new(seconds, nanoseconds) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    #[test]
+    fn all_memories_of_a_program_count_together() {
+        let mut limit = MemoryLimit::new(3 << 20);
+        assert!(limit.memory_growing(0, 2 * MIB, None).unwrap());
+        assert!(!limit.memory_growing(0, 2 * MIB, None).unwrap());
+        assert!(limit.was_refused);
+        // What was refused is not counted.
+        assert!(limit.memory_growing(2 * MIB, 3 * MIB, None).unwrap());
+        assert!(!limit.memory_growing(3 * MIB, 3 * MIB + 1, None).unwrap());
+    }
+
+    #[test]
+    fn without_a_limit_memory_is_bounded_by_the_program_alone() {
+        let mut limit = MemoryLimit::new(0);
+        assert!(limit.memory_growing(0, 4096 * MIB, None).unwrap());
+        assert!(!limit.was_refused);
+    }
+
+    #[test]
+    fn tables_are_bounded() {
+        let mut limit = MemoryLimit::new(0);
+        assert!(limit.table_growing(0, MAX_TABLE_ELEMENTS, None).unwrap());
+        assert!(!limit.table_growing(0, 1, None).unwrap());
+    }
+
+    /// A program that always wants to run, for this many ticks of ten milliseconds.
+    fn share_of(cpu_millis: u64, ticks: u32) -> f64 {
+        let start = Mark { now: Instant::now(), used: Duration::ZERO };
+        let mut throttle = Throttle::new(cpu_millis, start);
+        let mut at = start;
+        for _ in 0..ticks {
+            at.now += Duration::from_millis(10);
+            at.used += Duration::from_millis(10);
+            at.now += throttle.pause(at).unwrap_or_default();
+        }
+        at.used.as_secs_f64() / at.now.duration_since(start.now).as_secs_f64()
+    }
+
+    #[test]
+    fn a_program_gets_its_share_of_a_core_and_no_more() {
+        for (cpu_millis, share) in [(500, 0.5), (250, 0.25), (100, 0.1), (10, 0.01)] {
+            let got = share_of(cpu_millis, 1000);
+            assert!((got / share - 1.0).abs() < 0.05, "{cpu_millis}: {got}");
+        }
+        assert!(share_of(1000, 100) > 0.99 && share_of(4000, 100) > 0.99);
+    }
+
+    #[test]
+    fn idle_time_is_not_saved_up() {
+        let start = Mark { now: Instant::now(), used: Duration::ZERO };
+        let mut throttle = Throttle::new(500, start);
+        let idle = Mark { now: start.now + Duration::from_secs(3600), used: Duration::ZERO };
+        assert_eq!(throttle.pause(idle), None);
+        let busy = Duration::from_millis(50);
+        let at = Mark { now: idle.now + busy, used: busy };
+        assert_eq!(throttle.pause(at), Some(busy));
+    }
+}

@@ -1,0 +1,140 @@
+//! What every engine owes the agent, whatever runs under it; one suite, once per engine.
+
+use api_types::engine::EngineType;
+use api_types::execution::{ComputeState, DesiredState};
+use api_types::protocol::{FailureCause, Work};
+use serde_json::json;
+
+use crate::node::{DockerNode, Node, eventually, work};
+use crate::programs::{endless, printing, sleeping, wasm_work};
+
+/// An engine with tasks that do the same under each.
+struct Subject {
+    node: Node,
+    /// Prints `hello` and, to stderr, `oops`.
+    prints: Work,
+    /// Exits with 3, after it has printed `hello`.
+    fails: Work,
+    /// Each prints `running`, and runs until it is made to end.
+    runs_on: Vec<Work>,
+    /// Whether a task outlives its agent.
+    survives: bool,
+}
+
+async fn docker() -> Option<Subject> {
+    let DockerNode { node, image, .. } = DockerNode::start().await?;
+    let task =
+        |steps: &[&str]| work(EngineType::Docker, json!({"Image": image, "Parameters": steps}));
+    Some(Subject {
+        prints: task(&["out", "hello", "err", "oops"]),
+        fails: task(&["out", "hello", "exit", "3"]),
+        runs_on: vec![task(&["out", "running", "sleep", "900000"])],
+        survives: true,
+        node,
+    })
+}
+
+async fn wasm() -> Option<Subject> {
+    let node = Node::start(|settings| settings.engines = vec![EngineType::Wasm]).await;
+    let task = |bytes: Vec<u8>| wasm_work(&bytes, json!({}));
+    Some(Subject {
+        prints: task(printing("hello\n", "oops\n", 0)),
+        fails: task(printing("hello\n", "", 3)),
+        runs_on: vec![task(endless()), task(sleeping())],
+        survives: false,
+        node,
+    })
+}
+
+async fn completes(subject: Subject) {
+    let id = subject.node.orchestrator.run(subject.prints).await;
+    let report = subject.node.orchestrator.reported(id, ComputeState::Completed).await;
+    let output = report.run_output.expect("its output");
+    assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("hello\n", "oops\n"));
+    assert_eq!((output.exit_code, report.sequence, report.message.as_str()), (0, 3, ""));
+}
+
+async fn tells_the_exit_code(subject: Subject) {
+    let id = subject.node.orchestrator.run(subject.fails).await;
+    let report = subject.node.orchestrator.reported(id, ComputeState::Failed).await;
+    assert_eq!((report.message.as_str(), report.cause), ("exit code 3", FailureCause::Task));
+    let output = report.run_output.expect("its output");
+    assert_eq!((output.exit_code, output.stdout.as_str()), (3, "hello\n"));
+    assert_eq!(output.runner_error, "");
+}
+
+async fn stops_what_is_no_longer_wanted(subject: Subject) {
+    let Node { orchestrator, .. } = &subject.node;
+    for endless in subject.runs_on.clone() {
+        let id = orchestrator.run(endless).await;
+        orchestrator.reported(id, ComputeState::BidAccepted).await;
+        printed(&subject.node, id, "running\n").await;
+        orchestrator.want_state(id, DesiredState::Stopped, "enough");
+        let report = orchestrator.reported(id, ComputeState::Cancelled).await;
+        assert_eq!(report.message, "enough");
+        let output = report.run_output.expect("its output");
+        assert_eq!((output.exit_code, output.stdout.as_str()), (143, "running\n"));
+    }
+}
+
+async fn keeps_the_execution_timeout(subject: Subject) {
+    for mut endless in subject.runs_on.clone() {
+        endless.task.timeouts.execution_timeout = 1;
+        let id = subject.node.orchestrator.run(endless).await;
+        let report = subject.node.orchestrator.reported(id, ComputeState::Failed).await;
+        assert_eq!(report.cause, FailureCause::Timeout);
+        assert_eq!(report.message, "execution timeout: still running after 1 s");
+    }
+}
+
+/// Whether the task outlives its agent or not, nobody is told of an end that it did not have,
+/// and it runs once.
+async fn is_honest_after_its_agent_was_killed(mut subject: Subject) {
+    let endless = subject.runs_on.remove(0);
+    let id = subject.node.orchestrator.run(endless).await;
+    subject.node.orchestrator.reported(id, ComputeState::BidAccepted).await;
+    printed(&subject.node, id, "running\n").await;
+    subject.node.kill_agent().await;
+    subject.node.start_agent().await;
+    if subject.survives {
+        subject.node.wait_for_phase(id, "Running").await;
+        printed(&subject.node, id, "running\n").await;
+        subject.node.orchestrator.want_state(id, DesiredState::Stopped, "enough");
+        subject.node.orchestrator.reported(id, ComputeState::Cancelled).await;
+    } else {
+        let report = subject.node.orchestrator.reported(id, ComputeState::Failed).await;
+        assert_eq!(report.cause, FailureCause::Node);
+        assert!(report.message.starts_with("the agent restarted while it ran"), "{report:?}");
+    }
+    let started =
+        |report: &&api_types::protocol::Report| report.compute_state == ComputeState::BidAccepted;
+    assert_eq!(subject.node.orchestrator.all_reports(id).iter().filter(started).count(), 1);
+}
+
+async fn printed(node: &Node, id: api_types::ExecutionId, text: &str) {
+    let url = node.url(&format!("/api/v1/agent/executions/{id}/logs"));
+    eventually(&format!("{id} to print '{text}'"), async || {
+        crate::http::get(&url).await.body == text.as_bytes()
+    })
+    .await;
+}
+
+macro_rules! contract {
+    ($($engine:ident),+) => {
+        $(mod $engine {
+            contract!(@tests $engine: completes, tells_the_exit_code,
+                stops_what_is_no_longer_wanted, keeps_the_execution_timeout,
+                is_honest_after_its_agent_was_killed);
+        })+
+    };
+    (@tests $engine:ident: $($test:ident),+) => {
+        $(#[tokio::test(flavor = "multi_thread")]
+        async fn $test() {
+            if let Some(subject) = super::$engine().await {
+                super::$test(subject).await;
+            }
+        })+
+    };
+}
+
+contract!(docker, wasm);
