@@ -9,6 +9,7 @@ use api_client::Client;
 use api_types::NodeId;
 use api_types::engine::EngineType;
 use api_types::quantity::Resources;
+use telemetry::traces::{OtlpError, Tracer};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -26,6 +27,7 @@ use crate::gpu::Inventory;
 use crate::http::{self, Shared};
 use crate::ledger::{Ledger, LedgerError};
 use crate::node_record::NodeRecord;
+use crate::observer::Observer;
 use crate::outbox::Outbox;
 use crate::output::Outputs;
 use crate::publisher::{PublishedDir, Publishers};
@@ -50,6 +52,8 @@ pub enum StartError {
     Listen { address: SocketAddr, source: io::Error },
     #[error("the capacity of this machine cannot be found out: {0}; set it with capacity")]
     Capacity(#[source] io::Error),
+    #[error("send traces over OTLP")]
+    Otlp(#[from] OtlpError),
 }
 
 /// Starts agents.
@@ -68,6 +72,7 @@ pub struct RunningAgent {
     server: JoinHandle<()>,
     stop_serving: CancellationToken,
     drain: Arc<Drain>,
+    observer: Arc<Observer>,
 }
 
 /// What an agent cannot start without.
@@ -113,6 +118,8 @@ impl Agent {
         let tasks = Tasks::new(Handle::current());
         let engines = engines(&settings, &data_dir, &tasks).await;
         let published = PublishedDir::new(data_dir.published());
+        let tracer = Tracer::start(&settings.otlp, "compute-agent", node_id.to_string())?;
+        let observer = Observer::new(tracer);
         let steps = Arc::new(Steps {
             node_id,
             engines: Arc::clone(&engines),
@@ -120,6 +127,7 @@ impl Agent {
             publishers: Publishers::new(&settings, data_dir.published(), listen_addr),
             gpus,
             dirs: data_dir.executions(),
+            observer: Arc::clone(&observer),
             stop_grace: settings.stop_grace(),
             tasks: tasks.clone(),
         });
@@ -144,7 +152,8 @@ impl Agent {
             record: Arc::clone(&record),
             engines: Arc::clone(&engines),
             mailbox: mailbox.clone(),
-            outbox,
+            outbox: Arc::clone(&outbox),
+            observer: Arc::clone(&observer),
             watch: Arc::clone(&watch),
             streams,
         });
@@ -157,6 +166,8 @@ impl Agent {
             outputs,
             published: published.clone(),
             stopping: stop_serving.clone(),
+            outbox,
+            observer: Arc::clone(&observer),
         };
         let server =
             tokio::spawn(http::serve(listener, http::router(shared), stop_serving.clone()));
@@ -172,6 +183,7 @@ impl Agent {
             server,
             stop_serving,
             drain,
+            observer,
         })
     }
 }
@@ -240,7 +252,9 @@ impl RunningAgent {
         self.stop_serving.cancel();
         self.tasks.stop().await;
         self.mailbox.send(Message::Stop).await;
+        let observer = Arc::clone(&self.observer);
         self.end().await;
+        observer.shutdown().await;
     }
 
     /// Ends as if the process were killed: nothing is finished, told or tidied up. For tests of

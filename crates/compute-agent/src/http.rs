@@ -3,6 +3,7 @@
 mod executions;
 mod failure;
 mod identity;
+mod metrics;
 mod render;
 mod results;
 mod server;
@@ -15,6 +16,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::executor::Engines;
 use crate::node_record::NodeRecord;
+use crate::observer::Observer;
+use crate::outbox::Outbox;
 use crate::output::Outputs;
 use crate::publisher::PublishedDir;
 use crate::session::SessionWatch;
@@ -33,6 +36,8 @@ pub(crate) struct Shared {
     /// Cancelled when the agent is to stop: what is followed breaks off.
     pub(crate) stopping: CancellationToken,
     pub(crate) published: PublishedDir,
+    pub(crate) outbox: Arc<Outbox>,
+    pub(crate) observer: Arc<Observer>,
 }
 
 pub(crate) fn router(shared: Shared) -> Router {
@@ -48,7 +53,9 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route(path::AGENT_RESULT, only(get(results::archive)))
         .route(path::LIVEZ, only(get(identity::livez)))
         .route(path::READYZ, only(get(identity::readyz)))
+        .route(path::METRICS, only(get(metrics::metrics)))
         .fallback(failure::unknown_path)
         .layer(axum::middleware::from_fn(render::envelope))
+        .layer(axum::middleware::from_fn_with_state(shared.clone(), metrics::count))
         .with_state(shared)
 }

@@ -1,12 +1,10 @@
 //! The daemon: settings, log, signals, exit code.
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use compute_agent::{Settings, StartError};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::error;
-use tracing_subscriber::EnvFilter;
 
 /// `EX_USAGE`: the settings are bad.
 const BAD_SETTINGS: u8 = 64;
@@ -16,13 +14,9 @@ const UNAVAILABLE: u8 = 69;
 #[tokio::main]
 async fn main() -> ExitCode {
     failpoint::listen();
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .init();
-    let outcome = match Settings::from_arguments(std::env::args().skip(1)) {
+    let settings = Settings::from_arguments(std::env::args().skip(1));
+    telemetry::log::init(settings.as_ref().map_or_else(|_| Default::default(), |s| s.log_format));
+    let outcome = match settings {
         Ok(settings) => compute_agent::run(settings, stop_signal).await,
         Err(error) => Err(error.into()),
     };
@@ -35,6 +29,7 @@ async fn main() -> ExitCode {
                 StartError::DataDir(_)
                 | StartError::Ledger(_)
                 | StartError::Listen { .. }
+                | StartError::Otlp(_)
                 | StartError::Capacity(_) => UNAVAILABLE,
             })
         }

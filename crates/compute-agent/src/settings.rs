@@ -12,6 +12,8 @@ use api_types::quantity::Resources;
 use figment::Figment;
 use figment::providers::{Env, Format, Toml};
 use serde::Deserialize;
+use telemetry::log::LogFormat;
+use telemetry::traces::OtlpSettings;
 
 /// What every environment variable of this daemon begins with; `__` nests.
 pub const ENV_PREFIX: &str = "COMPUTE_AGENT_";
@@ -56,6 +58,10 @@ pub struct Settings {
     pub inputs: InputSettings,
     pub results: ResultSettings,
     pub ipfs: IpfsSettings,
+    /// Lines for people, or JSON for machines.
+    pub log_format: LogFormat,
+    /// Where traces go, if anywhere.
+    pub otlp: OtlpSettings,
     /// The process's own `AWS_…` variables: credentials, region and endpoint for S3. They are
     /// named as every other program names them, and stand in no settings file.
     #[serde(skip)]
@@ -215,6 +221,7 @@ impl Settings {
                 return Err(InvalidSettings::Refused { key, reason });
             }
         }
+        self.otlp.check().map_err(|(key, reason)| InvalidSettings::Refused { key, reason })?;
         Ok(self)
     }
 
@@ -252,6 +259,8 @@ impl Default for Settings {
             inputs: InputSettings::default(),
             results: ResultSettings::default(),
             ipfs: IpfsSettings::default(),
+            log_format: LogFormat::Text,
+            otlp: OtlpSettings::default(),
             aws: AwsVariables::of_this_process(),
         }
     }

@@ -25,6 +25,7 @@ use crate::data_dir::{ExecutionDir, remove_all};
 use crate::execution::Failure;
 use crate::executor::MountedInput;
 use crate::kubo::Kubo;
+use crate::observer::fetch as fetched;
 use crate::s3::Buckets;
 use crate::settings::Settings;
 use crate::web::Web;
@@ -164,9 +165,12 @@ impl Sources {
                 .map_err(|error| named(disk_failure(&error)))?;
             let place = Place::new(root, input);
             let fetch = Fetch { input, place, quota: Arc::clone(&quota), cache: &self.cache };
-            let input = source.fetch(fetch).await.map_err(|setback| match setback {
-                Setback::Lasting(failure) | Setback::Passing(failure) => named(failure),
-            })?;
+            let input = fetched(kind, index, || quota.taken_bytes(), async {
+                source.fetch(fetch).await.map_err(|setback| match setback {
+                    Setback::Lasting(failure) | Setback::Passing(failure) => named(failure),
+                })
+            })
+            .await?;
             mounted.push(input);
         }
         Ok(mounted)

@@ -11,7 +11,7 @@ use api_types::{ExecutionId, NodeId, Timestamp};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::{debug, warn};
+use tracing::{Instrument, debug, warn};
 
 use crate::backoff::Backoff;
 use crate::clock;
@@ -20,6 +20,7 @@ use crate::data_dir::ExecutionDirs;
 use crate::execution::{Event, Failure};
 use crate::executor::{Engines, Executor, ExecutorError, Run};
 use crate::gpu::Inventory;
+use crate::observer::{Observer, Stage};
 use crate::publisher::{Publication, Publishers};
 use crate::source::Sources;
 use crate::supervisor::Mailbox;
@@ -49,6 +50,7 @@ pub(crate) struct Steps {
     pub(crate) publishers: Publishers,
     pub(crate) gpus: Inventory,
     pub(crate) dirs: ExecutionDirs,
+    pub(crate) observer: Arc<Observer>,
     pub(crate) stop_grace: Duration,
     pub(crate) tasks: Tasks,
 }
@@ -111,7 +113,7 @@ impl Tasks {
 impl Steps {
     pub(crate) fn prepare(self: &Arc<Self>, step: Step, cancel: CancellationToken) {
         let steps = Arc::clone(self);
-        self.tasks.spawn(async move {
+        self.spawn(&step.clone(), async move {
             let event = match steps.make_ready(&step, &cancel).await {
                 Ok(()) => Event::Prepared,
                 Err(failure) => Event::Failed(failure),
@@ -127,21 +129,30 @@ impl Steps {
         let inputs_count = wanted.len();
         wanted.extend(executor.modules(&step.work));
         let disk_bytes = step.work.resources.disk;
-        let mut inputs = cancel
-            .run_until_cancelled(self.sources.fetch_all(&wanted, disk_bytes, &dir))
-            .await
-            .ok_or(ExecutorError::Cancelled)??;
+        let watch = self.observer.watch(step.id, &step.work);
+        let fetching = async {
+            cancel
+                .run_until_cancelled(self.sources.fetch_all(&wanted, disk_bytes, &dir))
+                .await
+                .ok_or_else(|| Failure::from(ExecutorError::Cancelled))?
+        };
+        let mut inputs = watch.stage(Stage::Inputs, fetching).await?;
         let modules = inputs.split_off(inputs_count);
         let modules = modules.into_iter().map(|module| module.source).collect();
         let work = Arc::clone(&step.work);
         let gpus = self.gpus.device_ids(&step.gpus);
         let run = Run { id: step.id, node_id: self.node_id, work, inputs, modules, gpus };
+        watch.stage(Stage::Make, self.make(&run, cancel)).await
+    }
+
+    async fn make(&self, run: &Run, cancel: &CancellationToken) -> Result<(), Failure> {
+        let executor = self.executor(&run.work)?;
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
-        let prepare = || failpoint::around(CREATE, || executor.prepare(&run, cancel));
+        let prepare = || failpoint::around(CREATE, || executor.prepare(run, cancel));
         for _ in 1..PREPARE_TRIES {
             match prepare().await {
                 Err(error @ ExecutorError::Unreachable { .. }) => {
-                    debug!(execution = %step.id, %error, "preparing waits for the engine");
+                    debug!(%error, "preparing waits for the engine");
                 }
                 outcome => return Ok(outcome?),
             }
@@ -152,8 +163,9 @@ impl Steps {
 
     pub(crate) fn start(self: &Arc<Self>, step: Step) {
         let steps = Arc::clone(self);
-        self.tasks.spawn(async move {
-            let event = match steps.start_once(&step).await {
+        self.spawn(&step.clone(), async move {
+            let watch = steps.observer.watch(step.id, &step.work);
+            let event = match watch.stage(Stage::Start, steps.start_once(&step)).await {
                 Ok(at) => Event::Started { at },
                 Err(failure) => Event::Failed(failure),
             };
@@ -169,7 +181,7 @@ impl Steps {
         loop {
             match failpoint::around(START, || executor.start(step.id)).await {
                 Err(error @ ExecutorError::Unreachable { .. }) => {
-                    debug!(execution = %step.id, %error, "starting waits for the engine");
+                    debug!(%error, "starting waits for the engine");
                 }
                 outcome => return Ok(outcome?),
             }
@@ -179,7 +191,7 @@ impl Steps {
 
     pub(crate) fn watch(self: &Arc<Self>, step: Step, deadline: Option<Timestamp>) {
         let steps = Arc::clone(self);
-        self.tasks.spawn(async move {
+        self.spawn(&step.clone(), async move {
             let executor = match steps.executor(&step.work) {
                 Ok(executor) => executor,
                 Err(failure) => return step.tell(Event::Failed(failure)).await,
@@ -199,7 +211,10 @@ impl Steps {
                 }
             };
             let event = match end {
-                Ok(exit) => Event::Exited(exit),
+                Ok(exit) => {
+                    steps.observer.exited(step.id, &exit, clock::now());
+                    Event::Exited(exit)
+                }
                 Err(error) => Event::Failed(error.into()),
             };
             step.tell(event).await;
@@ -209,12 +224,12 @@ impl Steps {
     /// Keeps asking until the engine has done it; that the process ended is told by the watch.
     pub(crate) fn stop(self: &Arc<Self>, step: Step) {
         let steps = Arc::clone(self);
-        self.tasks.spawn(async move {
+        self.spawn(&step.clone(), async move {
             let Ok(executor) = steps.executor(&step.work) else { return };
             let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
             let stop = || executor.stop(step.id, steps.stop_grace);
             while let Err(error) = failpoint::around(STOP, stop).await {
-                warn!(execution = %step.id, %error, "a task cannot be stopped; trying again");
+                warn!(%error, "a task cannot be stopped; trying again");
                 backoff.wait().await;
             }
         });
@@ -222,8 +237,9 @@ impl Steps {
 
     pub(crate) fn collect(self: &Arc<Self>, step: Step, exit_code: i32) {
         let steps = Arc::clone(self);
-        self.tasks.spawn(async move {
-            let event = match steps.collect_whole(&step, exit_code).await {
+        self.spawn(&step.clone(), async move {
+            let watch = steps.observer.watch(step.id, &step.work);
+            let event = match watch.within(steps.collect_whole(&step, exit_code)).await {
                 Ok(collected) => Event::Collected(collected),
                 Err(failure) => Event::Failed(failure),
             };
@@ -250,7 +266,7 @@ impl Steps {
             let collect = || collect::collect(executor, &self.publishers, &run);
             match failpoint::around(COLLECT, collect).await {
                 Err(CollectError::Executor(error @ ExecutorError::Unreachable { .. })) => {
-                    debug!(execution = %step.id, %error, "collecting waits for the engine");
+                    debug!(%error, "collecting waits for the engine");
                 }
                 outcome => return Ok(outcome?),
             }
@@ -261,10 +277,10 @@ impl Steps {
     /// Removes the container and the inputs. What fails here is found by the next sweep.
     pub(crate) fn discard(self: &Arc<Self>, step: Step) {
         let steps = Arc::clone(self);
-        self.tasks.spawn(async move {
+        self.spawn(&step.clone(), async move {
             let Ok(executor) = steps.executor(&step.work) else { return };
             if let Err(error) = failpoint::around(REMOVE, || executor.remove(step.id)).await {
-                debug!(execution = %step.id, %error, "a container is left to the next sweep");
+                debug!(%error, "a container is left to the next sweep");
             }
             let modules = executor.modules(&step.work);
             if step.work.task.input_sources.is_empty() && modules.is_empty() {
@@ -273,9 +289,20 @@ impl Steps {
             let dir = steps.dirs.of(step.id);
             let removed = tokio::task::spawn_blocking(move || dir.remove_inputs()).await;
             if let Err(error) = removed.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
-                warn!(execution = %step.id, %error, "the inputs cannot be removed");
+                warn!(%error, "the inputs cannot be removed");
             }
         });
+    }
+
+    /// Whatever is logged on the way names the execution.
+    fn spawn(&self, step: &Step, task: impl Future<Output = ()> + Send + 'static) {
+        let span = tracing::info_span!(
+            "step",
+            execution = %step.id,
+            job = %step.work.job_id,
+            node = %self.node_id
+        );
+        self.tasks.spawn(task.instrument(span));
     }
 
     fn executor(&self, work: &Work) -> Result<&dyn Executor, Failure> {

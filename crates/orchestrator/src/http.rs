@@ -13,6 +13,7 @@ mod history;
 mod jobs;
 mod logs;
 mod lookup;
+mod metrics;
 mod nodes;
 mod paging;
 mod protocol;
@@ -36,6 +37,7 @@ use http::{Method, Uri};
 use tokio_util::sync::CancellationToken;
 
 use crate::driver::Handle;
+use crate::observer::Observer;
 use crate::submission::Requester;
 use crate::view::View;
 use error::Failure;
@@ -63,6 +65,7 @@ pub(crate) struct Api {
     pub log_readers: Places,
     /// For bodies of requests that are not small.
     pub large_bodies: Places,
+    pub observer: Observer,
     /// Cancelled when the service is to stop: streams end.
     pub stopping: CancellationToken,
 }
@@ -91,8 +94,10 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .merge(agent::router())
         .merge(requester::router())
         .merge(health::router())
+        .merge(metrics::router())
         .fallback(path_not_found)
         .method_not_allowed_fallback(method_not_allowed)
+        .layer(axum::middleware::from_fn(edge::note_route))
         .with_state(api)
 }
 

@@ -1,6 +1,5 @@
 //! The orchestrator daemon.
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -8,7 +7,6 @@ use anyhow::{Context, Result, anyhow, bail};
 use api_types::version::VersionRecord;
 use orchestrator::{Orchestrator, Settings};
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 
 /// `EX_USAGE`: bad settings.
 const EXIT_SETTINGS: u8 = 64;
@@ -39,6 +37,11 @@ Settings (in FILE by the name in brackets; the environment wins over FILE):
                                                            end, 2592000 (30 days), 0 for ever
   ORCHESTRATOR_JOB_RETENTION_COUNT  [job_retention_count]  jobs that are over and kept at most,
                                                            1000000, 0 for all
+  ORCHESTRATOR_LOG_FORMAT           [log_format]           text or json, text
+  ORCHESTRATOR_OTLP__ENDPOINT       [otlp.endpoint]        base URL of an OTLP collector that takes
+                                                           traces over HTTP, none
+  ORCHESTRATOR_OTLP__HEADERS        [otlp.headers]         sent to it, NAME=VALUE,NAME=VALUE
+  ORCHESTRATOR_OTLP__SAMPLING_RATIO [otlp.sampling_ratio]  which part of all jobs is traced, 1
   RUST_LOG                                                 what is logged, info
 
 Exit codes: 0 after a clean stop, 64 bad settings, 69 something that is needed is missing.
@@ -69,12 +72,7 @@ fn main() -> ExitCode {
         Ok(settings) => settings,
         Err(error) => return refuse(EXIT_SETTINGS, &error.into()),
     };
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr)
-        .init();
+    telemetry::log::init(settings.log_format);
     match run(settings) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => refuse(EXIT_UNAVAILABLE, &error),

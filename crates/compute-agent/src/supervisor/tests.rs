@@ -6,6 +6,7 @@ use api_types::engine::EngineType;
 use api_types::execution::{ComputeState, DesiredState};
 use api_types::protocol::{Acknowledgement, Assignment, Report, Work};
 use rusqlite::Connection;
+use telemetry::traces::Tracer;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
@@ -14,6 +15,7 @@ use crate::core::{Input, Usage};
 use crate::data_dir::DataDir;
 use crate::executor::Engines;
 use crate::gpu::Inventory;
+use crate::observer::Observer;
 use crate::publisher::Publishers;
 use crate::settings::Settings;
 use crate::source::Sources;
@@ -45,6 +47,7 @@ fn start(root: TempDir, retain: Duration) -> Fixture {
         publishers: Publishers::new(&settings, data_dir.published(), settings.listen),
         gpus: Inventory::default(),
         dirs: data_dir.executions(),
+        observer: Observer::new(Tracer::default()),
         stop_grace: Duration::ZERO,
         tasks: Tasks::new(tokio::runtime::Handle::current()),
     });

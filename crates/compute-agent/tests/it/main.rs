@@ -8,6 +8,7 @@ mod gpus;
 mod http;
 mod image;
 mod interrupted;
+mod metrics;
 mod node;
 mod noop;
 mod orchestrator;
