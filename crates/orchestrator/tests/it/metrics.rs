@@ -77,7 +77,7 @@ async fn values_move_as_jobs_run() {
     assert_eq!(over.sum("orchestrator_reports_total", &[]), 3.0);
     let commits = over.sum("orchestrator_commit_duration_seconds_count", &[]);
     assert!(commits >= 5.0 && commits == over.sum("orchestrator_commit_inputs_count", &[]));
-    assert!(over.sum("orchestrator_store_size_bytes", &[("file", "database")]) > 4096.0);
+    assert!(over.sum("orchestrator_store_size_bytes", &[("file", "log")]) > 4096.0);
     assert!(over.sum("orchestrator_store_pages", &[]) > 1.0);
 }
 

@@ -56,7 +56,6 @@ fn resident_bytes() -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::metrics::Exposition;
 
     #[test]
