@@ -151,7 +151,13 @@ schemas! {
     PublisherSubmission, "PublisherSubmission" [S3PublisherParams] => json!({
         "description": "Where the results go; nowhere when absent or empty.",
         "oneOf": [
-            kind("", None, false),
+            {
+                "type": "object",
+                "properties": {
+                    "Type": { "type": ["string", "null"], "enum": ["", null] },
+                    "Params": { "type": ["object", "null"], "additionalProperties": true },
+                },
+            },
             kind("noop", None, false),
             kind("local", None, false),
             kind("s3", Some("S3PublisherParams"), true),

@@ -124,12 +124,17 @@ fn drop_unknown(schema: &mut Value) {
 }
 
 /// Drops what a derived schema says beyond its meaning: that keys are texts, and that what may be
-/// left out is nothing by default.
+/// left out is nothing by default. Whole numbers from zero on are unsigned, which the derived
+/// format is not.
 fn drop_noise(part: &mut Value) {
     if let Some(fields) = part.as_object_mut() {
         fields.remove("propertyNames");
         if fields.get("default").is_some_and(Value::is_null) {
             fields.remove("default");
+        }
+        let is_unsigned = fields.get("minimum").is_some_and(|least| *least == json!(0));
+        if is_unsigned && fields.get("format").is_some_and(|format| *format == json!("int64")) {
+            fields.insert("format".to_owned(), "uint64".into());
         }
     }
     match part {

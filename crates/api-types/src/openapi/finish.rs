@@ -111,6 +111,15 @@ fn finish_operation(method: &str, alone: bool, operation: &mut Value) {
         Some(parameters) => parameters.extend(shared),
         None => operation["parameters"] = shared.to_vec().into(),
     }
+    // A body that may be left out: it is the body that is missing then, not a `null` that comes.
+    let content = operation.pointer_mut("/requestBody/content/application~1json/schema");
+    let described = content.as_ref().and_then(|schema| schema["oneOf"].as_array()).cloned();
+    if let (Some(schema), Some([null, described])) = (content, described.as_deref())
+        && null["type"] == "null"
+    {
+        *schema = described.clone();
+        operation["requestBody"]["required"] = false.into();
+    }
     let named = operation.as_object_mut().and_then(|operation| operation.remove(CODES));
     let codes: Vec<Code> = named
         .map(|codes| serde_json::from_value(codes).expect("handlers name codes that exist"))

@@ -106,10 +106,18 @@ parameters! {
         };
         "name", "The exact name.", { "type": "string" };
         "created_after", "At or after: Unix seconds, perhaps with a fraction, or RFC 3339.", {
-            "anyOf": [{ "type": "number" }, { "type": "string", "format": "date-time" }],
+            "anyOf": [
+                { "type": "number" },
+                { "type": "string", "format": "date-time" },
+                { "type": "string", "maxLength": 0 },
+            ],
         };
         "created_before", "Before: Unix seconds, perhaps with a fraction, or RFC 3339.", {
-            "anyOf": [{ "type": "number" }, { "type": "string", "format": "date-time" }],
+            "anyOf": [
+                { "type": "number" },
+                { "type": "string", "format": "date-time" },
+                { "type": "string", "maxLength": 0 },
+            ],
         };
     }
     JobOrder: Query {
@@ -143,7 +151,7 @@ parameters! {
         "after_revision",
         "The last revision that was seen; the one at the time of the request where only `wait` is \
          there.",
-        { "type": "integer", "format": "int64", "minimum": 0 };
+        { "type": "integer", "format": "uint64", "minimum": 0 };
     }
     DryRunFlag: Query {
         "dry_run", "Checks the job and says what would become of it; nothing is stored.", {
@@ -166,7 +174,11 @@ parameters! {
             "type": "string", "enum": ["job", "execution", "all"], "default": "all",
         };
         "since", "Events at or after: Unix seconds, perhaps with a fraction, or RFC 3339.", {
-            "anyOf": [{ "type": "number" }, { "type": "string", "format": "date-time" }],
+            "anyOf": [
+                { "type": "number" },
+                { "type": "string", "format": "date-time" },
+                { "type": "string", "maxLength": 0 },
+            ],
         };
     }
     HistoryFilters: Query {
@@ -185,12 +197,12 @@ parameters! {
             "type": "string", "default": "*",
         };
         "last_event_id", "Goes on after this event; the header wins.", {
-            "type": "integer", "format": "int64", "minimum": 0,
+            "type": "integer", "format": "uint64", "minimum": 0,
         };
     }
     LastEventId: Header {
         "Last-Event-ID", "Goes on after this event.", {
-            "type": "integer", "format": "int64", "minimum": 0,
+            "type": "integer", "format": "uint64", "minimum": 0,
         };
     }
     LogFilters: Query {
@@ -201,7 +213,7 @@ parameters! {
             "type": "boolean", "default": false,
         };
         "tail", "Of each execution only so many of the last lines that are there now.", {
-            "type": "integer", "format": "int64", "minimum": 0,
+            "type": "integer", "format": "uint64", "minimum": 0,
         };
         "stream", "One of the two streams; both when absent.", {
             "type": "string", "enum": ["stdout", "stderr"],
@@ -209,7 +221,7 @@ parameters! {
     }
     Session: Query {
         "session", "The session that the node was given when it joined.", {
-            "type": "integer", "format": "int64", "minimum": 0, "required": true,
+            "type": "integer", "format": "uint64", "minimum": 0, "required": true,
         };
     }
 }
