@@ -86,7 +86,10 @@ mod tests {
 
     use super::*;
 
-    fn after(steps: &[(&str, &str, Option<(u64, u64)>)]) -> String {
+    /// Layer, status, and bytes that came of all.
+    type Step<'a> = (&'a str, &'a str, Option<(u64, u64)>);
+
+    fn after(steps: &[Step<'_>]) -> String {
         let mut progress = Progress::default();
         for (id, status, detail) in steps {
             let detail =
