@@ -105,6 +105,17 @@ words!(
     }
 );
 
+words!(
+    /// When the image of a task is pulled.
+    PullPolicy, "a pull policy", {
+        /// When the node does not have it; otherwise no registry is asked.
+        Missing = "missing",
+        /// Before every run; the registry says whether what the node has is still the image.
+        Always = "always",
+        Never = "never",
+    }
+);
+
 /// `Engine` of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -142,6 +153,8 @@ pub struct DockerParams {
     /// Absolute; empty for the image's own.
     #[cfg_attr(feature = "openapi", schema(pattern = "^(/.*)?$"))]
     pub working_directory: String,
+    /// The node's own when absent.
+    pub pull_policy: Option<PullPolicy>,
 }
 
 /// `Params` of the wasm engine.

@@ -27,6 +27,8 @@ mod openapi;
 mod orchestrator;
 mod programs;
 mod publishing;
+mod pulling;
+mod registry;
 mod restarting;
 mod running;
 mod sessions;
