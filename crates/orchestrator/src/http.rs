@@ -15,6 +15,7 @@ mod logs;
 mod lookup;
 mod metrics;
 mod nodes;
+mod openapi;
 mod paging;
 mod protocol;
 mod query;
@@ -35,6 +36,7 @@ use axum::response::{IntoResponse, Response};
 use http::request::Parts;
 use http::{Method, Uri};
 use tokio_util::sync::CancellationToken;
+use utoipa_axum::router::OpenApiRouter;
 
 use crate::driver::Handle;
 use crate::observer::Observer;
@@ -82,7 +84,7 @@ pub(crate) struct Own {
 type Handled = Result<Response, Failure>;
 
 pub(crate) fn router(api: Arc<Api>) -> Router {
-    Router::new()
+    let (router, collected) = OpenApiRouter::default()
         .merge(jobs::router())
         .merge(executions::router())
         .merge(history::router())
@@ -92,9 +94,12 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .merge(nodes::router())
         .merge(protocol::router())
         .merge(agent::router())
-        .merge(requester::router())
         .merge(health::router())
         .merge(metrics::router())
+        .split_for_parts();
+    router
+        .merge(requester::router())
+        .merge(openapi::router(collected))
         .fallback(path_not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(axum::middleware::from_fn(edge::note_route))

@@ -1,6 +1,6 @@
 //! `GET /metrics`: what is counted and what is, for Prometheus.
 
-use api_types::Code;
+use api_types::{Code, routes};
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -9,9 +9,21 @@ use telemetry::metrics::Exposition;
 
 use super::Shared;
 use super::failure::Failure;
+use super::openapi::refusals;
 use crate::observer::Scrape;
 use crate::session::SessionState;
 
+/// Metrics
+///
+/// What is counted and what is, for Prometheus; as `OpenMetrics` for scrapers that ask for it.
+#[utoipa::path(
+    get,
+    path = routes::METRICS,
+    operation_id = "scrapeMetrics",
+    tag = "Health",
+    responses((status = 200, description = "The text format of Prometheus.", content_type = "text/plain", body = String)),
+    extensions(("x-error-codes" = json!(refusals(&[Code::ShuttingDown])))),
+)]
 pub(super) async fn metrics(
     State(shared): State<Shared>,
     headers: HeaderMap,

@@ -9,6 +9,10 @@ use telemetry::metrics::Exposed;
 use crate::http::{ask, get};
 use crate::node::{Node, eventually, work};
 
+crate::covers! {
+    "scrapeMetrics" => requests_are_counted_by_route_and_status;
+}
+
 async fn scraped(node: &Node) -> Exposed {
     let answer = get(&node.url("/metrics")).await;
     assert_eq!(answer.status, 200);

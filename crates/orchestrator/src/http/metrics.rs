@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api_types::routes;
-use axum::Router;
 use axum::extract::State;
 use axum::response::IntoResponse;
-use axum::routing::get;
 use http::{HeaderMap, header};
 use telemetry::metrics::Exposition;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes as collect;
 
 use super::error::Failure;
+use super::openapi::refusals;
 use super::{Api, Handled};
 use crate::clock;
 use crate::metrics::scrape::Scrape;
@@ -20,10 +21,21 @@ use crate::metrics::scrape::Scrape;
 /// nothing at all, just when it is needed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-pub(super) fn router() -> Router<Arc<Api>> {
-    Router::new().route(routes::METRICS, get(metrics))
+pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
+    OpenApiRouter::default().routes(collect!(metrics))
 }
 
+/// Metrics
+///
+/// What is counted and what is, for Prometheus; as `OpenMetrics` for scrapers that ask for it.
+#[utoipa::path(
+    get,
+    path = routes::METRICS,
+    operation_id = "scrapeMetrics",
+    tag = "Health",
+    responses((status = 200, description = "The text format of Prometheus.", content_type = "text/plain", body = String)),
+    extensions(("x-error-codes" = json!(refusals(&[])))),
+)]
 async fn metrics(State(api): State<Arc<Api>>, headers: HeaderMap) -> Handled {
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     let form = Exposition::negotiate(accept);

@@ -6,6 +6,10 @@ use telemetry::metrics::Exposed;
 use crate::node::{FakeNode, completed_job, executions};
 use crate::server::{Server, answer, plain_job};
 
+crate::covers! {
+    "scrapeMetrics" => requests_are_counted_by_route_and_status;
+}
+
 async fn scraped(server: &Server) -> Exposed {
     let answer = server.get("/metrics").await;
     assert_eq!(answer.status, 200, "{}", answer.text);
