@@ -11,7 +11,7 @@ use api_types::engine::EngineType;
 use api_types::quantity::Resources;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -19,6 +19,7 @@ use tracing::{info, warn};
 use crate::capacity;
 use crate::core::{Contents, Limits};
 use crate::data_dir::{DataDir, DataDirError};
+use crate::disk::Disk;
 use crate::drain::Drain;
 use crate::executor::Engines;
 use crate::executor::wasm::Wasm;
@@ -112,7 +113,8 @@ impl Agent {
 
         let tasks = Tasks::new(Handle::current());
         let engines = engines(&settings, &data_dir, &tasks).await;
-        let published = PublishedDir::new(data_dir.published());
+        let published =
+            PublishedDir::new(data_dir.published(), settings.results.published_max_bytes);
         let steps = Arc::new(Steps {
             node_id,
             engines: Arc::clone(&engines),
@@ -120,6 +122,9 @@ impl Agent {
             publishers: Publishers::new(&settings, data_dir.published(), listen_addr),
             gpus,
             dirs: data_dir.executions(),
+            disk: Disk::new(data_dir.root(), settings.disk.reserve_bytes),
+            results_max_bytes: settings.results.max_bytes,
+            measuring: Semaphore::new(1),
             stop_grace: settings.stop_grace(),
             tasks: tasks.clone(),
         });

@@ -14,6 +14,7 @@ mod container;
 mod error;
 mod image;
 mod output;
+mod room;
 
 use std::collections::HashMap;
 use std::sync::RwLock;
@@ -25,9 +26,8 @@ use api_types::{ExecutionId, NodeId, Timestamp};
 use bollard::API_DEFAULT_VERSION;
 use bollard::models::{ContainerState, ContainerStateStatusEnum};
 use bollard::query_parameters::{
-    ContainerArchiveInfoOptions, CreateContainerOptions, InspectContainerOptions,
-    ListContainersOptions, RemoveContainerOptions, StopContainerOptions, UploadToContainerOptions,
-    WaitContainerOptions,
+    ContainerArchiveInfoOptions, InspectContainerOptions, ListContainersOptions,
+    RemoveContainerOptions, StopContainerOptions, UploadToContainerOptions, WaitContainerOptions,
 };
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
@@ -74,6 +74,7 @@ pub(crate) struct Docker {
     client: RwLock<Option<bollard::Docker>>,
     changes: Semaphore,
     pulls: image::Pulls,
+    room: room::Room,
 }
 
 // === impl Docker ===
@@ -85,6 +86,7 @@ impl Docker {
             client: RwLock::new(None),
             changes: Semaphore::new(MAX_CHANGES_AT_ONCE),
             pulls: image::Pulls::default(),
+            room: room::Room::default(),
         }
     }
 
@@ -145,8 +147,9 @@ impl Docker {
     ) -> Result<(), ExecutorError> {
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
         loop {
-            let options = CreateContainerOptions { name: Some(name(run.id)), ..Default::default() };
-            match client.create_container(Some(options), container::body(run, params)).await {
+            let body = container::body(run, params);
+            let disk_bytes = run.work.resources.disk;
+            match self.room.create(client, name(run.id), body, disk_bytes).await {
                 Ok(answer) => {
                     for warning in answer.warnings {
                         debug!(execution = %run.id, warning, "docker warns");
@@ -336,6 +339,13 @@ impl Executor for Docker {
         match self.client() {
             Ok(client) => output::of_path(&client, &name(id), path),
             Err(error) => stream::once(async { Err(error) }).boxed(),
+        }
+    }
+
+    fn written_bytes(&self, id: ExecutionId) -> BoxFuture<'_, Result<Option<u64>, ExecutorError>> {
+        match self.client() {
+            Ok(client) => room::written_bytes(client, name(id)).boxed(),
+            Err(error) => futures_util::future::ready(Err(error)).boxed(),
         }
     }
 

@@ -45,6 +45,9 @@ fn start(root: TempDir, retain: Duration) -> Fixture {
         publishers: Publishers::new(&settings, data_dir.published(), settings.listen),
         gpus: Inventory::default(),
         dirs: data_dir.executions(),
+        disk: crate::testing::any_disk(),
+        results_max_bytes: settings.results.max_bytes,
+        measuring: tokio::sync::Semaphore::new(1),
         stop_grace: Duration::ZERO,
         tasks: Tasks::new(tokio::runtime::Handle::current()),
     });
