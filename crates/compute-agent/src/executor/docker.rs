@@ -343,10 +343,7 @@ impl Executor for Docker {
     }
 
     fn written_bytes(&self, id: ExecutionId) -> BoxFuture<'_, Result<Option<u64>, ExecutorError>> {
-        match self.client() {
-            Ok(client) => room::written_bytes(client, name(id)).boxed(),
-            Err(error) => futures_util::future::ready(Err(error)).boxed(),
-        }
+        async move { room::written_bytes(self.client()?, name(id)).await }.boxed()
     }
 
     fn remove(&self, id: ExecutionId) -> BoxFuture<'_, Result<(), ExecutorError>> {

@@ -79,7 +79,6 @@ async fn what_a_task_leaves_beyond_its_disk_fails_it_with_path_and_size() {
 async fn what_a_node_has_no_room_for_is_done_by_another_and_the_node_goes_on() {
     let Some(disk) = SmallDisk::mount(MEGABYTES) else { return };
     let data = disk.path().join("data").display().to_string();
-    // Emptier than the other, so that it is asked first.
     let small = AgentSpec::new()
         .cpu("8")
         .memory("64GB")
@@ -87,7 +86,13 @@ async fn what_a_node_has_no_room_for_is_done_by_another_and_the_node_goes_on() {
         .setting("COMPUTE_AGENT_CAPACITY__DISK", "1GB")
         .setting("COMPUTE_AGENT_DATA_DIR", &data);
     let Some(mut cluster) = ClusterSpec::new().agent(small).start().await else { return };
-    cluster.add_agent(&AgentSpec::new()).await;
+    cluster.add_agent(&AgentSpec::new().label("disk", "large")).await;
+    // The small one is the emptier of the two from now on, and asked first.
+    let mut holder = batch(&cluster.image, &["sleep", "600"]);
+    holder["Tasks"][0]["ResourcesConfig"] = json!({ "CPU": "1" });
+    holder["Constraints"] = json!([{ "Key": "disk", "Operator": "=", "Values": ["large"] }]);
+    let holder = cluster.submit(&holder).await;
+    cluster.execution_in(holder, ComputeState::BidAccepted).await;
     let zeros = "0".repeat(30_000_000);
     let url = DataUrl::archive(&[("zeros", &zeros)]);
     let mut large_input = batch(&cluster.image, &["wc", "/inputs"]);
@@ -95,13 +100,13 @@ async fn what_a_node_has_no_room_for_is_done_by_another_and_the_node_goes_on() {
         { "Source": { "Type": "inline", "Params": { "URL": url } }, "Target": "/inputs" }
     ]);
     let large_output = batch(&cluster.image, &["wide", "150", "100000"]);
-    let large_result = keeping(batch(&cluster.image, &["fill", "/big", "30"]), "/big");
+    let large_result = keeping(batch(&cluster.image, &["fill", "/out/big", "30"]), "/out");
     for (job, told) in [
         (large_input, "input 0 (inline, for '/inputs'): no space left on the node's disk ("),
         (large_output, "its output cannot be kept: no space left on the node's disk ("),
         (
             large_result,
-            "result path 'outputs' (/big) cannot be kept: no space left on the node's disk (",
+            "result path 'outputs' (/out) cannot be kept: no space left on the node's disk (",
         ),
     ] {
         let id = cluster.submit(&job).await;
@@ -110,7 +115,7 @@ async fn what_a_node_has_no_room_for_is_done_by_another_and_the_node_goes_on() {
         assert_eq!(executions.len(), 2, "one of each node: {executions:#?}");
         let message = &executions[0].compute_state.message;
         assert!(message.starts_with(told), "{message}");
-        let end = "for itself; make room on it, or let the task run on another node";
+        let end = "for itself); make room on it, or let the task run on another node";
         assert!(message.ends_with(end), "{message}");
         assert_eq!(executions[0].node_id, cluster.agents[0].node_id());
         assert_eq!(executions[1].compute_state.state_type, ComputeState::Completed);
@@ -119,6 +124,7 @@ async fn what_a_node_has_no_room_for_is_done_by_another_and_the_node_goes_on() {
         small["Constraints"] = json!([{ "Key": "disk", "Operator": "=", "Values": ["small"] }]);
         assert_eq!(cluster.run_one(&small).await.run_output.stdout, "here\n");
     }
+    cluster.client().stop_job(holder, "done with").await.expect("it runs");
     assert_eq!(cluster.revive().await, 0, "it was the same process throughout");
     let log = cluster.agents[0].log_tail();
     assert!(!log.contains("the ledger cannot be written"), "{log}");
