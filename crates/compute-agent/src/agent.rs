@@ -11,7 +11,7 @@ use api_types::engine::EngineType;
 use api_types::quantity::Resources;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -19,7 +19,6 @@ use tracing::{info, warn};
 use crate::capacity;
 use crate::core::{Contents, Limits};
 use crate::data_dir::{DataDir, DataDirError};
-use crate::disk::Disk;
 use crate::drain::Drain;
 use crate::executor::Engines;
 use crate::executor::wasm::Wasm;
@@ -29,11 +28,10 @@ use crate::ledger::{Ledger, LedgerError};
 use crate::node_record::NodeRecord;
 use crate::outbox::Outbox;
 use crate::output::Outputs;
-use crate::publisher::{PublishedDir, Publishers};
+use crate::publisher::PublishedDir;
 use crate::session::{Session, SessionWatch, Streams};
 use crate::settings::{InvalidSettings, Settings};
-use crate::source::Sources;
-use crate::steps::{Steps, Tasks};
+use crate::steps::{Files, Steps, Tasks};
 use crate::supervisor::{Mailbox, Message, Parts, Supervisor, sweep};
 
 /// How often the supervisor looks whether finished executions are old enough to forget.
@@ -118,15 +116,10 @@ impl Agent {
         let steps = Arc::new(Steps {
             node_id,
             engines: Arc::clone(&engines),
-            sources: Sources::new(&settings, data_dir.cache()),
-            publishers: Publishers::new(&settings, data_dir.published(), listen_addr),
             gpus,
-            dirs: data_dir.executions(),
-            disk: Disk::new(data_dir.root(), settings.disk.reserve_bytes),
-            results_max_bytes: settings.results.max_bytes,
-            measuring: Semaphore::new(1),
-            stop_grace: settings.stop_grace(),
             tasks: tasks.clone(),
+            stop_grace: settings.stop_grace(),
+            files: Files::new(&settings, &data_dir, listen_addr),
         });
         let (mailbox, messages) = Mailbox::new();
         let (outbox, note) = (Arc::new(Outbox::default()), data_dir.drain_note());
@@ -141,7 +134,7 @@ impl Agent {
         let record =
             Arc::new(NodeRecord::new(&settings, listen_addr, capacity, Arc::clone(&steps)));
         let watch = SessionWatch::new();
-        let outputs = Outputs::new(&engines, &mailbox, &steps.dirs);
+        let outputs = Outputs::new(&engines, &mailbox, &steps.files.dirs);
         let streams = Streams::new(client.clone(), node_id, Arc::clone(&outputs), tasks.clone());
         let session = Arc::new(Session {
             client,

@@ -4,6 +4,7 @@ mod places;
 mod room;
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,12 +19,13 @@ use tracing::{debug, warn};
 use crate::backoff::Backoff;
 use crate::clock;
 use crate::collect::{self, CollectError, Intake};
-use crate::data_dir::{ExecutionDir, ExecutionDirs};
+use crate::data_dir::{DataDir, ExecutionDir, ExecutionDirs};
 use crate::disk::Disk;
 use crate::execution::{Event, Failure};
 use crate::executor::{Engines, Executor, ExecutorError, Run};
 use crate::gpu::Inventory;
 use crate::publisher::{Publication, Publishers};
+use crate::settings::Settings;
 use crate::source::Sources;
 use crate::supervisor::Mailbox;
 use places::{COLLECT, CREATE, REMOVE, START, STOP, WAIT};
@@ -48,17 +50,22 @@ pub(crate) struct Tasks {
 pub(crate) struct Steps {
     pub(crate) node_id: NodeId,
     pub(crate) engines: Arc<Engines>,
-    pub(crate) sources: Sources,
-    pub(crate) publishers: Publishers,
     pub(crate) gpus: Inventory,
-    pub(crate) dirs: ExecutionDirs,
-    pub(crate) disk: Disk,
-    /// What a task that asks for no disk may write.
-    pub(crate) results_max_bytes: u64,
-    /// Held by whoever measures what a task wrote: one at a time, since it costs the engine.
-    pub(crate) measuring: Semaphore,
     pub(crate) stop_grace: Duration,
     pub(crate) tasks: Tasks,
+    pub(crate) files: Files,
+}
+
+/// What comes to the node's disk, what leaves it, and how much there may be.
+pub(crate) struct Files {
+    pub(crate) sources: Sources,
+    pub(crate) publishers: Publishers,
+    pub(crate) dirs: ExecutionDirs,
+    disk: Disk,
+    /// What a task that asks for no disk may write.
+    results_max_bytes: u64,
+    /// Held by whoever measures what a task wrote: one at a time, since it costs the engine.
+    measuring: Semaphore,
 }
 
 /// One execution, and the way back to it.
@@ -114,6 +121,21 @@ impl Tasks {
     }
 }
 
+// === impl Files ===
+
+impl Files {
+    pub(crate) fn new(settings: &Settings, data_dir: &DataDir, listen: SocketAddr) -> Self {
+        Self {
+            sources: Sources::new(settings, data_dir.cache()),
+            publishers: Publishers::new(settings, data_dir.published(), listen),
+            dirs: data_dir.executions(),
+            disk: Disk::new(data_dir.root(), settings.disk.reserve_bytes),
+            results_max_bytes: settings.results.max_bytes,
+            measuring: Semaphore::new(1),
+        }
+    }
+}
+
 // === impl Steps ===
 
 impl Steps {
@@ -130,12 +152,12 @@ impl Steps {
 
     async fn make_ready(&self, step: &Step, cancel: &CancellationToken) -> Result<(), Failure> {
         let executor = self.executor(&step.work)?;
-        let dir = self.dirs.of(step.id);
+        let dir = self.files.dirs.of(step.id);
         let mut wanted = step.work.task.input_sources.clone();
         let inputs_count = wanted.len();
         wanted.extend(executor.modules(&step.work));
         let disk_bytes = step.work.resources.disk;
-        let fetching = self.sources.fetch_all(&wanted, disk_bytes, &dir);
+        let fetching = self.files.sources.fetch_all(&wanted, disk_bytes, &dir);
         let fetched = cancel.run_until_cancelled(fetching).await;
         let mut inputs = match fetched.ok_or(ExecutorError::Cancelled)? {
             Ok(inputs) => inputs,
@@ -265,7 +287,7 @@ impl Steps {
         exit_code: i32,
     ) -> Result<crate::execution::Collected, Failure> {
         let executor = self.executor(&step.work)?;
-        let dir = self.dirs.of(step.id);
+        let dir = self.files.dirs.of(step.id);
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
         loop {
             let run = Publication {
@@ -276,8 +298,8 @@ impl Steps {
                 dir: &dir,
             };
             let limit = room::limit(self, step).await;
-            let intake = || Intake::new(&self.disk, limit);
-            let collect = || collect::collect(executor, &self.publishers, &run, intake());
+            let intake = || Intake::new(&self.files.disk, limit);
+            let collect = || collect::collect(executor, &self.files.publishers, &run, intake());
             match failpoint::around(COLLECT, collect).await {
                 Err(CollectError::Executor(error @ ExecutorError::Unreachable { .. })) => {
                     debug!(execution = %step.id, %error, "collecting waits for the engine");
@@ -300,7 +322,7 @@ impl Steps {
             if step.work.task.input_sources.is_empty() && modules.is_empty() {
                 return;
             }
-            remove_inputs(steps.dirs.of(step.id), step.id).await;
+            remove_inputs(steps.files.dirs.of(step.id), step.id).await;
         });
     }
 

@@ -29,7 +29,7 @@ pub(super) async fn limit(steps: &Steps, step: &Step) -> OutputLimit {
     let disk_bytes = step.work.resources.disk;
     let mut inputs_bytes = 0;
     if disk_bytes > 0 {
-        let dir = steps.dirs.of(step.id);
+        let dir = steps.files.dirs.of(step.id);
         let measured = tokio::task::spawn_blocking(move || dir.inputs_bytes()).await;
         match measured.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
             Ok(bytes) => inputs_bytes = bytes,
@@ -37,7 +37,7 @@ pub(super) async fn limit(steps: &Steps, step: &Step) -> OutputLimit {
             Err(error) => debug!(execution = %step.id, %error, "the inputs cannot be measured"),
         }
     }
-    OutputLimit::new(disk_bytes, inputs_bytes, steps.results_max_bytes)
+    OutputLimit::new(disk_bytes, inputs_bytes, steps.files.results_max_bytes)
 }
 
 /// Ends when the task has written more than it may, or than the node has room for.
@@ -54,7 +54,7 @@ async fn beyond(steps: &Steps, step: &Step, executor: &dyn Executor) -> Failure 
     tokio::time::sleep(wait).await;
     let limit = limit(steps, step).await;
     loop {
-        let measuring = steps.measuring.acquire().await;
+        let measuring = steps.files.measuring.acquire().await;
         let written = executor.written_bytes(step.id).await;
         drop(measuring);
         match written {
@@ -74,7 +74,7 @@ async fn beyond(steps: &Steps, step: &Step, executor: &dyn Executor) -> Failure 
 
 async fn shortage(steps: &Steps) -> Failure {
     loop {
-        if let Some(shortage) = steps.disk.shortage() {
+        if let Some(shortage) = steps.files.disk.shortage() {
             return disk::failure(&shortage);
         }
         tokio::time::sleep(ASK_FOR_ROOM).await;
