@@ -17,7 +17,7 @@ use telemetry::traces::{Span, Traceparent, Tracer};
 
 use life::Life;
 pub(crate) use metrics::{Metrics, Scrape};
-pub(crate) use watch::{Stage, Watch, fetch, publish};
+pub(crate) use watch::{Stage, Watch, fetch, part, publish};
 
 pub(crate) struct Observer {
     pub(crate) metrics: Metrics,

@@ -21,6 +21,7 @@ use serde::Serialize;
 
 use crate::attempts::{Patience, Setback};
 use crate::data_dir::ExecutionDir;
+use crate::disk::Disk;
 use crate::execution::{Failure, Publishing};
 use crate::kubo::Kubo;
 use crate::observer;
@@ -64,6 +65,7 @@ pub(crate) struct Publishers {
     s3: Option<S3>,
     ipfs: Option<Ipfs>,
     patience: Patience,
+    disk: Disk,
 }
 
 /// How a task has its results published.
@@ -81,13 +83,18 @@ impl Publishers {
     /// What the settings and the machine allow; `published` is where archives are kept that the
     /// agent serves itself, at `listen` unless the settings say otherwise.
     pub(crate) fn new(settings: &Settings, published: PathBuf, listen: SocketAddr) -> Self {
-        let local = Local::new(&settings.results.base_url, listen, PublishedDir::new(published));
+        // It lies in the data directory, which is there.
+        let root = published.parent().unwrap_or(&published);
+        let disk = Disk::new(root, settings.disk.reserve_bytes);
+        let published = PublishedDir::new(published, settings.results.published_max_bytes);
+        let local = Local::new(&settings.results.base_url, listen, published);
         let buckets = Buckets::new(&settings.aws, Web::new(Reach::of(settings)), Patience::NETWORK);
         Self {
             local,
             s3: buckets.map(S3::new),
             ipfs: Kubo::new(&settings.ipfs.api).map(Ipfs::new),
             patience: Patience::NETWORK,
+            disk,
         }
     }
 
@@ -144,7 +151,7 @@ impl Publishers {
     ) -> Result<PublishedResult, Failure> {
         let kind = run.work.task.publisher.publisher_type;
         observer::publish(kind, async {
-            let archive = match Archive::pack(run).await {
+            let archive = match Archive::pack(run, &self.disk).await {
                 Ok(archive) => archive,
                 Err(failure) => return (0, Err(failure)),
             };

@@ -135,6 +135,18 @@ impl Watch {
     }
 }
 
+/// A part of a stage that is worth a span of its own.
+pub(crate) async fn part<T, E: ToString>(
+    name: &'static str,
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    let Ok(watch) = CURRENT.try_with(Watch::clone) else { return work.await };
+    let from = clock::now();
+    let outcome = work.await;
+    watch.span(name, from, clock::now(), outcome.as_ref().err().map(ToString::to_string));
+    outcome
+}
+
 /// Fetches one input; `bytes` tells how much this task has fetched so far.
 pub(crate) async fn fetch<T, E: ToString>(
     kind: SourceType,
