@@ -19,6 +19,12 @@ pub const ENV_PREFIX: &str = "COMPUTE_AGENT_";
 /// Where a Docker Engine listens when nobody says otherwise.
 const DEFAULT_DOCKER_HOST: &str = "unix:///var/run/docker.sock";
 
+/// As many as the Engine makes containers at once; more would idle.
+const DEFAULT_SANDBOX_POOL: u16 = 8;
+
+/// Each place is a container that runs, with the Engine's own process beside it.
+const MAX_SANDBOX_POOL: u16 = 256;
+
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
@@ -126,6 +132,8 @@ pub struct DefaultResources {
 pub struct DockerSettings {
     /// `unix://…` or `tcp://…`; `DOCKER_HOST` when it is set and this is not.
     pub host: String,
+    /// Network sandboxes kept ready for tasks without network; 0 for none.
+    pub sandbox_pool: u16,
 }
 
 /// Where NVIDIA GPUs are looked for.
@@ -204,6 +212,10 @@ impl Settings {
         if !["unix://", "tcp://", "http://"].iter().any(|scheme| host.starts_with(scheme)) {
             let reason = format!("'{host}' begins with none of unix://, tcp://, http://");
             return Err(InvalidSettings::Refused { key: "docker.host (or DOCKER_HOST)", reason });
+        }
+        if self.docker.sandbox_pool > MAX_SANDBOX_POOL {
+            let reason = format!("at most {MAX_SANDBOX_POOL} places are kept ready");
+            return Err(InvalidSettings::Refused { key: "docker.sandbox_pool", reason });
         }
         for (key, url) in
             [("ipfs.api", &self.ipfs.api), ("results.base_url", &self.results.base_url)]
@@ -332,7 +344,10 @@ impl std::fmt::Debug for AwsVariables {
 impl Default for DockerSettings {
     fn default() -> Self {
         let host = std::env::var("DOCKER_HOST").ok().filter(|host| !host.is_empty());
-        Self { host: host.unwrap_or_else(|| DEFAULT_DOCKER_HOST.to_owned()) }
+        Self {
+            host: host.unwrap_or_else(|| DEFAULT_DOCKER_HOST.to_owned()),
+            sandbox_pool: DEFAULT_SANDBOX_POOL,
+        }
     }
 }
 

@@ -13,7 +13,9 @@
 mod container;
 mod error;
 mod image;
+mod making;
 mod output;
+mod sandbox;
 
 use std::collections::HashMap;
 use std::sync::RwLock;
@@ -25,8 +27,7 @@ use api_types::{ExecutionId, NodeId, Timestamp};
 use bollard::API_DEFAULT_VERSION;
 use bollard::models::{ContainerState, ContainerStateStatusEnum};
 use bollard::query_parameters::{
-    ContainerArchiveInfoOptions, CreateContainerOptions, InspectContainerOptions,
-    ListContainersOptions, RemoveContainerOptions, StopContainerOptions, UploadToContainerOptions,
+    InspectContainerOptions, ListContainersOptions, RemoveContainerOptions, StopContainerOptions,
     WaitContainerOptions,
 };
 use bytes::Bytes;
@@ -36,11 +37,13 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use super::{Executor, ExecutorError, OutputChunk, Run, result_paths};
+use super::{Executor, ExecutorError, OutputChunk, Run};
 use crate::backoff::Backoff;
 use crate::clock;
 use crate::execution::{Exit, Failure, NO_EXIT_CODE};
+use crate::settings::DockerSettings;
 use error::{is_conflict, is_not_found};
+use sandbox::Sandboxes;
 
 /// The execution a container belongs to.
 pub(crate) const LABEL_EXECUTION: &str = "service.org/execution";
@@ -74,22 +77,34 @@ pub(crate) struct Docker {
     client: RwLock<Option<bollard::Docker>>,
     changes: Semaphore,
     pulls: image::Pulls,
+    sandboxes: Sandboxes,
 }
 
 // === impl Docker ===
 
 impl Docker {
-    pub(crate) fn new(host: &str) -> Self {
+    pub(crate) fn new(settings: &DockerSettings, node_id: NodeId) -> Self {
         Self {
-            host: host.to_owned(),
+            host: settings.host.clone(),
             client: RwLock::new(None),
             changes: Semaphore::new(MAX_CHANGES_AT_ONCE),
             pulls: image::Pulls::default(),
+            sandboxes: Sandboxes::new(node_id, settings.sandbox_pool),
         }
     }
 
     pub(crate) fn host(&self) -> &str {
         &self.host
+    }
+
+    /// Keeps the pool of network sandboxes, for ever.
+    pub(crate) async fn keep_sandboxes(&self) {
+        self.sandboxes.keep(|| self.client().ok()).await;
+    }
+
+    /// The Engine missed a probe: what was idle is looked at again before anyone gets it.
+    pub(crate) fn doubt_sandboxes(&self) {
+        self.sandboxes.doubt();
     }
 
     /// Whether the Engine answers, and with which API version.
@@ -134,35 +149,7 @@ impl Docker {
         tokio::time::timeout(ANSWER_TIMEOUT, making).await.unwrap_or_else(|_| {
             Err(error::unreachable(format!("no container was made in {ANSWER_TIMEOUT:?}")))
         })?;
-        make_result_directories(&client, &name(run.id), &run.work).await
-    }
-
-    async fn make_container(
-        &self,
-        client: &bollard::Docker,
-        run: &Run,
-        params: &DockerParams,
-    ) -> Result<(), ExecutorError> {
-        let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
-        loop {
-            let options = CreateContainerOptions { name: Some(name(run.id)), ..Default::default() };
-            match client.create_container(Some(options), container::body(run, params)).await {
-                Ok(answer) => {
-                    for warning in answer.warnings {
-                        debug!(execution = %run.id, warning, "docker warns");
-                    }
-                    return Ok(());
-                }
-                Err(error) if is_conflict(&error) => {}
-                Err(error) => return Err(error::of_create(error, &params.image)),
-            }
-            // An agent that died here asked for it before. The Engine takes the name first and
-            // makes the container then: until that is done, or has failed, there is only a name.
-            match self.state(run.id).await {
-                Err(ExecutorError::Gone) => backoff.wait().await,
-                found => return found.map(drop),
-            }
-        }
+        making::make_result_directories(&client, &name(run.id), &run.work).await
     }
 
     async fn start_once(&self, id: ExecutionId) -> Result<Timestamp, ExecutorError> {
@@ -172,10 +159,11 @@ impl Docker {
             return Ok(moment(state.started_at.as_deref()).unwrap_or_else(clock::now));
         }
         let _change = self.change().await;
-        match client.start_container(&name(id), None).await {
-            Ok(()) => Ok(clock::now()),
-            Err(error) => Err(error::of_start(error)),
+        let mut started = client.start_container(&name(id), None).await;
+        if started.as_ref().is_err_and(is_conflict) && self.sandboxes.revive(&client, id).await {
+            started = client.start_container(&name(id), None).await;
         }
+        started.map(|()| clock::now()).map_err(error::of_start)
     }
 
     async fn wait_for_end(&self, id: ExecutionId) -> Result<Exit, ExecutorError> {
@@ -248,12 +236,13 @@ impl Docker {
         let options = RemoveContainerOptions { v: true, force: true, link: false };
         let _change = self.change().await;
         match client.remove_container(&name(id), Some(options)).await {
-            // A conflict says that its removal is under way.
-            Err(error) if !is_not_found(&error) && !is_conflict(&error) => {
-                Err(error::of_engine(error))
-            }
-            _ => Ok(()),
+            // Its removal is under way: what it holds is free when it is no longer listed.
+            Err(error) if is_conflict(&error) => return Ok(()),
+            Err(error) if !is_not_found(&error) => return Err(error::of_engine(error)),
+            _ => {}
         }
+        self.sandboxes.give_back(id);
+        Ok(())
     }
 
     async fn list_own(&self, node_id: NodeId) -> Result<Vec<ExecutionId>, ExecutorError> {
@@ -346,33 +335,6 @@ impl Executor for Docker {
     fn list(&self, node_id: NodeId) -> BoxFuture<'_, Result<Vec<ExecutionId>, ExecutorError>> {
         self.list_own(node_id).boxed()
     }
-}
-
-/// Makes the directories that the task's result paths need and its image does not have, so that
-/// a task can write to them at once.
-async fn make_result_directories(
-    client: &bollard::Docker,
-    name: &str,
-    work: &Work,
-) -> Result<(), ExecutorError> {
-    let mut missing = Vec::new();
-    for directory in result_paths::directories(work) {
-        let options = ContainerArchiveInfoOptions { path: directory.clone() };
-        match client.get_container_archive_info(name, Some(options)).await {
-            Ok(_) => {}
-            Err(error) if is_not_found(&error) => missing.push(directory),
-            Err(error) => return Err(error::of_engine(error)),
-        }
-    }
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let tar = container::tar_of_directories(&missing).map_err(|error| {
-        ExecutorError::Failed(Failure::task(format!("a result path cannot be made: {error}")))
-    })?;
-    let options = UploadToContainerOptions { path: "/".to_owned(), ..Default::default() };
-    let body = bollard::body_full(tar);
-    client.upload_to_container(name, Some(options), body).await.map_err(error::of_engine)
 }
 
 /// The name of an execution's container.

@@ -15,6 +15,7 @@ mod programs;
 mod publishing;
 mod restarting;
 mod running;
+mod sandboxes;
 mod sessions;
 mod stopping;
 mod wasm;
