@@ -1,5 +1,7 @@
 //! Settings: defaults, then a TOML file, then `COMPUTE_AGENT_…` from the environment.
 
+mod docker;
+mod secret;
 mod values;
 
 use std::collections::BTreeMap;
@@ -13,17 +15,11 @@ use figment::Figment;
 use figment::providers::{Env, Format, Toml};
 use serde::Deserialize;
 
+pub use docker::{DockerSettings, RegistryCredentials};
+pub use secret::Secret;
+
 /// What every environment variable of this daemon begins with; `__` nests.
 pub const ENV_PREFIX: &str = "COMPUTE_AGENT_";
-
-/// Where a Docker Engine listens when nobody says otherwise.
-const DEFAULT_DOCKER_HOST: &str = "unix:///var/run/docker.sock";
-
-/// As many as the Engine makes containers at once; more would idle.
-const DEFAULT_SANDBOX_POOL: u16 = 8;
-
-/// Each place is a container that runs, with the Engine's own process beside it.
-const MAX_SANDBOX_POOL: u16 = 256;
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -127,15 +123,6 @@ pub struct DefaultResources {
     pub memory: Option<u64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct DockerSettings {
-    /// `unix://…` or `tcp://…`; `DOCKER_HOST` when it is set and this is not.
-    pub host: String,
-    /// Network sandboxes kept ready for tasks without network; 0 for none.
-    pub sandbox_pool: u16,
-}
-
 /// Where NVIDIA GPUs are looked for.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -195,7 +182,7 @@ impl Settings {
         let settings: Self = figment
             .merge(Env::prefixed(ENV_PREFIX).split("__"))
             .extract()
-            .map_err(|error| InvalidSettings::Value(Box::new(error)))?;
+            .map_err(|error| InvalidSettings::Value(Box::new(secret::without_source(error))))?;
         settings.checked()
     }
 
@@ -208,15 +195,7 @@ impl Settings {
             let reason = "an agent without any engine can run nothing".to_owned();
             return Err(InvalidSettings::Refused { key: "engines", reason });
         }
-        let host = &self.docker.host;
-        if !["unix://", "tcp://", "http://"].iter().any(|scheme| host.starts_with(scheme)) {
-            let reason = format!("'{host}' begins with none of unix://, tcp://, http://");
-            return Err(InvalidSettings::Refused { key: "docker.host (or DOCKER_HOST)", reason });
-        }
-        if self.docker.sandbox_pool > MAX_SANDBOX_POOL {
-            let reason = format!("at most {MAX_SANDBOX_POOL} places are kept ready");
-            return Err(InvalidSettings::Refused { key: "docker.sandbox_pool", reason });
-        }
+        self.docker.check()?;
         for (key, url) in
             [("ipfs.api", &self.ipfs.api), ("results.base_url", &self.results.base_url)]
         {
@@ -336,18 +315,6 @@ impl AwsVariables {
 impl std::fmt::Debug for AwsVariables {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
-    }
-}
-
-// === impl DockerSettings ===
-
-impl Default for DockerSettings {
-    fn default() -> Self {
-        let host = std::env::var("DOCKER_HOST").ok().filter(|host| !host.is_empty());
-        Self {
-            host: host.unwrap_or_else(|| DEFAULT_DOCKER_HOST.to_owned()),
-            sandbox_pool: DEFAULT_SANDBOX_POOL,
-        }
     }
 }
 

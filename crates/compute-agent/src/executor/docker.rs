@@ -15,6 +15,7 @@ mod error;
 mod image;
 mod making;
 mod output;
+mod result_directories;
 mod sandbox;
 
 use std::collections::HashMap;
@@ -63,6 +64,9 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// eight the Engine only gets slower.
 const MAX_CHANGES_AT_ONCE: usize = 8;
 
+/// So often an image that vanishes while its container is made is fetched.
+const IMAGE_TRIES: u32 = 3;
+
 /// So many times in a row the Engine may answer with an error when it is asked how a task ended,
 /// over half a minute or more; then the task is given up.
 const MAX_WAIT_REFUSALS: u32 = 12;
@@ -76,7 +80,7 @@ pub(crate) struct Docker {
     /// None until the Engine has answered once.
     client: RwLock<Option<bollard::Docker>>,
     changes: Semaphore,
-    pulls: image::Pulls,
+    images: image::Images,
     sandboxes: Sandboxes,
 }
 
@@ -88,7 +92,7 @@ impl Docker {
             host: settings.host.clone(),
             client: RwLock::new(None),
             changes: Semaphore::new(MAX_CHANGES_AT_ONCE),
-            pulls: image::Pulls::default(),
+            images: image::Images::new(settings),
             sandboxes: Sandboxes::new(node_id, settings.sandbox_pool),
         }
     }
@@ -140,16 +144,24 @@ impl Docker {
         let client = self.client()?;
         let params =
             params(&run.work).map_err(|reason| ExecutorError::Failed(Failure::task(reason)))?;
-        cancel
-            .run_until_cancelled(self.pulls.ensure(&client, &params.image))
-            .await
-            .unwrap_or(Err(ExecutorError::Cancelled))?;
-        let _change = self.change().await;
-        let making = self.make_container(&client, run, &params);
-        tokio::time::timeout(ANSWER_TIMEOUT, making).await.unwrap_or_else(|_| {
-            Err(error::unreachable(format!("no container was made in {ANSWER_TIMEOUT:?}")))
-        })?;
-        making::make_result_directories(&client, &name(run.id), &run.work).await
+        let mut tries = 1;
+        loop {
+            cancel
+                .run_until_cancelled(self.images.ensure(&client, &params.image, params.pull_policy))
+                .await
+                .unwrap_or(Err(ExecutorError::Cancelled))?;
+            let _change = self.change().await;
+            let making = self.make_container(&client, run, &params);
+            let made = tokio::time::timeout(ANSWER_TIMEOUT, making).await.unwrap_or_else(|_| {
+                Err(error::unreachable(format!("no container was made in {ANSWER_TIMEOUT:?}")))
+            });
+            match made {
+                // Someone removed it between the two requests: it is pulled again.
+                Err(ExecutorError::NoSuchImage { .. }) if tries < IMAGE_TRIES => tries += 1,
+                made => break made?,
+            }
+        }
+        result_directories::make(&client, &name(run.id), &run.work).await
     }
 
     async fn start_once(&self, id: ExecutionId) -> Result<Timestamp, ExecutorError> {
@@ -278,6 +290,7 @@ impl Executor for Docker {
                 params.working_directory
             ));
         }
+        self.images.admit(params.pull_policy)?;
         match work.task.network.network_type {
             NetworkType::None | NetworkType::Full => Ok(()),
             NetworkType::Http => Err("network type 'HTTP' is not supported on this node; \

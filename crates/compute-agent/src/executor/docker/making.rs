@@ -2,20 +2,17 @@
 
 use api_types::ExecutionId;
 use api_types::engine::{DockerParams, NetworkType};
-use api_types::protocol::Work;
 use bollard::errors::Error;
 use bollard::models::ContainerStateStatusEnum;
 use bollard::query_parameters::{
-    ContainerArchiveInfoOptions, CreateContainerOptions, InspectContainerOptions,
-    RemoveContainerOptions, UploadToContainerOptions,
+    CreateContainerOptions, InspectContainerOptions, RemoveContainerOptions,
 };
 use tracing::debug;
 
 use super::error::{is_conflict, is_not_found};
 use super::{Docker, RETRY_FIRST, RETRY_LONGEST, container, error, name, sandbox};
 use crate::backoff::Backoff;
-use crate::execution::Failure;
-use crate::executor::{ExecutorError, Run, result_paths};
+use crate::executor::{ExecutorError, Run};
 
 // === impl Docker ===
 
@@ -82,31 +79,4 @@ impl Docker {
             _ => Ok(()),
         }
     }
-}
-
-/// Makes the directories that the task's result paths need and its image does not have, so that
-/// a task can write to them at once.
-pub(super) async fn make_result_directories(
-    client: &bollard::Docker,
-    name: &str,
-    work: &Work,
-) -> Result<(), ExecutorError> {
-    let mut missing = Vec::new();
-    for directory in result_paths::directories(work) {
-        let options = ContainerArchiveInfoOptions { path: directory.clone() };
-        match client.get_container_archive_info(name, Some(options)).await {
-            Ok(_) => {}
-            Err(error) if is_not_found(&error) => missing.push(directory),
-            Err(error) => return Err(error::of_engine(error)),
-        }
-    }
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let tar = container::tar_of_directories(&missing).map_err(|error| {
-        ExecutorError::Failed(Failure::task(format!("a result path cannot be made: {error}")))
-    })?;
-    let options = UploadToContainerOptions { path: "/".to_owned(), ..Default::default() };
-    let body = bollard::body_full(tar);
-    client.upload_to_container(name, Some(options), body).await.map_err(error::of_engine)
 }
