@@ -16,6 +16,7 @@ mod image;
 mod making;
 mod output;
 mod result_directories;
+mod room;
 mod sandbox;
 
 use std::collections::HashMap;
@@ -82,6 +83,7 @@ pub(crate) struct Docker {
     changes: Semaphore,
     images: image::Images,
     sandboxes: Sandboxes,
+    room: room::Room,
 }
 
 // === impl Docker ===
@@ -94,6 +96,7 @@ impl Docker {
             changes: Semaphore::new(MAX_CHANGES_AT_ONCE),
             images: image::Images::new(settings),
             sandboxes: Sandboxes::new(node_id, settings.sandbox_pool),
+            room: room::Room::default(),
         }
     }
 
@@ -147,7 +150,7 @@ impl Docker {
         let mut tries = 1;
         loop {
             cancel
-                .run_until_cancelled(self.images.ensure(&client, &params.image, params.pull_policy))
+                .run_until_cancelled(self.images.ensure(&client, &params, &run.progress))
                 .await
                 .unwrap_or(Err(ExecutorError::Cancelled))?;
             let _change = self.change().await;
@@ -339,6 +342,10 @@ impl Executor for Docker {
             Ok(client) => output::of_path(&client, &name(id), path),
             Err(error) => stream::once(async { Err(error) }).boxed(),
         }
+    }
+
+    fn written_bytes(&self, id: ExecutionId) -> BoxFuture<'_, Result<Option<u64>, ExecutorError>> {
+        async move { room::written_bytes(self.client()?, name(id)).await }.boxed()
     }
 
     fn remove(&self, id: ExecutionId) -> BoxFuture<'_, Result<(), ExecutorError>> {

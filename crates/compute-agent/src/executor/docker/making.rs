@@ -4,9 +4,7 @@ use api_types::ExecutionId;
 use api_types::engine::{DockerParams, NetworkType};
 use bollard::errors::Error;
 use bollard::models::ContainerStateStatusEnum;
-use bollard::query_parameters::{
-    CreateContainerOptions, InspectContainerOptions, RemoveContainerOptions,
-};
+use bollard::query_parameters::{InspectContainerOptions, RemoveContainerOptions};
 use tracing::debug;
 
 use super::error::{is_conflict, is_not_found};
@@ -29,9 +27,9 @@ impl Docker {
             NetworkType::Full | NetworkType::Http => None,
         };
         loop {
-            let options = CreateContainerOptions { name: Some(name(run.id)), ..Default::default() };
             let body = container::body(run, params, sandbox.as_deref());
-            match client.create_container(Some(options), body).await {
+            let disk_bytes = run.work.resources.disk;
+            match self.room.create(client, name(run.id), body, disk_bytes).await {
                 Ok(answer) => {
                     for warning in answer.warnings {
                         debug!(execution = %run.id, warning, "docker warns");

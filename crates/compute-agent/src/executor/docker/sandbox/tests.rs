@@ -56,6 +56,7 @@ impl Bench {
             inputs: Vec::new(),
             modules: Vec::new(),
             gpus: Vec::new(),
+            progress: crate::progress::Progress::silent(),
         }
     }
 
