@@ -100,9 +100,11 @@ impl Execution {
             Event::Desired { state: DesiredState::Pending, .. } => Vec::new(),
             Event::Desired { state: DesiredState::Running, .. } => self.run(),
             Event::Desired { state: DesiredState::Stopped, message } => self.stop(message, now),
+            Event::Progress { message } => self.progressed(&message),
             Event::Prepared => self.prepared(now),
             Event::Started { at } => self.started(at),
-            Event::TimedOut => self.timed_out(),
+            Event::TimedOut => self.made_to_end(StopReason::ExecutionTimeout),
+            Event::Overfull(failure) => self.made_to_end(StopReason::Overfull(failure)),
             Event::Exited(exit) => self.exited(&exit),
             Event::Collected(collected) => self.collected(collected, now),
             Event::Failed(failure) => self.failed(failure, now),
@@ -159,6 +161,21 @@ impl Execution {
         }
     }
 
+    /// Preparing => Preparing; what is told of any other phase comes too late.
+    fn progressed(&mut self, message: &str) -> Vec<Effect> {
+        match self.phase {
+            Phase::Preparing => vec![self.report(ComputeState::AskForBidAccepted, message)],
+            Phase::Accepted
+            | Phase::Withdrawing { .. }
+            | Phase::Starting
+            | Phase::Overtaken { .. }
+            | Phase::Running { .. }
+            | Phase::Stopping { .. }
+            | Phase::Collecting { .. }
+            | Phase::Done { .. } => Vec::new(),
+        }
+    }
+
     /// Preparing => Starting; Withdrawing => Done.
     fn prepared(&mut self, now: Timestamp) -> Vec<Effect> {
         match &self.phase {
@@ -207,10 +224,10 @@ impl Execution {
     }
 
     /// Running => Stopping.
-    fn timed_out(&mut self) -> Vec<Effect> {
+    fn made_to_end(&mut self, reason: StopReason) -> Vec<Effect> {
         match self.phase {
             Phase::Running { .. } => {
-                self.phase = Phase::Stopping { reason: StopReason::ExecutionTimeout };
+                self.phase = Phase::Stopping { reason };
                 vec![Effect::Stop]
             }
             Phase::Accepted
@@ -248,6 +265,12 @@ impl Execution {
         let mut verdict = verdict.clone();
         let mut message = verdict.message.clone();
         let mut notes = collected.notes;
+        if let Some(Failure { cause, message }) = collected.spoilt {
+            // A run that was stopped for the same has told it already.
+            if verdict.message != message {
+                notes.insert(0, verdict.spoilt(cause, message));
+            }
+        }
         let published = match collected.publishing {
             Publishing::NotAsked => None,
             Publishing::Done(result) => Some(result),
@@ -289,7 +312,7 @@ impl Execution {
             Phase::Preparing
             | Phase::Starting
             | Phase::Running { .. }
-            | Phase::Stopping { reason: StopReason::ExecutionTimeout }
+            | Phase::Stopping { reason: StopReason::ExecutionTimeout | StopReason::Overfull(_) }
             | Phase::Collecting { .. } => {}
         }
         // What the process did is known once it has been judged, even if its output is lost.

@@ -19,11 +19,12 @@ use api_types::protocol::Work;
 use api_types::source::InputSource;
 use api_types::{ExecutionId, NodeId, Timestamp};
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::BoxStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::execution::{Exit, Failure};
+use crate::progress::Progress;
 
 pub(crate) use engines::Engines;
 
@@ -38,6 +39,8 @@ pub(crate) struct Run {
     pub(crate) modules: Vec<PathBuf>,
     /// The GPUs that are its own, as a container runtime calls them.
     pub(crate) gpus: Vec<String>,
+    /// Who is told how far it is.
+    pub(crate) progress: Progress,
 }
 
 /// An input on this node's disk, and where the task sees it.
@@ -122,6 +125,17 @@ pub(crate) trait Executor: Send + Sync {
         id: ExecutionId,
         path: &'a str,
     ) -> BoxStream<'a, Result<Bytes, ExecutorError>>;
+
+    /// What the task has written so far, besides what it printed to an engine that bounds that
+    /// itself, and besides its inputs; none where that cannot be told.
+    fn written_bytes(&self, _: ExecutionId) -> BoxFuture<'_, Result<Option<u64>, ExecutorError>> {
+        futures_util::future::ready(Ok(None)).boxed()
+    }
+
+    /// Whether what tasks write lies in the agent's data directory, while they run already.
+    fn fills_the_data_directory(&self) -> bool {
+        false
+    }
 
     /// Removes all that the engine holds of the execution, whether it runs or not.
     fn remove(&self, id: ExecutionId) -> BoxFuture<'_, Result<(), ExecutorError>>;

@@ -61,7 +61,7 @@ pub(super) async fn archive(
     let absent = || {
         let message = format!("this node keeps no archive '{name}'");
         ApiError::new(Code::ExecutionNotFound, message)
-            .with_hint("archives are kept for a time that the node's settings say, then removed")
+            .with_hint("archives are kept for a time, and up to a size in all, that the node's settings say (results); the oldest go first")
     };
     let unreadable = |error: io::Error| {
         tracing::error!(%error, name, "a published archive cannot be read");

@@ -5,6 +5,7 @@
 mod chaos;
 mod deaths;
 mod demo;
+mod disk;
 mod drain;
 mod environment;
 mod failpoints;
