@@ -5,6 +5,7 @@
 mod chaos;
 mod deaths;
 mod demo;
+mod deploy;
 mod drain;
 mod environment;
 mod failpoints;
