@@ -101,6 +101,17 @@ words!(
     }
 );
 
+words!(
+    /// When the image of a task is pulled.
+    PullPolicy, "a pull policy", {
+        /// When the node does not have it; otherwise no registry is asked.
+        Missing = "missing",
+        /// Before every run; the registry says whether what the node has is still the image.
+        Always = "always",
+        Never = "never",
+    }
+);
+
 /// `Engine` of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EngineSpec {
@@ -131,6 +142,8 @@ pub struct DockerParams {
     pub environment_variables: Vec<String>,
     /// Absolute; empty for the image's own.
     pub working_directory: String,
+    /// The node's own when absent.
+    pub pull_policy: Option<PullPolicy>,
 }
 
 /// `Params` of the wasm engine.

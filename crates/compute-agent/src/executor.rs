@@ -66,6 +66,9 @@ pub(crate) enum ExecutorError {
     /// The engine has nothing under this execution's name.
     #[error("the container of this execution is gone: it was removed by someone else")]
     Gone,
+    /// The image was there, and is not any more.
+    #[error("image '{image}' was removed while its container was made: {reason}")]
+    NoSuchImage { image: String, reason: String },
     /// The task has nothing at this path.
     #[error("there is nothing at '{path}'")]
     NoSuchPath { path: String },
@@ -135,6 +138,7 @@ impl From<ExecutorError> for Failure {
             ExecutorError::Failed(failure) => failure,
             ExecutorError::Unreachable { .. }
             | ExecutorError::Gone
+            | ExecutorError::NoSuchImage { .. }
             | ExecutorError::NoSuchPath { .. }
             | ExecutorError::Cancelled => Self::node(error.to_string()),
         }

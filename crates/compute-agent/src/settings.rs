@@ -1,5 +1,7 @@
 //! Settings: defaults, then a TOML file, then `COMPUTE_AGENT_…` from the environment.
 
+mod docker;
+mod secret;
 mod values;
 
 use std::collections::BTreeMap;
@@ -13,11 +15,11 @@ use figment::Figment;
 use figment::providers::{Env, Format, Toml};
 use serde::Deserialize;
 
+pub use docker::{DockerSettings, RegistryCredentials};
+pub use secret::Secret;
+
 /// What every environment variable of this daemon begins with; `__` nests.
 pub const ENV_PREFIX: &str = "COMPUTE_AGENT_";
-
-/// Where a Docker Engine listens when nobody says otherwise.
-const DEFAULT_DOCKER_HOST: &str = "unix:///var/run/docker.sock";
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -121,13 +123,6 @@ pub struct DefaultResources {
     pub memory: Option<u64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct DockerSettings {
-    /// `unix://…` or `tcp://…`; `DOCKER_HOST` when it is set and this is not.
-    pub host: String,
-}
-
 /// Where NVIDIA GPUs are looked for.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -166,7 +161,7 @@ impl Settings {
         let settings: Self = figment
             .merge(Env::prefixed(ENV_PREFIX).split("__"))
             .extract()
-            .map_err(|error| InvalidSettings::Value(Box::new(error)))?;
+            .map_err(|error| InvalidSettings::Value(Box::new(secret::without_source(error))))?;
         settings.checked()
     }
 
@@ -179,11 +174,7 @@ impl Settings {
             let reason = "an agent without any engine can run nothing".to_owned();
             return Err(InvalidSettings::Refused { key: "engines", reason });
         }
-        let host = &self.docker.host;
-        if !["unix://", "tcp://", "http://"].iter().any(|scheme| host.starts_with(scheme)) {
-            let reason = format!("'{host}' begins with none of unix://, tcp://, http://");
-            return Err(InvalidSettings::Refused { key: "docker.host (or DOCKER_HOST)", reason });
-        }
+        self.docker.check()?;
         for (key, url) in
             [("ipfs.api", &self.ipfs.api), ("results.base_url", &self.results.base_url)]
         {
@@ -303,15 +294,6 @@ impl AwsVariables {
 impl std::fmt::Debug for AwsVariables {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
-    }
-}
-
-// === impl DockerSettings ===
-
-impl Default for DockerSettings {
-    fn default() -> Self {
-        let host = std::env::var("DOCKER_HOST").ok().filter(|host| !host.is_empty());
-        Self { host: host.unwrap_or_else(|| DEFAULT_DOCKER_HOST.to_owned()) }
     }
 }
 

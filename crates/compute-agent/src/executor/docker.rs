@@ -14,6 +14,7 @@ mod container;
 mod error;
 mod image;
 mod output;
+mod result_directories;
 
 use std::collections::HashMap;
 use std::sync::RwLock;
@@ -25,9 +26,8 @@ use api_types::{ExecutionId, NodeId, Timestamp};
 use bollard::API_DEFAULT_VERSION;
 use bollard::models::{ContainerState, ContainerStateStatusEnum};
 use bollard::query_parameters::{
-    ContainerArchiveInfoOptions, CreateContainerOptions, InspectContainerOptions,
-    ListContainersOptions, RemoveContainerOptions, StopContainerOptions, UploadToContainerOptions,
-    WaitContainerOptions,
+    CreateContainerOptions, InspectContainerOptions, ListContainersOptions, RemoveContainerOptions,
+    StopContainerOptions, WaitContainerOptions,
 };
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
@@ -36,10 +36,11 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use super::{Executor, ExecutorError, OutputChunk, Run, result_paths};
+use super::{Executor, ExecutorError, OutputChunk, Run};
 use crate::backoff::Backoff;
 use crate::clock;
 use crate::execution::{Exit, Failure, NO_EXIT_CODE};
+use crate::settings::DockerSettings;
 use error::{is_conflict, is_not_found};
 
 /// The execution a container belongs to.
@@ -60,6 +61,9 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// eight the Engine only gets slower.
 const MAX_CHANGES_AT_ONCE: usize = 8;
 
+/// So often an image that vanishes while its container is made is fetched.
+const IMAGE_TRIES: u32 = 3;
+
 /// So many times in a row the Engine may answer with an error when it is asked how a task ended,
 /// over half a minute or more; then the task is given up.
 const MAX_WAIT_REFUSALS: u32 = 12;
@@ -73,18 +77,18 @@ pub(crate) struct Docker {
     /// None until the Engine has answered once.
     client: RwLock<Option<bollard::Docker>>,
     changes: Semaphore,
-    pulls: image::Pulls,
+    images: image::Images,
 }
 
 // === impl Docker ===
 
 impl Docker {
-    pub(crate) fn new(host: &str) -> Self {
+    pub(crate) fn new(settings: &DockerSettings) -> Self {
         Self {
-            host: host.to_owned(),
+            host: settings.host.clone(),
             client: RwLock::new(None),
             changes: Semaphore::new(MAX_CHANGES_AT_ONCE),
-            pulls: image::Pulls::default(),
+            images: image::Images::new(settings),
         }
     }
 
@@ -125,16 +129,24 @@ impl Docker {
         let client = self.client()?;
         let params =
             params(&run.work).map_err(|reason| ExecutorError::Failed(Failure::task(reason)))?;
-        cancel
-            .run_until_cancelled(self.pulls.ensure(&client, &params.image))
-            .await
-            .unwrap_or(Err(ExecutorError::Cancelled))?;
-        let _change = self.change().await;
-        let making = self.make_container(&client, run, &params);
-        tokio::time::timeout(ANSWER_TIMEOUT, making).await.unwrap_or_else(|_| {
-            Err(error::unreachable(format!("no container was made in {ANSWER_TIMEOUT:?}")))
-        })?;
-        make_result_directories(&client, &name(run.id), &run.work).await
+        let mut tries = 1;
+        loop {
+            cancel
+                .run_until_cancelled(self.images.ensure(&client, &params.image, params.pull_policy))
+                .await
+                .unwrap_or(Err(ExecutorError::Cancelled))?;
+            let _change = self.change().await;
+            let making = self.make_container(&client, run, &params);
+            let made = tokio::time::timeout(ANSWER_TIMEOUT, making).await.unwrap_or_else(|_| {
+                Err(error::unreachable(format!("no container was made in {ANSWER_TIMEOUT:?}")))
+            });
+            match made {
+                // Someone removed it between the two requests: it is pulled again.
+                Err(ExecutorError::NoSuchImage { .. }) if tries < IMAGE_TRIES => tries += 1,
+                made => break made?,
+            }
+        }
+        result_directories::make(&client, &name(run.id), &run.work).await
     }
 
     async fn make_container(
@@ -289,6 +301,7 @@ impl Executor for Docker {
                 params.working_directory
             ));
         }
+        self.images.admit(params.pull_policy)?;
         match work.task.network.network_type {
             NetworkType::None | NetworkType::Full => Ok(()),
             NetworkType::Http => Err("network type 'HTTP' is not supported on this node; \
@@ -346,33 +359,6 @@ impl Executor for Docker {
     fn list(&self, node_id: NodeId) -> BoxFuture<'_, Result<Vec<ExecutionId>, ExecutorError>> {
         self.list_own(node_id).boxed()
     }
-}
-
-/// Makes the directories that the task's result paths need and its image does not have, so that
-/// a task can write to them at once.
-async fn make_result_directories(
-    client: &bollard::Docker,
-    name: &str,
-    work: &Work,
-) -> Result<(), ExecutorError> {
-    let mut missing = Vec::new();
-    for directory in result_paths::directories(work) {
-        let options = ContainerArchiveInfoOptions { path: directory.clone() };
-        match client.get_container_archive_info(name, Some(options)).await {
-            Ok(_) => {}
-            Err(error) if is_not_found(&error) => missing.push(directory),
-            Err(error) => return Err(error::of_engine(error)),
-        }
-    }
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let tar = container::tar_of_directories(&missing).map_err(|error| {
-        ExecutorError::Failed(Failure::task(format!("a result path cannot be made: {error}")))
-    })?;
-    let options = UploadToContainerOptions { path: "/".to_owned(), ..Default::default() };
-    let body = bollard::body_full(tar);
-    client.upload_to_container(name, Some(options), body).await.map_err(error::of_engine)
 }
 
 /// The name of an execution's container.

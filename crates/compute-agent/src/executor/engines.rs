@@ -38,7 +38,7 @@ impl Engines {
         let always = noop.iter().map(|_| EngineType::Noop);
         let always = always.chain(wasm.iter().map(|_| EngineType::Wasm)).collect();
         Arc::new(Self {
-            docker: named(EngineType::Docker).then(|| Docker::new(&settings.docker.host)),
+            docker: named(EngineType::Docker).then(|| Docker::new(&settings.docker)),
             wasm,
             noop,
             available: watch::Sender::new(always),

@@ -24,6 +24,7 @@ mod files;
 mod limits;
 mod module;
 mod output;
+mod program;
 mod run;
 mod runtime;
 
@@ -34,9 +35,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use api_types::engine::{NetworkType, WasmParams};
+use api_types::engine::NetworkType;
 use api_types::protocol::Work;
-use api_types::quantity::Resources;
 use api_types::source::InputSource;
 use api_types::{ExecutionId, NodeId, Timestamp};
 use bytes::Bytes;
@@ -44,15 +44,15 @@ use futures_util::future::{BoxFuture, FutureExt, ready};
 use futures_util::stream::BoxStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
+use tracing::warn;
 
 use super::{Executor, ExecutorError, OutputChunk, Run};
 use crate::clock;
-use crate::data_dir::{DataDir, ExecutionDir, ExecutionDirs, remove_all};
-use crate::environment;
+use crate::data_dir::{DataDir, ExecutionDirs, remove_all};
 use crate::execution::{Exit, Failure};
 use crate::steps::Tasks;
 use output::Output;
+use program::params;
 use run::Program;
 use runtime::Runtime;
 
@@ -69,9 +69,6 @@ const MAX_COMPILATIONS: usize = 1;
 
 /// The name under which programs import what this engine gives them.
 const WASI: &str = "wasi_snapshot_preview1";
-
-/// Argument 0 of a program whose EntryModule has no Alias.
-const DEFAULT_NAME: &str = "main";
 
 pub(crate) struct Wasm {
     runtime: Arc<Runtime>,
@@ -132,7 +129,7 @@ impl Wasm {
             let _compiling = self.compilations.acquire().await.map_err(closed)?;
             let (runtime, dir, run) =
                 (Arc::clone(&self.runtime), self.dirs.of(run.id), run.clone());
-            let program = tokio::task::spawn_blocking(move || make_program(&runtime, &dir, &run))
+            let program = tokio::task::spawn_blocking(move || program::make(&runtime, &dir, &run))
                 .await
                 .unwrap_or_else(|error| Err(Failure::node(format!("compiling broke off: {error}"))))
                 .map_err(ExecutorError::Failed)?;
@@ -317,55 +314,6 @@ impl Executor for Wasm {
     fn list(&self, _: NodeId) -> BoxFuture<'_, Result<Vec<ExecutionId>, ExecutorError>> {
         self.list_own().boxed()
     }
-}
-
-fn params(work: &Work) -> Result<WasmParams, String> {
-    serde_json::from_value(work.task.engine.params.clone().into())
-        .map_err(|error| format!("the Params of the wasm engine cannot be read: {error}"))
-}
-
-/// Compiles the modules and lays out the files, anew if it was tried before.
-fn make_program(runtime: &Runtime, dir: &ExecutionDir, run: &Run) -> Result<Program, Failure> {
-    let params = params(&run.work).map_err(Failure::task)?;
-    let (entry, imports) =
-        run.modules.split_first().ok_or_else(|| Failure::node("no EntryModule was fetched"))?;
-    let entry = module::load(&runtime.engine, "the EntryModule", entry)?;
-    module::check_entry_point(&entry, &params.entry_point)?;
-    let imports = params
-        .import_modules
-        .iter()
-        .zip(imports)
-        .map(|(source, fetched)| {
-            let what = format!("the import module '{}'", source.alias);
-            Ok((source.alias.clone(), module::load(&runtime.engine, &what, fetched)?))
-        })
-        .collect::<Result<_, Failure>>()?;
-    let cache = &runtime.cache;
-    debug!(hits = cache.cache_hits(), misses = cache.cache_misses(), "modules are at hand");
-    let place = dir.wasm();
-    let on_disk = |error| Failure::node(format!("the program's place on the node: {error}"));
-    remove_all(&place).map_err(on_disk)?;
-    fs::create_dir_all(&place).map_err(on_disk)?;
-    let files = files::lay_out(&place, run)?;
-    let name = match params.entry_module.alias.as_str() {
-        "" => DEFAULT_NAME,
-        alias => alias,
-    };
-    // The task's own, then the engine's, then the service's, which always hold.
-    let mut environment = run.work.task.env.clone();
-    environment.extend(params.environment_variables);
-    environment.extend(environment::of_service(run.id, run.node_id, &run.work));
-    let resources = Resources::from(run.work.resources);
-    Ok(Program {
-        entry,
-        entry_point: params.entry_point,
-        imports,
-        arguments: std::iter::once(name.to_owned()).chain(params.parameters).collect(),
-        environment: environment.into_iter().collect(),
-        files,
-        memory_bytes: resources.memory_bytes,
-        cpu_millis: resources.cpu_millis,
-    })
 }
 
 /// Beside first, then into place: what has the name is whole.

@@ -1,5 +1,7 @@
 //! How settings are read, and what refuses the start.
 
+use api_types::engine::PullPolicy;
+
 use super::*;
 
 /// The settings of a TOML text and of environment variables without their prefix.
@@ -66,6 +68,56 @@ fn labels_in_the_environment_are_pairs() {
         read.labels.into_iter().collect::<Vec<_>>(),
         [("disk".to_owned(), "ssd".to_owned()), ("zone".to_owned(), "a".to_owned())]
     );
+}
+
+#[test]
+fn credentials_are_read_from_the_file_and_from_the_environment() {
+    let file = "[docker]\npull_policy = 'Always'\nconfig_file = '/c'\n\
+                [docker.credentials.'registry.example.com:5000']\n\
+                username = 'ada'\npassword = 'hush'\n\
+                [docker.credentials.'docker.io']\nidentity_token = 'hush'\n";
+    let variable = "{\"registry.example.com:5000\"={username=\"bob\",password_file=\"/p\"}}";
+    let read = settings(file, &[]).unwrap().docker;
+    assert_eq!(read.pull_policy, PullPolicy::Always);
+    assert_eq!(read.config_file, Path::new("/c"));
+    let wanted = RegistryCredentials {
+        username: "ada".to_owned(),
+        password: Some(Secret::new("hush")),
+        ..RegistryCredentials::default()
+    };
+    assert_eq!(read.credentials["registry.example.com:5000"], wanted);
+    assert_eq!(read.credentials["docker.io"].identity_token, Some(Secret::new("hush")));
+    assert!(!format!("{read:?}").contains("hush"), "{read:?}");
+    let both = [("DOCKER__CREDENTIALS", variable), ("DOCKER__PULL_POLICY", "never")];
+    let read = settings("", &both).unwrap().docker;
+    assert_eq!(read.pull_policy, PullPolicy::Never);
+    let file = read.credentials["registry.example.com:5000"].password_file.as_deref();
+    assert_eq!(file, Some(Path::new("/p")));
+}
+
+#[test]
+fn a_secret_in_the_wrong_place_is_refused_without_being_repeated() {
+    for (toml, env, part) in [
+        ("[docker]\ncredentials = 'hush'", &[][..], "credentials by registry is a table"),
+        ("[docker.credentials]\nhost = 'hush'", &[], "'host' is a table"),
+        ("[docker.credentials.host]\nusername = 'a'\npassword = ['hush']", &[], "expected a text"),
+        ("[docker.credentials.host]\nusername = 'a'\npassword = 4321", &[], "put it in quotes"),
+        ("[docker.credentials.host]\npassword = 'hush'", &[], "a password needs a username"),
+        ("[docker.credentials.host]\nusername = 'a'", &[], "give one of password"),
+        (
+            "[docker.credentials.host]\npassword = 'hush'\nidentity_token = 'hush'",
+            &[],
+            "give one of password",
+        ),
+        ("[docker.credentials.host]\npasword = 'hush'", &[], "unknown field `pasword`"),
+        ("[docker.credentials.host]\npassword = 'hush' oops", &[], "TOML"),
+        ("", &[("DOCKER__CREDENTIALS", "hush")], "credentials by registry is a table"),
+        ("", &[("DOCKER__PULL_POLICY", "sometimes")], "'sometimes' is not a pull policy"),
+    ] {
+        let error = settings(toml, env).unwrap_err();
+        assert!(error.contains(part), "{part}: {error}");
+        assert!(!error.contains("hush") && !error.contains("4321"), "{error}");
+    }
 }
 
 #[test]

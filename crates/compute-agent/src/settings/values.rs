@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::str::FromStr;
 
-use api_types::engine::EngineType;
+use api_types::engine::{EngineType, UnknownWord};
 use api_types::quantity::{InvalidQuantity, parse_bytes, parse_cpu_millis, parse_gpus};
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -59,6 +60,15 @@ pub(super) fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D:
         Texts::Many(texts) => texts,
     };
     Ok(texts.into_iter().filter(|text| !text.is_empty()).collect())
+}
+
+/// One of a closed set of words, in any case.
+pub(super) fn word<'de, D, T>(from: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err = UnknownWord>,
+{
+    String::deserialize(from)?.parse().map_err(D::Error::custom)
 }
 
 pub(super) fn engines<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<EngineType>, D::Error> {

@@ -11,7 +11,7 @@ use tokio::process::Command;
 use crate::node::{DockerNode, work};
 use crate::orchestrator::{Orchestrator, PATIENCE};
 
-fn daemon(data_dir: &Path, orchestrator: &str) -> Command {
+pub(crate) fn daemon(data_dir: &Path, orchestrator: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_compute-agent"));
     command
         .env("COMPUTE_AGENT_LISTEN", "127.0.0.1:0")
@@ -31,7 +31,7 @@ async fn end_of(mut command: Command) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(output.stderr).expect("text"))
 }
 
-async fn terminate(mut child: tokio::process::Child) -> ExitStatus {
+pub(crate) async fn terminate(mut child: tokio::process::Child) -> ExitStatus {
     let pid = child.id().expect("it runs").to_string();
     let sent = Command::new("kill").args(["-TERM", &pid]).status().await.expect("run kill");
     assert!(sent.success());

@@ -57,7 +57,13 @@ async fn make(docker: &Docker) -> String {
     name
 }
 
-fn root_file_system() -> Vec<u8> {
+/// The program alone; compiled once.
+pub(crate) fn root_file_system() -> Vec<u8> {
+    static MADE: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
+    MADE.get_or_init(compiled).clone()
+}
+
+fn compiled() -> Vec<u8> {
     let dir = tempfile::tempdir().expect("a directory");
     let (source, program) = (dir.path().join("task.rs"), dir.path().join("task"));
     std::fs::write(&source, SOURCE).expect("write the source");

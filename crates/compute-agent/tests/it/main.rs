@@ -13,6 +13,8 @@ mod noop;
 mod orchestrator;
 mod programs;
 mod publishing;
+mod pulling;
+mod registry;
 mod restarting;
 mod running;
 mod sessions;

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use api_types::engine::{EngineType, Params, PublisherType};
+use api_types::engine::{EngineType, Params, PublisherType, PullPolicy};
 use api_types::source::SourceType;
 use data_url::DataUrl;
 use serde_json::{Map, Value};
@@ -46,6 +46,7 @@ enum Shape {
     AbsolutePath,
     DataUrl,
     HttpUrl,
+    PullPolicy,
     /// One element of `InputSources`.
     Source,
     SourceList,
@@ -65,6 +66,7 @@ const DOCKER: &[Field] = &[
     optional("Parameters", Shape::TextList),
     optional("EnvironmentVariables", Shape::Variables),
     optional("WorkingDirectory", Shape::AbsolutePath),
+    optional("PullPolicy", Shape::PullPolicy),
 ];
 
 const WASM: &[Field] = &[
@@ -170,6 +172,10 @@ impl Shape {
             (Self::AbsolutePath, Value::String(text)) => findings.check_path(path, text),
             (Self::DataUrl, Value::String(text)) => check_data_url(text, path, findings),
             (Self::HttpUrl, Value::String(text)) => check_http_url(text, path, findings),
+            (Self::PullPolicy, Value::String(text)) => {
+                let policy: PullPolicy = findings.take(path, text.parse())?;
+                return Some(policy.as_str().into());
+            }
             (Self::TextList | Self::Variables | Self::SourceList, Value::Array(elements))
                 if elements.len() > MAX_ELEMENTS =>
             {
@@ -197,6 +203,7 @@ impl Shape {
                 | Self::AbsolutePath
                 | Self::DataUrl
                 | Self::HttpUrl
+                | Self::PullPolicy
                 | Self::Source
                 | Self::SourceList,
                 value,
@@ -220,7 +227,9 @@ impl Shape {
 
     const fn expected(self) -> &'static str {
         match self {
-            Self::Text | Self::AbsolutePath | Self::DataUrl | Self::HttpUrl => "a text",
+            Self::Text | Self::AbsolutePath | Self::DataUrl | Self::HttpUrl | Self::PullPolicy => {
+                "a text"
+            }
             Self::Flag => "true or false",
             Self::TextList | Self::Variables => "a list of texts",
             Self::TextMap => "an object of texts",

@@ -35,7 +35,7 @@ pub(super) fn of_create(error: Error, image: &str) -> ExecutorError {
     match error {
         // It was there a moment ago: someone removed it between the two requests.
         Error::DockerResponseServerError { status_code: 404, message } => {
-            ExecutorError::Failed(Failure::node(format!("image '{image}': {message}")))
+            ExecutorError::NoSuchImage { image: image.to_owned(), reason: message }
         }
         // Another node would answer the same.
         Error::DockerResponseServerError { status_code: 400, message } => ExecutorError::Failed(

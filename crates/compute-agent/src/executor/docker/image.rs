@@ -1,53 +1,133 @@
-//! Images: pulled only when they are absent, and once however many tasks wait for one.
+//! Images: there when a task needs them, pulled as the policy says, and once however many tasks
+//! wait for one.
+
+mod config_file;
+mod credentials;
+mod helper;
+mod progress;
+mod pull;
+mod reference;
+mod refusal;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use api_types::engine::PullPolicy;
 use bollard::Docker;
 use bollard::errors::Error;
-use bollard::query_parameters::CreateImageOptions;
-use futures_util::StreamExt;
-use tracing::info;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared, WeakShared};
+use tokio::sync::watch;
 
-use super::error::{chain, is_not_found, of_engine};
+use super::error::{is_not_found, of_engine};
 use crate::execution::Failure;
 use crate::executor::ExecutorError;
+use crate::settings::DockerSettings;
+use credentials::Credentials;
+use progress::Progress;
+use pull::PullError;
 
-/// A pull of which nothing is heard for this long has failed.
-const PULL_SILENCE: Duration = Duration::from_secs(120);
+/// A pull as all see it who wait for it: it goes on while one of them does.
+type Pulling = BoxFuture<'static, Result<(), PullError>>;
 
-/// The images that are being looked for or pulled, each with a lock of its own.
-#[derive(Debug, Default)]
-pub(super) struct Pulls {
-    under_way: Mutex<HashMap<String, Weak<tokio::sync::Mutex<()>>>>,
+/// The images of one Engine.
+pub(super) struct Images {
+    policy: PullPolicy,
+    credentials: Arc<Credentials>,
+    /// By the name of the image, as tasks write it.
+    under_way: Mutex<HashMap<String, UnderWay>>,
 }
 
-// === impl Pulls ===
+struct UnderWay {
+    pulling: WeakShared<Pulling>,
+    progress: watch::Receiver<Progress>,
+}
 
-impl Pulls {
-    /// Makes sure that the image is there.
-    pub(super) async fn ensure(&self, client: &Docker, image: &str) -> Result<(), ExecutorError> {
-        if is_present(client, image).await? {
-            return Ok(());
+// === impl Images ===
+
+impl Images {
+    pub(super) fn new(settings: &DockerSettings) -> Self {
+        Self {
+            policy: settings.pull_policy,
+            credentials: Arc::new(Credentials::new(settings)),
+            under_way: Mutex::default(),
         }
-        let lock = self.lock_of(image);
-        let _pulling = lock.lock().await;
-        if is_present(client, image).await? {
-            return Ok(());
-        }
-        pull(client, image).await
     }
 
-    fn lock_of(&self, image: &str) -> Arc<tokio::sync::Mutex<()>> {
-        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        under_way.retain(|_, lock| lock.strong_count() > 0);
-        if let Some(lock) = under_way.get(image).and_then(Weak::upgrade) {
-            return lock;
+    /// Whether this node would do what the task asks of it.
+    pub(super) fn admit(&self, asked: Option<PullPolicy>) -> Result<(), String> {
+        match (self.policy, asked) {
+            (PullPolicy::Never, Some(PullPolicy::Always)) => {
+                Err("PullPolicy 'always' is not possible on this node: its docker.pull_policy is \
+                     'never'"
+                    .to_owned())
+            }
+            _ => Ok(()),
         }
-        let lock = Arc::new(tokio::sync::Mutex::new(()));
-        under_way.insert(image.to_owned(), Arc::downgrade(&lock));
-        lock
+    }
+
+    /// What holds for a task: what it asks for, but where the node never pulls.
+    fn policy(&self, asked: Option<PullPolicy>) -> PullPolicy {
+        match self.policy {
+            PullPolicy::Never => PullPolicy::Never,
+            PullPolicy::Missing | PullPolicy::Always => asked.unwrap_or(self.policy),
+        }
+    }
+
+    /// Makes sure that the image is there.
+    pub(super) async fn ensure(
+        &self,
+        client: &Docker,
+        image: &str,
+        asked: Option<PullPolicy>,
+    ) -> Result<(), ExecutorError> {
+        let policy = self.policy(asked);
+        match policy {
+            PullPolicy::Always => {}
+            PullPolicy::Missing | PullPolicy::Never => match is_present(client, image).await? {
+                true => return Ok(()),
+                false if policy == PullPolicy::Never => return Err(self.absent(image)),
+                false => {}
+            },
+        }
+        let (pulling, _progress) = self.join_pull(client, image);
+        pulling.await.map_err(PullError::into_error)
+    }
+
+    /// The pull that is under way, or a new one.
+    fn join_pull(
+        &self,
+        client: &Docker,
+        image: &str,
+    ) -> (Shared<Pulling>, watch::Receiver<Progress>) {
+        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        under_way.retain(|_, pull| pull.pulling.upgrade().is_some());
+        if let Some(pull) = under_way.get(image)
+            && let Some(pulling) = pull.pulling.upgrade()
+            && pulling.peek().is_none()
+        {
+            return (pulling, pull.progress.clone());
+        }
+        let (sender, progress) = watch::channel(Progress::default());
+        let credentials = Arc::clone(&self.credentials);
+        let pull = pull::pull(client.clone(), image.to_owned(), credentials, sender);
+        let pulling = pull.boxed().shared();
+        if let Some(weak) = pulling.downgrade() {
+            let pull = UnderWay { pulling: weak, progress: progress.clone() };
+            under_way.insert(image.to_owned(), pull);
+        }
+        (pulling, progress)
+    }
+
+    fn absent(&self, image: &str) -> ExecutorError {
+        let remedy = match self.policy {
+            PullPolicy::Never => "change docker.pull_policy of its agent",
+            PullPolicy::Missing | PullPolicy::Always => "change the PullPolicy of the task",
+        };
+        ExecutorError::Failed(Failure::node(format!(
+            "image '{image}' is not on this node, and the pull policy 'never' forbids to pull it; \
+             load the image on the node, or {remedy}"
+        )))
     }
 }
 
@@ -60,64 +140,5 @@ async fn is_present(client: &Docker, image: &str) -> Result<bool, ExecutorError>
             Err(ExecutorError::Failed(Failure::task(message)))
         }
         Err(error) => Err(of_engine(error)),
-    }
-}
-
-async fn pull(client: &Docker, image: &str) -> Result<(), ExecutorError> {
-    info!(image, "pulling an image");
-    let (name, tag) = name_and_tag(image);
-    let options = CreateImageOptions {
-        from_image: Some(name.to_owned()),
-        tag: tag.map(str::to_owned),
-        ..Default::default()
-    };
-    let mut progress = std::pin::pin!(client.create_image(Some(options), None, None));
-    loop {
-        let step = match tokio::time::timeout(PULL_SILENCE, progress.next()).await {
-            Ok(Some(step)) => step,
-            Ok(None) => break,
-            Err(_) => return Err(refused(image, &format!("no progress in {PULL_SILENCE:?}"))),
-        };
-        let step = step.map_err(|error| match error {
-            Error::DockerResponseServerError { message, .. } => refused(image, &message),
-            Error::DockerStreamError { error } => refused(image, &error),
-            other => refused(image, &chain(&other)),
-        })?;
-        if let Some(message) = step.error_detail.and_then(|detail| detail.message) {
-            return Err(refused(image, &message));
-        }
-    }
-    info!(image, "pulled an image");
-    Ok(())
-}
-
-fn refused(image: &str, reason: &str) -> ExecutorError {
-    ExecutorError::Failed(Failure::node(format!(
-        "image '{image}' is not on this node and cannot be pulled: {}; check its name, and that \
-         the node reaches its registry, or load the image on the node",
-        reason.trim()
-    )))
-}
-
-/// The tag `latest` is said out loud: without one the Engine would pull every tag there is.
-fn name_and_tag(image: &str) -> (&str, Option<&str>) {
-    // A colon before the last slash belongs to the registry's port.
-    let last = image.rfind('/').map_or(0, |slash| slash + 1);
-    match image[last..].rfind([':', '@']) {
-        Some(_) => (image, None),
-        None => (image, Some("latest")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_image_without_a_tag_is_pulled_as_latest() {
-        assert_eq!(name_and_tag("alpine"), ("alpine", Some("latest")));
-        assert_eq!(name_and_tag("host:5000/a/b"), ("host:5000/a/b", Some("latest")));
-        assert_eq!(name_and_tag("host:5000/a/b:1"), ("host:5000/a/b:1", None));
-        assert_eq!(name_and_tag("a@sha256:00"), ("a@sha256:00", None));
     }
 }

@@ -89,6 +89,14 @@ fn params_of_engines_are_checked() {
         (docker(json!({ "Image": " " })), "Image: is required"),
         (docker(json!({ "Image": 5 })), "Image: expected a text, but the number 5 came"),
         (
+            docker(json!({ "Image": "i", "PullPolicy": "daily" })),
+            "PullPolicy: 'daily' is not a pull policy; known: missing, always, never",
+        ),
+        (
+            docker(json!({ "Image": "i", "PullPolicy": true })),
+            "PullPolicy: expected a text, but true came",
+        ),
+        (
             docker(json!({ "Image": "i", "Entrypoint": "sh" })),
             "Entrypoint: expected a list of texts, but a text came",
         ),

@@ -1,0 +1,153 @@
+//! One pull, from asking for credentials to the last layer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bollard::Docker;
+use bollard::errors::Error;
+use bollard::query_parameters::CreateImageOptions;
+use futures_util::StreamExt;
+use tokio::sync::watch;
+use tracing::info;
+
+use super::credentials::{Credentials, Known};
+use super::progress::Progress;
+use super::reference::{name_and_tag, registry};
+use super::refusal::Problem;
+use crate::attempts::{Patience, Setback};
+use crate::execution::Failure;
+use crate::executor::ExecutorError;
+use crate::executor::docker::error::{chain, unreachable};
+
+/// A pull of which nothing is heard for this long has failed.
+const SILENCE: Duration = Duration::from_secs(120);
+
+/// A registry that is being restarted is asked again; the Engine itself tries layers again.
+const PATIENCE: Patience =
+    Patience { tries: 3, first: Duration::from_millis(500), longest: Duration::from_secs(2) };
+
+/// Carries the Engine's name for "X-Registry-Auth".
+const REGISTRY_AUTH: &str = "x-registry-auth";
+
+/// Why a pull came to nothing; told to all who waited for it.
+#[derive(Debug, Clone)]
+pub(super) enum PullError {
+    Failed(Failure),
+    /// The Engine itself went away.
+    Away(String),
+}
+
+/// What ends one try.
+enum Broken {
+    Setback(Setback),
+    Away(String),
+}
+
+// === impl Broken ===
+
+impl Broken {
+    /// The Engine has tried layers again by itself, for about a minute.
+    fn for_good(self) -> Self {
+        match self {
+            Self::Setback(Setback::Passing(failure)) => Self::Setback(Setback::Lasting(failure)),
+            other => other,
+        }
+    }
+}
+
+// === impl PullError ===
+
+impl PullError {
+    pub(super) fn into_error(self) -> ExecutorError {
+        match self {
+            Self::Failed(failure) => ExecutorError::Failed(failure),
+            Self::Away(reason) => unreachable(reason),
+        }
+    }
+}
+
+/// Pulls the image; how far it is can be watched.
+pub(super) async fn pull(
+    client: Docker,
+    image: String,
+    credentials: Arc<Credentials>,
+    progress: watch::Sender<Progress>,
+) -> Result<(), PullError> {
+    let registry = registry(&image);
+    let mut backoff = PATIENCE.backoff();
+    let mut tries = 1;
+    loop {
+        // Anew at each try: a password may have been changed meanwhile.
+        let known = credentials.of(&registry).await;
+        info!(image, registry, login = known.login.is_some(), "pulling an image");
+        match once(&client, &image, &registry, &known, &progress).await {
+            Ok(()) => {
+                info!(image, "pulled an image");
+                return Ok(());
+            }
+            Err(Broken::Away(reason)) => return Err(PullError::Away(reason)),
+            Err(Broken::Setback(Setback::Lasting(failure))) => {
+                return Err(PullError::Failed(failure));
+            }
+            Err(Broken::Setback(Setback::Passing(failure))) if tries == PATIENCE.tries => {
+                return Err(PullError::Failed(PATIENCE.given_up(failure)));
+            }
+            Err(Broken::Setback(Setback::Passing(failure))) => {
+                info!(image, reason = failure.message, "a pull broke off; trying again");
+            }
+        }
+        tries += 1;
+        backoff.wait().await;
+    }
+}
+
+async fn once(
+    client: &Docker,
+    image: &str,
+    registry: &str,
+    known: &Known,
+    progress: &watch::Sender<Progress>,
+) -> Result<(), Broken> {
+    let refused = |said: &str| {
+        let said = known.login.as_ref().map_or_else(|| said.to_owned(), |login| login.hide(said));
+        let trouble = known.trouble.as_deref();
+        Broken::Setback(Problem::of(&said).setback(image, registry, &said, trouble))
+    };
+    let client = with_login(client.clone().with_timeout(SILENCE), registry, known);
+    let (name, tag) = name_and_tag(image);
+    let options = CreateImageOptions {
+        from_image: Some(name.to_owned()),
+        tag: tag.map(str::to_owned),
+        ..Default::default()
+    };
+    let mut steps = std::pin::pin!(client.create_image(Some(options), None, None));
+    let mut seen = Progress::default();
+    loop {
+        let step = match tokio::time::timeout(SILENCE, steps.next()).await {
+            Ok(Some(step)) => step,
+            Ok(None) => return Ok(()),
+            Err(_) => return Err(refused(&format!("timeout: no progress in {SILENCE:?}"))),
+        };
+        let step = step.map_err(|error| match error {
+            Error::DockerResponseServerError { message, .. } => refused(&message),
+            Error::DockerStreamError { error } => refused(&error).for_good(),
+            Error::RequestTimeoutError => refused(&format!("timeout: no answer in {SILENCE:?}")),
+            other => Broken::Away(chain(&other)),
+        })?;
+        seen.take(&step);
+        progress.send_replace(seen.clone());
+    }
+}
+
+/// The same Engine, told how to log in.
+///
+/// bollard's own way writes base64 that is not URL-safe, which the Engine takes for no credentials
+/// at all, depending on the letters of the password.
+fn with_login(client: Docker, registry: &str, known: &Known) -> Docker {
+    let Some(login) = &known.login else { return client };
+    let header = login.header(registry);
+    client.with_request_modifier(move |mut request| {
+        request.headers_mut().insert(REGISTRY_AUTH, header.clone());
+        request
+    })
+}

@@ -1,0 +1,95 @@
+//! What the name of an image says: its registry and its tag, by docker's rules.
+
+/// The registry of an image whose name has none.
+pub(super) const DOCKER_HUB: &str = "docker.io";
+
+/// What the hub is called where credentials are kept, and by whom.
+const NAMES_OF_THE_HUB: [&str; 3] = ["docker.io", "index.docker.io", "registry-1.docker.io"];
+
+/// The registry that an image is pulled from: `host` or `host:port`.
+pub(super) fn registry(image: &str) -> String {
+    match image.split_once('/') {
+        Some((first, _)) if is_host(first) => canonical(first),
+        _ => DOCKER_HUB.to_owned(),
+    }
+}
+
+/// The registry that a key of the settings or of docker's configuration means: such keys are
+/// hosts or URLs, like `https://index.docker.io/v1/`.
+pub(super) fn registry_of_key(key: &str) -> String {
+    let key = key.trim();
+    let host = key.strip_prefix("https://").or_else(|| key.strip_prefix("http://")).unwrap_or(key);
+    canonical(host.split('/').next().unwrap_or_default())
+}
+
+/// The first part of a name is a host when no user of the hub could be called so.
+fn is_host(first: &str) -> bool {
+    first.contains(['.', ':'])
+        || first == "localhost"
+        || first.chars().any(|letter| letter.is_ascii_uppercase())
+}
+
+fn canonical(host: &str) -> String {
+    let host = host.to_ascii_lowercase();
+    match NAMES_OF_THE_HUB.contains(&host.as_str()) {
+        true => DOCKER_HUB.to_owned(),
+        false => host,
+    }
+}
+
+/// The tag `latest` is said out loud: without one the Engine would pull every tag there is.
+pub(super) fn name_and_tag(image: &str) -> (&str, Option<&str>) {
+    // A colon before the last slash belongs to the registry's port.
+    let last = image.rfind('/').map_or(0, |slash| slash + 1);
+    match image[last..].rfind([':', '@']) {
+        Some(_) => (image, None),
+        None => (image, Some("latest")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_without_a_tag_is_pulled_as_latest() {
+        assert_eq!(name_and_tag("alpine"), ("alpine", Some("latest")));
+        assert_eq!(name_and_tag("host:5000/a/b"), ("host:5000/a/b", Some("latest")));
+        assert_eq!(name_and_tag("host:5000/a/b:1"), ("host:5000/a/b:1", None));
+        assert_eq!(name_and_tag("a@sha256:00"), ("a@sha256:00", None));
+    }
+
+    #[test]
+    fn the_registry_is_told_by_docker_s_rules() {
+        for (image, wanted) in [
+            ("alpine", "docker.io"),
+            ("alpine:3", "docker.io"),
+            ("user/image:1", "docker.io"),
+            ("docker.io/library/alpine", "docker.io"),
+            ("index.docker.io/library/alpine", "docker.io"),
+            ("localhost/image", "localhost"),
+            ("local/image", "docker.io"),
+            ("host:5000/image", "host:5000"),
+            ("127.0.0.1:5000/a/b:1", "127.0.0.1:5000"),
+            ("registry.example.com/a/b@sha256:00", "registry.example.com"),
+            ("Registry.Example.com/a", "registry.example.com"),
+            ("REGISTRY/a", "registry"),
+        ] {
+            assert_eq!(registry(image), wanted, "{image}");
+        }
+    }
+
+    #[test]
+    fn keys_are_hosts_or_urls() {
+        for (key, wanted) in [
+            ("https://index.docker.io/v1/", "docker.io"),
+            ("registry-1.docker.io", "docker.io"),
+            ("docker.io", "docker.io"),
+            ("registry.example.com:5000", "registry.example.com:5000"),
+            ("http://registry.example.com:5000/v2/", "registry.example.com:5000"),
+            ("https://Example.com", "example.com"),
+        ] {
+            assert_eq!(registry_of_key(key), wanted, "{key}");
+        }
+    }
+}

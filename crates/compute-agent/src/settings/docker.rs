@@ -1,0 +1,119 @@
+//! `[docker]`: where the Engine is, when images are pulled, with which credentials, and how long
+//! they are kept.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use api_types::engine::PullPolicy;
+use serde::{Deserialize, Deserializer};
+
+use super::{InvalidSettings, Secret, values};
+
+/// Where a Docker Engine listens when nobody says otherwise.
+const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DockerSettings {
+    /// `unix://…` or `tcp://…`; `DOCKER_HOST` when it is set and this is not.
+    pub host: String,
+    /// When images are pulled. A task may say otherwise, but not where this is `never`: there
+    /// the operator decides which images there are.
+    #[serde(deserialize_with = "values::word")]
+    pub pull_policy: PullPolicy,
+    /// By registry, like `registry.example.com:5000` or `docker.io`.
+    #[serde(deserialize_with = "credentials")]
+    pub credentials: BTreeMap<String, RegistryCredentials>,
+    /// The configuration of docker's command line, asked for what `credentials` does not have;
+    /// none is read when it is empty.
+    pub config_file: PathBuf,
+}
+
+/// How the agent identifies itself to one registry.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RegistryCredentials {
+    pub username: String,
+    pub password: Option<Secret>,
+    /// Holds the password; read at every pull, so that it can be changed while the agent runs.
+    pub password_file: Option<PathBuf>,
+    /// What a registry gave out in place of a password.
+    pub identity_token: Option<Secret>,
+}
+
+// === impl DockerSettings ===
+
+impl DockerSettings {
+    pub(super) fn check(&self) -> Result<(), InvalidSettings> {
+        let host = &self.host;
+        if !["unix://", "tcp://", "http://"].iter().any(|scheme| host.starts_with(scheme)) {
+            let reason = format!("'{host}' begins with none of unix://, tcp://, http://");
+            return Err(InvalidSettings::Refused { key: "docker.host (or DOCKER_HOST)", reason });
+        }
+        let key = "docker.credentials";
+        for (registry, credentials) in &self.credentials {
+            if registry.trim().is_empty() {
+                let reason = "an empty name is no registry".to_owned();
+                return Err(InvalidSettings::Refused { key, reason });
+            }
+            credentials.check().map_err(|reason| InvalidSettings::Refused {
+                key,
+                reason: format!("'{registry}': {reason}"),
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Default for DockerSettings {
+    fn default() -> Self {
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        let host = variable("DOCKER_HOST").and_then(|host| host.into_string().ok());
+        let directory = variable("DOCKER_CONFIG")
+            .map(PathBuf::from)
+            .or_else(|| variable("HOME").map(|home| PathBuf::from(home).join(".docker")));
+        Self {
+            host: host.unwrap_or_else(|| DEFAULT_HOST.to_owned()),
+            pull_policy: PullPolicy::Missing,
+            credentials: BTreeMap::new(),
+            config_file: directory.map(|path| path.join("config.json")).unwrap_or_default(),
+        }
+    }
+}
+
+// === impl RegistryCredentials ===
+
+impl RegistryCredentials {
+    fn check(&self) -> Result<(), &'static str> {
+        let secrets =
+            [self.password.is_some(), self.password_file.is_some(), self.identity_token.is_some()];
+        if secrets.iter().filter(|given| **given).count() != 1 {
+            return Err("give one of password, password_file and identity_token");
+        }
+        if self.identity_token.is_none() && self.username.is_empty() {
+            return Err("a password needs a username");
+        }
+        Ok(())
+    }
+}
+
+fn credentials<'de, D>(from: D) -> Result<BTreeMap<String, RegistryCredentials>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    use serde::de::Error;
+    // What is refused here may be a secret in the wrong place, so it is not repeated.
+    let table = |value: serde_json::Value, what: &str| match value {
+        serde_json::Value::Object(table) => Ok(table),
+        _ => Err(D::Error::custom(format!("{what} is a table"))),
+    };
+    let registries = table(serde_json::Value::deserialize(from)?, "credentials by registry")?;
+    let mut credentials = BTreeMap::new();
+    for (key, value) in registries {
+        let value = table(value, &format!("'{key}'"))?;
+        let read = serde_json::from_value(value.into())
+            .map_err(|error| D::Error::custom(format!("'{key}': {error}")))?;
+        credentials.insert(key, read);
+    }
+    Ok(credentials)
+}
