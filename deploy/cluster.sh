@@ -45,7 +45,8 @@ jobctl() {
 up() {
     compose "$@" up -d || fail "the cluster does not start; is its image there? 'just image' makes it"
     waited=0
-    until [ "$(jobctl node list -o name 2>/dev/null | grep -c .)" -ge $NODES ]; do
+    # The orchestrator is in the list too, but has no such label.
+    until [ "$(jobctl node list --selector agent -o name 2>/dev/null | grep -c .)" -ge $NODES ]; do
         [ $waited -lt $PATIENCE ] || fail "not every node has joined within $PATIENCE s; look at '$0 logs'"
         waited=$((waited + 1))
         sleep 1

@@ -28,8 +28,12 @@ macro_rules! words {
     ($(#[$doc:meta])* $name:ident, $kind:literal, { $($(#[$vdoc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
         pub enum $name {
-            $($(#[$vdoc])* #[serde(rename = $word)] $variant),+
+            $($(#[$vdoc])*
+            #[serde(rename = $word)]
+            #[cfg_attr(feature = "openapi", schema(rename = $word))]
+            $variant),+
         }
 
         impl $name {
@@ -114,26 +118,32 @@ words!(
 
 /// `Engine` of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EngineSpec {
     #[serde(rename = "Type")]
     pub engine_type: EngineType,
     #[serde(rename = "Params", default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub params: Params,
 }
 
 /// `Publisher` of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PublisherSpec {
     #[serde(rename = "Type")]
     pub publisher_type: PublisherType,
     #[serde(rename = "Params", default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub params: Params,
 }
 
 /// `Params` of the docker engine.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase", default)]
 pub struct DockerParams {
+    #[cfg_attr(feature = "openapi", schema(required = true, min_length = 1))]
     pub image: String,
     /// Replaces the image's entry point when not empty.
     pub entrypoint: Vec<String>,
@@ -141,6 +151,7 @@ pub struct DockerParams {
     /// `KEY=VALUE` each; wins over the task's `Env`.
     pub environment_variables: Vec<String>,
     /// Absolute; empty for the image's own.
+    #[cfg_attr(feature = "openapi", schema(pattern = "^(/.*)?$"))]
     pub working_directory: String,
     /// The node's own when absent.
     pub pull_policy: Option<PullPolicy>,
@@ -148,6 +159,7 @@ pub struct DockerParams {
 
 /// `Params` of the wasm engine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct WasmParams {
     /// The module that is run; its `Target` says nothing, its `Alias` is argument 0.
@@ -177,10 +189,13 @@ impl WasmParams {
 
 /// `Params` of the `s3` publisher.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase", default)]
 pub struct S3PublisherParams {
+    #[cfg_attr(feature = "openapi", schema(required = true, min_length = 1))]
     pub bucket: String,
     /// May hold `{jobID}`, `{executionID}`, `{nodeID}`, `{date}` and `{time}`.
+    #[cfg_attr(feature = "openapi", schema(required = true, min_length = 1))]
     pub key: String,
     pub region: String,
     /// Base URL of a service that speaks S3; empty for the node's own.

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 /// What went wrong, as a closed set; `docs/api.md`, "Errors", says what a caller does about each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Code {
     /// 400: the body is not JSON, or nested too deeply.
     MalformedBody,
@@ -68,6 +69,7 @@ pub enum Code {
 
 /// The envelope.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ApiError {
     #[serde(rename = "Status")]
     pub status: u16,
@@ -85,6 +87,7 @@ pub struct ApiError {
 
 /// One reason why a submission is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FieldError {
     /// Where, as in `Tasks[0].Engine.Type`; empty for the body as a whole.
     #[serde(rename = "Path")]

@@ -40,6 +40,7 @@ pub enum DesiredState {
 
 /// An execution record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Execution {
     #[serde(rename = "ID")]
     pub id: ExecutionId,
@@ -47,6 +48,7 @@ pub struct Execution {
     pub namespace: String,
     /// The evaluation that placed it.
     #[serde(rename = "EvalID", with = "crate::serde_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::openapi::EvaluationIdOrEmpty))]
     pub eval_id: Option<EvaluationId>,
     /// `<job name>[<index>]`.
     #[serde(rename = "Name")]
@@ -67,12 +69,15 @@ pub struct Execution {
     pub run_output: RunOutput,
     /// The execution that this one retries.
     #[serde(rename = "PreviousExecution", with = "crate::serde_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::openapi::ExecutionIdOrEmpty))]
     pub previous_execution: Option<ExecutionId>,
     /// The execution that retries this one.
     #[serde(rename = "NextExecution", with = "crate::serde_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::openapi::ExecutionIdOrEmpty))]
     pub next_execution: Option<ExecutionId>,
     /// The evaluation that a delayed retry waits for.
     #[serde(rename = "FollowupEvalID", with = "crate::serde_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::openapi::EvaluationIdOrEmpty))]
     pub followup_eval_id: Option<EvaluationId>,
     #[serde(rename = "Revision")]
     pub revision: u64,
@@ -84,12 +89,14 @@ pub struct Execution {
 
 /// Task name to what it holds on its node.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase", default)]
 pub struct AllocatedResources {
     pub tasks: BTreeMap<String, Capacity>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct DesiredStateRecord {
     pub state_type: DesiredState,
@@ -97,6 +104,7 @@ pub struct DesiredStateRecord {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct ComputeStateRecord {
     pub state_type: ComputeState,
@@ -105,15 +113,18 @@ pub struct ComputeStateRecord {
 
 /// What was published and where; the type is empty when nothing was.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PublishedResult {
     #[serde(rename = "Type")]
     pub publisher_type: PublisherType,
     #[serde(rename = "Params", default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub params: Params,
 }
 
 /// `Params` of a result of the `s3` publisher.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase", default)]
 pub struct S3ResultParams {
     pub bucket: String,
@@ -129,6 +140,7 @@ pub struct S3ResultParams {
 
 /// `Params` of a result of the `local` publisher.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct LocalResultParams {
     /// Where the node serves the archive, for a time.
@@ -138,6 +150,7 @@ pub struct LocalResultParams {
 
 /// `Params` of a result of the `ipfs` publisher.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct IpfsResultParams {
     #[serde(rename = "CID")]
@@ -146,6 +159,7 @@ pub struct IpfsResultParams {
 
 /// The end of a run, with the first [`RUN_OUTPUT_BYTES`] of each stream.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct RunOutput {
     pub stdout: String,
@@ -163,6 +177,7 @@ pub struct RunOutput {
 
 /// Answer to Job Executions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct ListExecutions {
     pub executions: Vec<Execution>,
@@ -171,6 +186,7 @@ pub struct ListExecutions {
 
 /// Answer to Job Results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct ListResults {
     pub results: Vec<PublishedResult>,

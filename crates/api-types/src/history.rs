@@ -19,6 +19,7 @@ words!(
 );
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HistoryEvent {
     #[serde(rename = "Type")]
     pub event_type: EventType,
@@ -26,9 +27,11 @@ pub struct HistoryEvent {
     pub job_id: JobId,
     /// Empty on job-level events.
     #[serde(rename = "NodeID", with = "crate::serde_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::openapi::NodeIdOrEmpty))]
     pub node_id: Option<NodeId>,
     /// Empty on job-level events.
     #[serde(rename = "ExecutionID", with = "crate::serde_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::openapi::ExecutionIdOrEmpty))]
     pub execution_id: Option<ExecutionId>,
     /// Null on execution-level events.
     #[serde(rename = "JobState")]
@@ -48,6 +51,7 @@ pub struct HistoryEvent {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct JobStateChange {
     pub previous: JobStateType,
@@ -55,6 +59,7 @@ pub struct JobStateChange {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct ExecutionStateChange {
     pub previous: ComputeState,
@@ -64,6 +69,7 @@ pub struct ExecutionStateChange {
 /// What the stream of events tells in place of events that were removed meanwhile: all from one
 /// sequence to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct HistoryGap {
     pub from: u64,
@@ -77,6 +83,7 @@ impl HistoryGap {
 
 /// Answer to Job History.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct ListHistory {
     pub history: Vec<HistoryEvent>,

@@ -64,6 +64,7 @@ impl JobType {
 
 /// A job record: what was asked, and where it stands.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Job {
     #[serde(rename = "ID")]
     pub id: JobId,
@@ -85,6 +86,7 @@ pub struct Job {
 
 /// What was asked, with every default filled in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct JobSpec {
     pub name: String,
@@ -103,6 +105,7 @@ pub struct JobSpec {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct JobState {
     pub state_type: JobStateType,
@@ -111,6 +114,7 @@ pub struct JobState {
 
 /// How often and how soon a failed run is tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct RetryPolicy {
     /// Attempts in all per execution slot; 0 means without limit.
@@ -123,6 +127,7 @@ pub struct RetryPolicy {
 
 /// A condition on a node's labels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct Constraint {
     pub key: String,
@@ -131,6 +136,7 @@ pub struct Constraint {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct Task {
     pub name: String,
@@ -147,6 +153,7 @@ pub struct Task {
 
 /// Resources as a person wrote them; empty where nothing was asked.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct TaskResources {
     #[serde(rename = "CPU")]
@@ -160,6 +167,7 @@ pub struct TaskResources {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct NetworkSpec {
     #[serde(rename = "Type")]
@@ -171,6 +179,7 @@ pub struct NetworkSpec {
 
 /// Whole seconds; 0 means none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Timeouts {
     /// From the start of the task's process.
@@ -183,6 +192,7 @@ pub struct Timeouts {
 
 /// Answer to Describe Job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct DescribeJob {
     pub job: Job,
@@ -190,6 +200,7 @@ pub struct DescribeJob {
 
 /// Answer to List Jobs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct ListJobs {
     pub jobs: Vec<Job>,
@@ -198,6 +209,7 @@ pub struct ListJobs {
 
 /// Answer to Create Job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CreateJob {
     #[serde(rename = "JobID")]
     pub job_id: JobId,
@@ -209,13 +221,16 @@ pub struct CreateJob {
 
 /// Answer to Stop Job; no evaluation when the job was stopped already.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StopJob {
     #[serde(rename = "EvaluationID", with = "crate::serde_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::openapi::EvaluationIdOrEmpty))]
     pub evaluation_id: Option<EvaluationId>,
 }
 
 /// Answer to Create Job with `dry_run=true`: nothing was stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct DryRun {
     /// The job as it would be stored.
@@ -227,6 +242,7 @@ pub struct DryRun {
 
 /// What a dry run says of one node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DryRunNode {
     #[serde(rename = "NodeID")]
     pub node_id: crate::id::NodeId,

@@ -11,6 +11,8 @@ pub mod id;
 pub mod job;
 pub mod log;
 pub mod node;
+#[cfg(feature = "openapi")]
+pub mod openapi;
 pub mod protocol;
 pub mod quantity;
 pub mod routes;

@@ -17,6 +17,7 @@ pub const FRAME_KEEP_ALIVE_SECONDS: u64 = 10;
 
 /// One of the two streams of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum LogStream {
     Stdout,
@@ -25,6 +26,7 @@ pub enum LogStream {
 
 /// Where a line comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum LogSource {
     Stdout,
@@ -35,6 +37,7 @@ pub enum LogSource {
 
 /// One object of `GET …/jobs/:jobID/logs` with `Accept: application/x-ndjson`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LogLine {
     #[serde(rename = "ExecutionID")]
     pub execution_id: ExecutionId,
@@ -54,6 +57,7 @@ pub struct LogLine {
 /// A line of the assignments stream that asks for output; answered on
 /// `POST …/nodes/:nodeID/streams/:streamID`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct StreamRequest {
     #[serde(rename = "StreamID")]
@@ -76,6 +80,7 @@ pub struct StreamRequest {
 
 /// Bytes of each stream, from its beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct LogPosition {
     pub stdout: u64,
@@ -84,6 +89,7 @@ pub struct LogPosition {
 
 /// One line of an agent's answer to a [`StreamRequest`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "Type")]
 pub enum LogFrame {
     /// Where in each stream the output begins that follows.
@@ -106,6 +112,7 @@ pub enum LogFrame {
 
 /// A piece of what a task printed, however it is cut: neither a whole line nor only one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LogOutput {
     #[serde(rename = "Stream")]
     pub stream: LogStream,
@@ -117,6 +124,7 @@ pub struct LogOutput {
 
 /// Bytes as they are: text where they are UTF-8, which they mostly are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum LogData {
     Text(String),
     Base64(String),

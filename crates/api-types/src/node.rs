@@ -61,6 +61,7 @@ words!(
 );
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct Node {
     pub peer_info: PeerInfo,
@@ -76,6 +77,7 @@ pub struct Node {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PeerInfo {
     #[serde(rename = "ID")]
     pub id: NodeId,
@@ -85,6 +87,7 @@ pub struct PeerInfo {
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase", default)]
 pub struct ComputeNodeInfo {
     pub execution_engines: Vec<EngineType>,
@@ -100,6 +103,7 @@ pub struct ComputeNodeInfo {
 
 /// Answer to Describe Node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct DescribeNode {
     pub node: Node,
@@ -107,6 +111,7 @@ pub struct DescribeNode {
 
 /// Answer to List Nodes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct ListNodes {
     pub nodes: Vec<Node>,
@@ -115,6 +120,7 @@ pub struct ListNodes {
 
 /// The body of a node action.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase", default)]
 pub struct NodeActionRequest {
     pub action: String,
@@ -123,6 +129,7 @@ pub struct NodeActionRequest {
 
 /// Answer of the agent's and the orchestrator's liveness operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct Alive {
     pub status: String,

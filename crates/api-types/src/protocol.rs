@@ -26,6 +26,7 @@ pub const KEEP_ALIVE_SECONDS: u64 = 10;
 
 /// `PUT …/nodes/:nodeID/session`: join or rejoin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct SessionRequest {
     pub addrs: Vec<String>,
@@ -38,6 +39,7 @@ pub struct SessionRequest {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct SessionAnswer {
     /// The epoch that heartbeats, reports and the stream of this session carry.
@@ -50,6 +52,7 @@ pub struct SessionAnswer {
 
 /// `PUT …/nodes/:nodeID/heartbeat`: renews the lease.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct Heartbeat {
     pub session: u64,
@@ -61,6 +64,7 @@ pub struct Heartbeat {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct HeartbeatAnswer {
     pub lease_seconds: u64,
@@ -68,6 +72,7 @@ pub struct HeartbeatAnswer {
 
 /// One line of `GET …/nodes/:nodeID/assignments?session=N`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "Type")]
 pub enum AssignmentLine {
     /// The first line: so many `Assignment` lines follow, and they are all that is desired of
@@ -88,6 +93,7 @@ pub enum AssignmentLine {
 
 /// What is desired of one execution.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Assignment {
     #[serde(rename = "ExecutionID")]
     pub execution_id: ExecutionId,
@@ -108,6 +114,7 @@ pub struct Assignment {
 
 /// All that a node needs to know to run an execution.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Work {
     #[serde(rename = "JobID")]
     pub job_id: JobId,
@@ -131,9 +138,11 @@ pub struct Work {
 
 /// `PUT …/nodes/:nodeID/executions`: a batch of observed states.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct ReportBatch {
     pub session: u64,
+    #[cfg_attr(feature = "openapi", schema(max_items = 1000))]
     pub reports: Vec<Report>,
 }
 
@@ -142,6 +151,7 @@ pub struct ReportBatch {
 /// `ComputeState` is one of `AskForBidAccepted`, `AskForBidRejected`, `BidAccepted` (the process
 /// started), `Completed`, `Failed`, `Cancelled`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Report {
     #[serde(rename = "ExecutionID")]
     pub execution_id: ExecutionId,
@@ -149,6 +159,7 @@ pub struct Report {
     #[serde(rename = "Sequence")]
     pub sequence: u64,
     #[serde(rename = "ComputeState")]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::openapi::ReportedState))]
     pub compute_state: ComputeState,
     /// Why, in words for the user.
     #[serde(rename = "Message", default)]
@@ -164,6 +175,7 @@ pub struct Report {
 
 /// Whose failure it was: it decides which budget of retries pays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum FailureCause {
     /// The task's own: its exit code, a limit it broke. `RetryPolicy` decides.
     #[default]
@@ -176,6 +188,7 @@ pub enum FailureCause {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct ReportAnswer {
     pub acknowledged: Vec<Acknowledgement>,
@@ -183,6 +196,7 @@ pub struct ReportAnswer {
 
 /// The report is on disk, or was not needed; the agent may forget it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Acknowledgement {
     #[serde(rename = "ExecutionID")]
     pub execution_id: ExecutionId,
@@ -192,6 +206,7 @@ pub struct Acknowledgement {
 
 /// What the agent tells whoever stands at the node: `GET /api/v1/agent/executions[/:id]`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LocalExecution {
     #[serde(rename = "ID")]
     pub id: ExecutionId,
@@ -210,6 +225,7 @@ pub struct LocalExecution {
 
 /// Answer to `GET /api/v1/agent/executions`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct ListLocalExecutions {
     pub executions: Vec<LocalExecution>,

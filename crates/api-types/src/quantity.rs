@@ -26,6 +26,7 @@ pub struct Resources {
 
 /// Resources as responses carry them: cores (a fraction is possible), bytes, a count.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct Capacity {
     #[serde(rename = "CPU")]

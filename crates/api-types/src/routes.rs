@@ -26,6 +26,9 @@ pub const AGENT_RESULT: &str = "/api/v1/agent/results/{archive}";
 /// The group that the orchestrator group replaced; everything under it answers 410.
 pub const REQUESTER: &str = "/api/v1/requester/";
 
+/// The OpenAPI document of the daemon that is asked.
+pub const OPENAPI: &str = "/api/v1/openapi.json";
+
 pub const LIVEZ: &str = "/livez";
 pub const READYZ: &str = "/readyz";
 

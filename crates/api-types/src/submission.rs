@@ -13,103 +13,184 @@ use crate::engine::Params;
 
 /// The body of Create Job.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase", default)]
 pub struct CreateJobRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(required = true, value_type = JobSubmission))]
     pub job: Option<JobSubmission>,
 }
 
+/// The types of a submission. What stands in braces behind a field is what its schema says beyond
+/// its type; the checks themselves are the orchestrator's.
 macro_rules! submission {
-    ($(#[$doc:meta])* $name:ident { $($(#[$fdoc:meta])* $wire:literal $field:ident: $type:ty,)* }) => {
+    ($(#[$doc:meta])* $name:ident {
+        $($(#[$fdoc:meta])* $wire:literal $field:ident: $type:ty $({ $($schema:tt)* })?,)*
+    }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
         #[serde(default)]
         pub struct $name {
             $($(#[$fdoc])* #[serde(rename = $wire, skip_serializing_if = "Option::is_none")]
+            #[cfg_attr(feature = "openapi", schema(rename = $wire $(, $($schema)*)?))]
             pub $field: Option<$type>,)*
         }
     };
 }
 
-submission!(JobSubmission {
-    "ID" id: String,
-    "Name" name: String,
-    "Namespace" namespace: String,
-    "Type" job_type: String,
-    "Priority" priority: i64,
-    "Count" count: i64,
-    "Constraints" constraints: Vec<ConstraintSubmission>,
-    "Meta" meta: BTreeMap<String, String>,
-    "Labels" labels: BTreeMap<String, String>,
-    "RetryPolicy" retry_policy: RetryPolicySubmission,
-    "Tasks" tasks: Vec<TaskSubmission>,
-    /// Ignored with a warning, like the four below.
-    "State" state: Value,
-    "Version" version: Value,
-    "Revision" revision: Value,
-    "CreateTime" create_time: Value,
-    "ModifyTime" modify_time: Value,
-});
+submission!(
+    /// A job as it is submitted; keys are matched without regard to case, and so are the words of
+    /// closed sets. Fields that are not known are ignored with a warning.
+    JobSubmission {
+        /// Taken for service and daemon jobs, ignored with a warning for the others.
+        "ID" id: String,
+        /// One line; the ID when absent.
+        "Name" name: String { max_length = 255 },
+        /// One word that is not `*`; `default` when absent.
+        "Namespace" namespace: String { max_length = 128 },
+        "Type" job_type: String { required = true, value_type = crate::job::JobType },
+        /// Higher first; 50 when absent.
+        "Priority" priority: i64 { minimum = 0, maximum = 100 },
+        /// Executions; 0 and absent mean 1. Ignored with a warning above 1 for ops and daemon jobs.
+        "Count" count: i64 { minimum = 0, maximum = 1000000 },
+        /// All must hold on the node's labels.
+        "Constraints" constraints: Vec<ConstraintSubmission> { max_items = 64 },
+        /// Texts that are only kept; keys under `service.org/` are set by the service.
+        "Meta" meta: BTreeMap<String, String>,
+        /// Texts to select jobs by.
+        "Labels" labels: BTreeMap<String, String>,
+        "RetryPolicy" retry_policy: RetryPolicySubmission,
+        /// Exactly one.
+        "Tasks" tasks: Vec<TaskSubmission>
+            { required = true, value_type = Vec<TaskSubmission>, min_items = 1, max_items = 1 },
+        /// Ignored with a warning.
+        "State" state: Value,
+        /// Ignored with a warning.
+        "Version" version: Value,
+        /// Ignored with a warning.
+        "Revision" revision: Value,
+        /// Ignored with a warning.
+        "CreateTime" create_time: Value,
+        /// Ignored with a warning.
+        "ModifyTime" modify_time: Value,
+    }
+);
 
-submission!(ConstraintSubmission {
-    "Key" key: String,
-    "Operator" operator: String,
-    "Values" values: Vec<String>,
-});
+submission!(
+    /// A condition on a node's labels.
+    ConstraintSubmission {
+        "Key" key: String { required = true, value_type = String, min_length = 1 },
+        "Operator" operator: String
+            { required = true, value_type = crate::openapi::ConstraintOperator },
+        /// `in` and `notin` take at least one, `exists` and `!` none, the others exactly one; `gt`
+        /// and `lt` an integer.
+        "Values" values: Vec<String> { max_items = 256 },
+    }
+);
 
-submission!(RetryPolicySubmission {
-    "Attempts" attempts: i64,
-    "Delay" delay: i64,
-    "MaxDelay" max_delay: i64,
-});
+submission!(
+    /// How often and how soon a failed run is tried again.
+    RetryPolicySubmission {
+        /// In all per execution slot; 0 is without limit. 1 for batch and ops when absent, 0 for
+        /// service and daemon.
+        "Attempts" attempts: i64 { minimum = 0, maximum = 1000000 },
+        /// Seconds before the first retry, doubling; 1 when absent.
+        "Delay" delay: i64 { minimum = 0, maximum = 86400 },
+        /// Seconds at which the doubling ends; 60 when absent.
+        "MaxDelay" max_delay: i64 { minimum = 0, maximum = 86400 },
+    }
+);
 
-submission!(TaskSubmission {
-    "Name" name: String,
-    "Engine" engine: TypedSubmission,
-    "Publisher" publisher: TypedSubmission,
-    "Env" env: BTreeMap<String, String>,
-    "Meta" meta: BTreeMap<String, String>,
-    "InputSources" input_sources: Vec<InputSourceSubmission>,
-    "ResultPaths" result_paths: Vec<ResultPathSubmission>,
-    "Resources" resources: ResourcesSubmission,
-    "ResourcesConfig" resources_config: ResourcesSubmission,
-    "Network" network: NetworkSubmission,
-    "Timeouts" timeouts: TimeoutsSubmission,
-});
+submission!(
+    /// What is run.
+    TaskSubmission {
+        "Name" name: String { required = true, value_type = String, min_length = 1, max_length = 255 },
+        "Engine" engine: TypedSubmission
+            { required = true, value_type = crate::openapi::EngineSubmission },
+        "Publisher" publisher: TypedSubmission
+            { value_type = Option<crate::openapi::PublisherSubmission> },
+        /// Environment variables.
+        "Env" env: BTreeMap<String, String>,
+        /// Texts that are only kept.
+        "Meta" meta: BTreeMap<String, String>,
+        "InputSources" input_sources: Vec<InputSourceSubmission> { max_items = 64 },
+        "ResultPaths" result_paths: Vec<ResultPathSubmission> { max_items = 64 },
+        /// What the task needs of its node; the node's default where nothing is said.
+        "Resources" resources: ResourcesSubmission,
+        /// Another name of `Resources`; both may come only with the same content.
+        "ResourcesConfig" resources_config: ResourcesSubmission,
+        "Network" network: NetworkSubmission,
+        "Timeouts" timeouts: TimeoutsSubmission,
+    }
+);
 
 submission!(
     /// An engine, a publisher or a source.
     TypedSubmission {
         "Type" kind: String,
-        "Params" params: Params,
+        "Params" params: Params { value_type = Option<Object> },
     }
 );
 
-submission!(InputSourceSubmission {
-    "Source" source: TypedSubmission,
-    "Target" target: String,
-    "Alias" alias: String,
-});
+submission!(
+    /// What the task finds when it starts.
+    InputSourceSubmission {
+        "Source" source: TypedSubmission
+            { required = true, value_type = crate::openapi::SourceSubmission },
+        /// Absolute path at which the task sees it; unique, and not the root.
+        "Target" target: String
+            { required = true, value_type = String, pattern = "^/", max_length = 4096 },
+        /// The name of a file whose `Target` ends with `/`.
+        "Alias" alias: String { max_length = 255 },
+    }
+);
 
-submission!(ResultPathSubmission {
-    "Name" name: String,
-    "Path" path: String,
-});
+submission!(
+    /// A directory or file of the task that is published.
+    ResultPathSubmission {
+        /// Its directory in the archive: unique, and none of `stdout`, `stderr`, `exitCode`.
+        "Name" name: String
+            { required = true, value_type = String, pattern = "^[^/]+$", max_length = 255 },
+        /// Absolute path inside the task.
+        "Path" path: String
+            { required = true, value_type = String, pattern = "^/", max_length = 4096 },
+    }
+);
 
-submission!(ResourcesSubmission {
-    "CPU" cpu: String,
-    "Memory" memory: String,
-    "Disk" disk: String,
-    "GPU" gpu: String,
-});
+submission!(
+    /// Amounts as people write them; empty is absent.
+    ResourcesSubmission {
+        /// Cores (`0.5`, `2`) or millicores (`500m`), above zero.
+        "CPU" cpu: String { pattern = r"^\s*(([0-9]+\.?[0-9]*|\.[0-9]+)m?)?\s*$" },
+        /// A number with an optional unit (`512MB`, `1Gi`; none is bytes), above zero.
+        "Memory" memory: String
+            { pattern = r"^\s*(([0-9]+\.?[0-9]*|\.[0-9]+)\s*([kKmMgGtT][iI]?)?[bB]?)?\s*$" },
+        /// Like `Memory`; may be zero.
+        "Disk" disk: String
+            { pattern = r"^\s*(([0-9]+\.?[0-9]*|\.[0-9]+)\s*([kKmMgGtT][iI]?)?[bB]?)?\s*$" },
+        /// A whole number of devices, at most 1,024.
+        "GPU" gpu: String { pattern = r"^\s*[0-9]*\s*$" },
+    }
+);
 
-submission!(NetworkSubmission {
-    "Type" network_type: String,
-    "Domains" domains: Vec<String>,
-});
+submission!(
+    /// What of the network a task may reach; nothing when absent.
+    NetworkSubmission {
+        "Type" network_type: String { value_type = Option<crate::engine::NetworkType> },
+        /// Only for `HTTP`, which takes at least one.
+        "Domains" domains: Vec<String> { max_items = 256 },
+    }
+);
 
-submission!(TimeoutsSubmission {
-    "ExecutionTimeout" execution_timeout: i64,
-    "QueueTimeout" queue_timeout: i64,
-    "TotalTimeout" total_timeout: i64,
-});
+submission!(
+    /// Whole seconds; 0 and absent mean none.
+    TimeoutsSubmission {
+        /// From the start of the task's process.
+        "ExecutionTimeout" execution_timeout: i64 { minimum = 0, maximum = 3153600000_u32 },
+        /// How long an execution may wait to be placed.
+        "QueueTimeout" queue_timeout: i64 { minimum = 0, maximum = 3153600000_u32 },
+        /// From the job's creation to its end.
+        "TotalTimeout" total_timeout: i64 { minimum = 0, maximum = 3153600000_u32 },
+    }
+);

@@ -30,11 +30,10 @@ use crate::ledger::{Ledger, LedgerError};
 use crate::node_record::NodeRecord;
 use crate::outbox::Outbox;
 use crate::output::Outputs;
-use crate::publisher::{PublishedDir, Publishers};
+use crate::publisher::PublishedDir;
 use crate::session::{Session, SessionWatch, Streams};
 use crate::settings::{InvalidSettings, Settings};
-use crate::source::Sources;
-use crate::steps::{Steps, Tasks};
+use crate::steps::{Files, Steps, Tasks};
 use crate::supervisor::{Mailbox, Message, Parts, Supervisor, sweep};
 
 /// How often the supervisor looks whether finished executions are old enough to forget, and beats
@@ -117,16 +116,15 @@ impl Agent {
 
         let tasks = Tasks::new(Handle::current());
         let engines = engines(&settings, &data_dir, &tasks).await;
-        let published = PublishedDir::new(data_dir.published());
+        let published =
+            PublishedDir::new(data_dir.published(), settings.results.published_max_bytes);
         let steps = Arc::new(Steps {
             node_id,
             engines: Arc::clone(&engines),
-            sources: Sources::new(&settings, data_dir.cache()),
-            publishers: Publishers::new(&settings, data_dir.published(), listen_addr),
             gpus,
-            dirs: data_dir.executions(),
-            stop_grace: settings.stop_grace(),
             tasks: tasks.clone(),
+            stop_grace: settings.stop_grace(),
+            files: Files::new(&settings, &data_dir, listen_addr),
         });
         let (mailbox, messages) = Mailbox::new();
         let (outbox, note) = (Arc::new(Outbox::default()), data_dir.drain_note());
@@ -142,7 +140,7 @@ impl Agent {
         let record =
             Arc::new(NodeRecord::new(&settings, listen_addr, capacity, Arc::clone(&steps)));
         let watch = SessionWatch::new();
-        let outputs = Outputs::new(&engines, &mailbox, &steps.dirs);
+        let outputs = Outputs::new(&engines, &mailbox, &steps.files.dirs);
         let streams = Streams::new(client.clone(), node_id, Arc::clone(&outputs), tasks.clone());
         let session = Arc::new(Session {
             client,

@@ -9,6 +9,8 @@ use bytes::{Buf, Bytes};
 use tar::{Archive, EntryType};
 use tokio::sync::mpsc;
 
+use crate::disk::Disk;
+
 /// Entries of one archive; beyond it the archive is refused, before the file system suffers.
 const MAX_ENTRIES: usize = 100_000;
 
@@ -17,7 +19,11 @@ pub(crate) enum ArchiveError {
     #[error("it has more than {MAX_ENTRIES} entries")]
     TooManyEntries,
     #[error("it is larger than {limit_bytes} bytes when unpacked")]
-    TooLarge { limit_bytes: u64 },
+    TooLarge {
+        limit_bytes: u64,
+        /// What had come when it was given up; the whole is larger still, or as large.
+        least_bytes: u64,
+    },
     #[error("its entry '{path}' leads out of the archive")]
     Escape { path: String },
     #[error("{0}")]
@@ -43,6 +49,7 @@ pub(crate) fn unpack(
     into: &Path,
     limit_bytes: u64,
     modes: Modes,
+    disk: &Disk,
 ) -> Result<u64, ArchiveError> {
     fs::create_dir_all(into)?;
     let mut archive = Archive::new(reader);
@@ -55,8 +62,9 @@ pub(crate) fn unpack(
         let mut entry = entry?;
         total_bytes = total_bytes.saturating_add(entry.size());
         if total_bytes > limit_bytes {
-            return Err(ArchiveError::TooLarge { limit_bytes });
+            return Err(ArchiveError::TooLarge { limit_bytes, least_bytes: total_bytes });
         }
+        disk.take(entry.size())?;
         let kind = entry.header().entry_type();
         if !matches!(
             kind,
@@ -151,6 +159,7 @@ impl Read for ChunkReader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::any_disk;
 
     const LIMIT: u64 = 1 << 20;
 
@@ -186,7 +195,7 @@ mod tests {
             (EntryType::Symlink, "l", "d/a"),
             (EntryType::Fifo, "pipe", ""),
         ]);
-        unpack(&tar[..], dir.path(), LIMIT, Modes::Readable).unwrap();
+        unpack(&tar[..], dir.path(), LIMIT, Modes::Readable, &any_disk()).unwrap();
         assert_eq!(fs::read_to_string(dir.path().join("l")).unwrap(), "hello");
         let mode = fs::metadata(dir.path().join("d/a")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o644);
@@ -210,7 +219,7 @@ mod tests {
         ] {
             fs::write(dir.path().join("secret"), "secret").unwrap();
             let into = dir.path().join("into");
-            let result = unpack(&tar_of(entries)[..], &into, LIMIT, Modes::Readable);
+            let result = unpack(&tar_of(entries)[..], &into, LIMIT, Modes::Readable, &any_disk());
             assert!(result.is_err(), "{name}");
             assert_eq!(fs::read_dir(&outside).unwrap().count(), 0, "{name}");
             fs::remove_dir_all(&into).unwrap();
@@ -222,8 +231,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let into = dir.path().join("into");
         let path = format!("{}/x", dir.path().display());
-        unpack(&tar_of(&[(EntryType::Regular, &path, "kept")])[..], &into, LIMIT, Modes::Readable)
-            .unwrap();
+        unpack(
+            &tar_of(&[(EntryType::Regular, &path, "kept")])[..],
+            &into,
+            LIMIT,
+            Modes::Readable,
+            &any_disk(),
+        )
+        .unwrap();
         assert!(!dir.path().join("x").exists());
         assert!(into.join(path.trim_start_matches('/')).exists());
     }
@@ -233,14 +248,17 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let tar =
             tar_of(&[(EntryType::Regular, "a", "0123456789"), (EntryType::Regular, "b", "0")]);
-        let error = unpack(&tar[..], dir.path(), 10, Modes::Readable).unwrap_err();
-        assert!(matches!(error, ArchiveError::TooLarge { limit_bytes: 10 }), "{error}");
+        let error = unpack(&tar[..], dir.path(), 10, Modes::Readable, &any_disk()).unwrap_err();
+        assert!(
+            matches!(error, ArchiveError::TooLarge { limit_bytes: 10, least_bytes: 11 }),
+            "{error}"
+        );
     }
 
     #[test]
     fn a_cut_off_archive_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let tar = tar_of(&[(EntryType::Regular, "a", "0123456789")]);
-        unpack(&tar[..515], dir.path(), LIMIT, Modes::Readable).unwrap_err();
+        unpack(&tar[..515], dir.path(), LIMIT, Modes::Readable, &any_disk()).unwrap_err();
     }
 }

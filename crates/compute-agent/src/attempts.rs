@@ -7,6 +7,7 @@ use std::time::Duration;
 use tracing::debug;
 
 use crate::backoff::Backoff;
+use crate::disk;
 use crate::execution::Failure;
 
 /// Why one try came to nothing.
@@ -83,7 +84,7 @@ impl Setback {
 
     /// What the node's own disk refuses is told at once: waiting makes no room.
     pub(crate) fn of_disk(error: &io::Error) -> Self {
-        Self::Lasting(disk_failure(error))
+        Self::Lasting(disk::failure(error))
     }
 }
 
@@ -91,17 +92,6 @@ impl From<io::Error> for Setback {
     fn from(error: io::Error) -> Self {
         Self::of_disk(&error)
     }
-}
-
-/// What a user is told of an error of the node's disk.
-pub(crate) fn disk_failure(error: &io::Error) -> Failure {
-    Failure::node(match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "the node's disk is full; make room on it, or let the task run on another node"
-                .to_owned()
-        }
-        _ => format!("the node's disk cannot take it: {error}"),
-    })
 }
 
 #[cfg(test)]
@@ -137,11 +127,5 @@ mod tests {
             .await
             .unwrap_err();
         assert_eq!((tries.get(), failure.message.as_str()), (1, "never"));
-    }
-
-    #[test]
-    fn a_full_disk_is_called_a_full_disk() {
-        let full = io::Error::from_raw_os_error(28);
-        assert!(disk_failure(&full).message.starts_with("the node's disk is full; make room"));
     }
 }

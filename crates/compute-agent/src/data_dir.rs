@@ -151,6 +151,21 @@ impl ExecutionDir {
         self.root.join("archive.tar.gz")
     }
 
+    /// What the inputs that lie here take.
+    pub(crate) fn inputs_bytes(&self) -> io::Result<u64> {
+        size_of(&self.root.join("inputs"))
+    }
+
+    pub(crate) fn remove_output(&self) -> io::Result<()> {
+        for file in [self.stdout(), self.stderr(), self.output_index()] {
+            match fs::remove_file(file) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn create(&self) -> io::Result<()> {
         fs::create_dir_all(&self.root)
     }
@@ -170,6 +185,31 @@ pub(crate) fn remove_all(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
+}
+
+/// The bytes of the files at or below a path; 0 where nothing is. What comes and goes meanwhile is
+/// counted or not.
+pub(crate) fn size_of(path: &Path) -> io::Result<u64> {
+    let absent = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => Ok(0),
+        _ => Err(error),
+    };
+    let metadata = match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) => return absent(error),
+    };
+    if !metadata.is_dir() {
+        return Ok(metadata.len());
+    }
+    let mut bytes = 0;
+    let entries = match fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(error) => return absent(error),
+    };
+    for entry in entries {
+        bytes += size_of(&entry?.path())?;
+    }
+    Ok(bytes)
 }
 
 #[cfg(test)]

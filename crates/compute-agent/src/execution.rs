@@ -102,7 +102,8 @@ impl Execution {
             Event::Desired { state: DesiredState::Stopped, message } => self.stop(message, now),
             Event::Prepared => self.prepared(now),
             Event::Started { at } => self.started(at),
-            Event::TimedOut => self.timed_out(),
+            Event::TimedOut => self.made_to_end(StopReason::ExecutionTimeout),
+            Event::Overfull(failure) => self.made_to_end(StopReason::Overfull(failure)),
             Event::Exited(exit) => self.exited(&exit),
             Event::Collected(collected) => self.collected(collected, now),
             Event::Failed(failure) => self.failed(failure, now),
@@ -207,10 +208,10 @@ impl Execution {
     }
 
     /// Running => Stopping.
-    fn timed_out(&mut self) -> Vec<Effect> {
+    fn made_to_end(&mut self, reason: StopReason) -> Vec<Effect> {
         match self.phase {
             Phase::Running { .. } => {
-                self.phase = Phase::Stopping { reason: StopReason::ExecutionTimeout };
+                self.phase = Phase::Stopping { reason };
                 vec![Effect::Stop]
             }
             Phase::Accepted
@@ -248,6 +249,12 @@ impl Execution {
         let mut verdict = verdict.clone();
         let mut message = verdict.message.clone();
         let mut notes = collected.notes;
+        if let Some(Failure { cause, message }) = collected.spoilt {
+            // A run that was stopped for the same has told it already.
+            if verdict.message != message {
+                notes.insert(0, verdict.spoilt(cause, message));
+            }
+        }
         let published = match collected.publishing {
             Publishing::NotAsked => None,
             Publishing::Done(result) => Some(result),
@@ -289,7 +296,7 @@ impl Execution {
             Phase::Preparing
             | Phase::Starting
             | Phase::Running { .. }
-            | Phase::Stopping { reason: StopReason::ExecutionTimeout }
+            | Phase::Stopping { reason: StopReason::ExecutionTimeout | StopReason::Overfull(_) }
             | Phase::Collecting { .. } => {}
         }
         // What the process did is known once it has been judged, even if its output is lost.

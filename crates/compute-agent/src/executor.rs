@@ -19,7 +19,7 @@ use api_types::protocol::Work;
 use api_types::source::InputSource;
 use api_types::{ExecutionId, NodeId, Timestamp};
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::BoxStream;
 use tokio_util::sync::CancellationToken;
 
@@ -122,6 +122,17 @@ pub(crate) trait Executor: Send + Sync {
         id: ExecutionId,
         path: &'a str,
     ) -> BoxStream<'a, Result<Bytes, ExecutorError>>;
+
+    /// What the task has written so far, besides what it printed to an engine that bounds that
+    /// itself, and besides its inputs; none where that cannot be told.
+    fn written_bytes(&self, _: ExecutionId) -> BoxFuture<'_, Result<Option<u64>, ExecutorError>> {
+        futures_util::future::ready(Ok(None)).boxed()
+    }
+
+    /// Whether what tasks write lies in the agent's data directory, while they run already.
+    fn fills_the_data_directory(&self) -> bool {
+        false
+    }
 
     /// Removes all that the engine holds of the execution, whether it runs or not.
     fn remove(&self, id: ExecutionId) -> BoxFuture<'_, Result<(), ExecutorError>>;

@@ -3,6 +3,7 @@
 mod executions;
 mod failure;
 mod identity;
+mod openapi;
 mod render;
 mod results;
 mod server;
@@ -10,8 +11,9 @@ mod server;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::routing::{MethodRouter, get};
 use tokio_util::sync::CancellationToken;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes as collect;
 
 use crate::executor::Engines;
 use crate::node_record::NodeRecord;
@@ -36,19 +38,25 @@ pub(crate) struct Shared {
 }
 
 pub(crate) fn router(shared: Shared) -> Router {
-    use api_types::routes as path;
-    let only = |route: MethodRouter<Shared>| route.fallback(failure::wrong_method);
-    Router::new()
-        .route(path::ALIVE, only(get(identity::alive)))
-        .route(path::VERSION, only(get(identity::version)))
-        .route(path::AGENT_NODE, only(get(identity::node)))
-        .route(path::AGENT_EXECUTIONS, only(get(executions::list)))
-        .route(path::AGENT_EXECUTION, only(get(executions::describe)))
-        .route(path::AGENT_EXECUTION_LOGS, only(get(executions::logs)))
-        .route(path::AGENT_RESULT, only(get(results::archive)))
-        .route(path::LIVEZ, only(get(identity::livez)))
-        .route(path::READYZ, only(get(identity::readyz)))
+    routes()
         .fallback(failure::unknown_path)
+        .method_not_allowed_fallback(failure::wrong_method)
         .layer(axum::middleware::from_fn(render::envelope))
         .with_state(shared)
+}
+
+/// All operations, and the document of them.
+fn routes() -> Router<Shared> {
+    let (router, collected) = OpenApiRouter::default()
+        .routes(collect!(identity::alive))
+        .routes(collect!(identity::version))
+        .routes(collect!(identity::node))
+        .routes(collect!(executions::list))
+        .routes(collect!(executions::describe))
+        .routes(collect!(executions::logs))
+        .routes(collect!(results::archive))
+        .routes(collect!(identity::livez))
+        .routes(collect!(identity::readyz))
+        .split_for_parts();
+    router.merge(openapi::router(collected))
 }

@@ -12,6 +12,7 @@ mod clock;
 mod collect;
 pub mod core;
 mod data_dir;
+mod disk;
 mod drain;
 mod environment;
 pub mod execution;

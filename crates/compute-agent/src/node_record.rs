@@ -91,8 +91,8 @@ impl NodeRecord {
     fn info(&self, engines: &BTreeSet<EngineType>, usage: Usage) -> ComputeNodeInfo {
         ComputeNodeInfo {
             execution_engines: engines.iter().copied().collect(),
-            publishers: self.steps.publishers.offered(),
-            storage_sources: self.steps.sources.offered(),
+            publishers: self.steps.files.publishers.offered(),
+            storage_sources: self.steps.files.sources.offered(),
             max_capacity: self.capacity.into(),
             available_capacity: self.capacity.minus(&usage.used).into(),
             max_job_requirements: self.capacity.into(),

@@ -21,6 +21,7 @@ use serde::Serialize;
 
 use crate::attempts::{Patience, Setback};
 use crate::data_dir::ExecutionDir;
+use crate::disk::Disk;
 use crate::execution::{Failure, Publishing};
 use crate::kubo::Kubo;
 use crate::s3::Buckets;
@@ -63,6 +64,7 @@ pub(crate) struct Publishers {
     s3: Option<S3>,
     ipfs: Option<Ipfs>,
     patience: Patience,
+    disk: Disk,
 }
 
 /// How a task has its results published.
@@ -80,13 +82,18 @@ impl Publishers {
     /// What the settings and the machine allow; `published` is where archives are kept that the
     /// agent serves itself, at `listen` unless the settings say otherwise.
     pub(crate) fn new(settings: &Settings, published: PathBuf, listen: SocketAddr) -> Self {
-        let local = Local::new(&settings.results.base_url, listen, PublishedDir::new(published));
+        // It lies in the data directory, which is there.
+        let root = published.parent().unwrap_or(&published);
+        let disk = Disk::new(root, settings.disk.reserve_bytes);
+        let published = PublishedDir::new(published, settings.results.published_max_bytes);
+        let local = Local::new(&settings.results.base_url, listen, published);
         let buckets = Buckets::new(&settings.aws, Web::new(Reach::of(settings)), Patience::NETWORK);
         Self {
             local,
             s3: buckets.map(S3::new),
             ipfs: Kubo::new(&settings.ipfs.api).map(Ipfs::new),
             patience: Patience::NETWORK,
+            disk,
         }
     }
 
@@ -141,7 +148,7 @@ impl Publishers {
         publisher: &dyn Publisher,
         run: &Publication<'_>,
     ) -> Result<PublishedResult, Failure> {
-        let archive = Archive::pack(run).await?;
+        let archive = Archive::pack(run, &self.disk).await?;
         let result = self.patience.persist(|| publisher.publish(run, &archive)).await;
         archive.remove().await;
         result

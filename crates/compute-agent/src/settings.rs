@@ -57,6 +57,7 @@ pub struct Settings {
     pub allow_private_addresses: bool,
     pub inputs: InputSettings,
     pub results: ResultSettings,
+    pub disk: DiskSettings,
     pub ipfs: IpfsSettings,
     /// The process's own `AWS_…` variables: credentials, region and endpoint for S3. They are
     /// named as every other program names them, and stand in no settings file.
@@ -76,7 +77,17 @@ pub struct IpfsSettings {
     pub api: String,
 }
 
-/// How the `local` publisher serves what it published.
+/// What of its disk the agent keeps for itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DiskSettings {
+    /// Free bytes at which inputs, outputs and archives stop, so that the ledger can be written;
+    /// at most a tenth of the file system.
+    #[serde(deserialize_with = "values::size")]
+    pub reserve_bytes: u64,
+}
+
+/// What results may take, and how the `local` publisher serves what it published.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ResultSettings {
@@ -84,6 +95,12 @@ pub struct ResultSettings {
     pub base_url: String,
     /// How long an archive is kept.
     pub retain_seconds: u64,
+    /// Bytes that a task that asks for no `Disk` may write and print in all.
+    #[serde(deserialize_with = "values::size")]
+    pub max_bytes: u64,
+    /// Bytes of archives that are kept in all; the oldest go first.
+    #[serde(deserialize_with = "values::size")]
+    pub published_max_bytes: u64,
 }
 
 /// What the inputs of tasks may take of the node's disk.
@@ -221,6 +238,7 @@ impl Default for Settings {
             allow_private_addresses: false,
             inputs: InputSettings::default(),
             results: ResultSettings::default(),
+            disk: DiskSettings::default(),
             ipfs: IpfsSettings::default(),
             aws: AwsVariables::of_this_process(),
         }
@@ -275,7 +293,21 @@ impl ResultSettings {
 
 impl Default for ResultSettings {
     fn default() -> Self {
-        Self { base_url: String::new(), retain_seconds: 86_400 }
+        Self {
+            base_url: String::new(),
+            retain_seconds: 86_400,
+            max_bytes: 10_000_000_000,
+            published_max_bytes: 20_000_000_000,
+        }
+    }
+}
+
+// === impl DiskSettings ===
+
+impl Default for DiskSettings {
+    /// Far more than the ledger ever needs, since what is written between two looks goes here too.
+    fn default() -> Self {
+        Self { reserve_bytes: 256_000_000 }
     }
 }
 

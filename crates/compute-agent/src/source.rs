@@ -20,8 +20,9 @@ use api_types::source::{InputSource, SourceType};
 use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 
-use crate::attempts::{Patience, Setback, disk_failure};
+use crate::attempts::{Patience, Setback};
 use crate::data_dir::{ExecutionDir, remove_all};
+use crate::disk::{self, Disk, LimitedBy};
 use crate::execution::Failure;
 use crate::executor::MountedInput;
 use crate::kubo::Kubo;
@@ -34,7 +35,7 @@ use cache::Cache;
 use inline::Inline;
 use ipfs::Ipfs;
 use local_directory::LocalDirectory;
-use place::{LimitedBy, Place, Quota, check_file_name};
+use place::{Place, Quota, check_file_name};
 use repository::{LargeFiles, Programs, Repository};
 use s3::S3;
 use url_download::UrlDownload;
@@ -71,6 +72,7 @@ pub(crate) struct Sources {
     cache: Cache,
     /// What the inputs of a task that asks for no disk may have.
     max_bytes: u64,
+    disk: Disk,
 }
 
 // === impl Sources ===
@@ -98,6 +100,8 @@ impl Sources {
             s3: Buckets::new(&settings.aws, web.clone(), Patience::NETWORK).map(S3::new),
             url_download: UrlDownload::new(web, Patience::NETWORK),
             local_directory: LocalDirectory::new(&settings.allow_local_paths),
+            // The cache lies in the data directory, which is there.
+            disk: Disk::new(cache.parent().unwrap_or(&cache), settings.disk.reserve_bytes),
             cache: Cache::new(cache, settings.inputs.cache_bytes),
             max_bytes: settings.inputs.max_bytes,
         }
@@ -143,33 +147,49 @@ impl Sources {
         dir: &ExecutionDir,
     ) -> Result<Vec<MountedInput>, Failure> {
         let quota = Arc::new(match disk_bytes {
-            0 => Quota::new(self.max_bytes, LimitedBy::Node),
-            disk_bytes => Quota::new(disk_bytes, LimitedBy::Task),
+            0 => Quota::new(self.max_bytes, LimitedBy::Node, self.disk.clone()),
+            disk_bytes => Quota::new(disk_bytes, LimitedBy::Task, self.disk.clone()),
         });
         let mut mounted = Vec::with_capacity(inputs.len());
         for (index, input) in inputs.iter().enumerate() {
+            let before_bytes = quota.taken_bytes();
+            let mut fetched = self.fetch_one(index, input, &quota, dir).await;
+            // What was kept for later goes before a task has to.
+            if fetched.is_err() && self.disk.shortage().is_some() && self.cache.make_room().await {
+                quota.give_back(quota.taken_bytes().saturating_sub(before_bytes));
+                fetched = self.fetch_one(index, input, &quota, dir).await;
+            }
             let kind = input.source.source_type;
-            let named = |failure: Failure| Failure {
+            mounted.push(fetched.map_err(|failure| Failure {
                 message: format!(
                     "input {index} ({kind}, for '{}'): {}",
                     input.target, failure.message
                 ),
                 ..failure
-            };
-            let source =
-                self.get(kind).ok_or_else(|| named(Failure::node("not supported on this node")))?;
-            let root = dir.input(index);
-            remove_all(&root)
-                .and_then(|()| std::fs::create_dir_all(&root))
-                .map_err(|error| named(disk_failure(&error)))?;
-            let place = Place::new(root, input);
-            let fetch = Fetch { input, place, quota: Arc::clone(&quota), cache: &self.cache };
-            let input = source.fetch(fetch).await.map_err(|setback| match setback {
-                Setback::Lasting(failure) | Setback::Passing(failure) => named(failure),
-            })?;
-            mounted.push(input);
+            })?);
         }
         Ok(mounted)
+    }
+
+    async fn fetch_one(
+        &self,
+        index: usize,
+        input: &InputSource,
+        quota: &Arc<Quota>,
+        dir: &ExecutionDir,
+    ) -> Result<MountedInput, Failure> {
+        let source = self
+            .get(input.source.source_type)
+            .ok_or_else(|| Failure::node("not supported on this node"))?;
+        let root = dir.input(index);
+        remove_all(&root)
+            .and_then(|()| std::fs::create_dir_all(&root))
+            .map_err(|error| disk::failure(&error))?;
+        let place = Place::new(root, input);
+        let fetch = Fetch { input, place, quota: Arc::clone(quota), cache: &self.cache };
+        source.fetch(fetch).await.map_err(|setback| match setback {
+            Setback::Lasting(failure) | Setback::Passing(failure) => failure,
+        })
     }
 }
 

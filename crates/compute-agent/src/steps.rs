@@ -1,26 +1,31 @@
 //! The effects of executions, carried out: each as a task of its own that ends with an event.
 
 mod places;
+mod room;
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use api_types::protocol::Work;
 use api_types::{ExecutionId, NodeId, Timestamp};
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
 use crate::backoff::Backoff;
 use crate::clock;
-use crate::collect::{self, CollectError};
-use crate::data_dir::ExecutionDirs;
+use crate::collect::{self, CollectError, Intake};
+use crate::data_dir::{DataDir, ExecutionDir, ExecutionDirs};
+use crate::disk::Disk;
 use crate::execution::{Event, Failure};
 use crate::executor::{Engines, Executor, ExecutorError, Run};
 use crate::gpu::Inventory;
 use crate::publisher::{Publication, Publishers};
+use crate::settings::Settings;
 use crate::source::Sources;
 use crate::supervisor::Mailbox;
 use places::{COLLECT, CREATE, REMOVE, START, STOP, WAIT};
@@ -45,12 +50,22 @@ pub(crate) struct Tasks {
 pub(crate) struct Steps {
     pub(crate) node_id: NodeId,
     pub(crate) engines: Arc<Engines>,
-    pub(crate) sources: Sources,
-    pub(crate) publishers: Publishers,
     pub(crate) gpus: Inventory,
-    pub(crate) dirs: ExecutionDirs,
     pub(crate) stop_grace: Duration,
     pub(crate) tasks: Tasks,
+    pub(crate) files: Files,
+}
+
+/// What comes to the node's disk, what leaves it, and how much there may be.
+pub(crate) struct Files {
+    pub(crate) sources: Sources,
+    pub(crate) publishers: Publishers,
+    pub(crate) dirs: ExecutionDirs,
+    disk: Disk,
+    /// What a task that asks for no disk may write.
+    results_max_bytes: u64,
+    /// Held by whoever measures what a task wrote: one at a time, since it costs the engine.
+    measuring: Semaphore,
 }
 
 /// One execution, and the way back to it.
@@ -106,6 +121,21 @@ impl Tasks {
     }
 }
 
+// === impl Files ===
+
+impl Files {
+    pub(crate) fn new(settings: &Settings, data_dir: &DataDir, listen: SocketAddr) -> Self {
+        Self {
+            sources: Sources::new(settings, data_dir.cache()),
+            publishers: Publishers::new(settings, data_dir.published(), listen),
+            dirs: data_dir.executions(),
+            disk: Disk::new(data_dir.root(), settings.disk.reserve_bytes),
+            results_max_bytes: settings.results.max_bytes,
+            measuring: Semaphore::new(1),
+        }
+    }
+}
+
 // === impl Steps ===
 
 impl Steps {
@@ -122,15 +152,21 @@ impl Steps {
 
     async fn make_ready(&self, step: &Step, cancel: &CancellationToken) -> Result<(), Failure> {
         let executor = self.executor(&step.work)?;
-        let dir = self.dirs.of(step.id);
+        let dir = self.files.dirs.of(step.id);
         let mut wanted = step.work.task.input_sources.clone();
         let inputs_count = wanted.len();
         wanted.extend(executor.modules(&step.work));
         let disk_bytes = step.work.resources.disk;
-        let mut inputs = cancel
-            .run_until_cancelled(self.sources.fetch_all(&wanted, disk_bytes, &dir))
-            .await
-            .ok_or(ExecutorError::Cancelled)??;
+        let fetching = self.files.sources.fetch_all(&wanted, disk_bytes, &dir);
+        let fetched = cancel.run_until_cancelled(fetching).await;
+        let mut inputs = match fetched.ok_or(ExecutorError::Cancelled)? {
+            Ok(inputs) => inputs,
+            Err(failure) => {
+                // At once: on a disk that they fill, the failure could not even be written down.
+                remove_inputs(dir, step.id).await;
+                return Err(failure);
+            }
+        };
         let modules = inputs.split_off(inputs_count);
         let modules = modules.into_iter().map(|module| module.source).collect();
         let work = Arc::clone(&step.work);
@@ -185,17 +221,12 @@ impl Steps {
                 Err(failure) => return step.tell(Event::Failed(failure)).await,
             };
             let mut end = std::pin::pin!(failpoint::around(WAIT, || executor.wait(step.id)));
-            let end = match deadline {
-                None => end.await,
-                Some(deadline) => {
-                    let left = deadline.since(clock::now());
-                    match tokio::time::timeout(left, &mut end).await {
-                        Ok(end) => end,
-                        Err(_) => {
-                            step.tell(Event::TimedOut).await;
-                            end.await
-                        }
-                    }
+            let end = tokio::select! {
+                biased;
+                end = &mut end => end,
+                event = steps.made_to_end(&step, executor, deadline) => {
+                    step.tell(event).await;
+                    end.await
                 }
             };
             let event = match end {
@@ -204,6 +235,25 @@ impl Steps {
             };
             step.tell(event).await;
         });
+    }
+
+    /// Why a task that runs has to end, if ever.
+    async fn made_to_end(
+        &self,
+        step: &Step,
+        executor: &dyn Executor,
+        deadline: Option<Timestamp>,
+    ) -> Event {
+        let timeout = async {
+            match deadline {
+                None => std::future::pending().await,
+                Some(deadline) => tokio::time::sleep(deadline.since(clock::now())).await,
+            }
+        };
+        tokio::select! {
+            () = timeout => Event::TimedOut,
+            failure = room::overfull(self, step, executor) => Event::Overfull(failure),
+        }
     }
 
     /// Keeps asking until the engine has done it; that the process ended is told by the watch.
@@ -237,7 +287,7 @@ impl Steps {
         exit_code: i32,
     ) -> Result<crate::execution::Collected, Failure> {
         let executor = self.executor(&step.work)?;
-        let dir = self.dirs.of(step.id);
+        let dir = self.files.dirs.of(step.id);
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
         loop {
             let run = Publication {
@@ -247,7 +297,9 @@ impl Steps {
                 exit_code,
                 dir: &dir,
             };
-            let collect = || collect::collect(executor, &self.publishers, &run);
+            let limit = room::limit(self, step).await;
+            let intake = || Intake::new(&self.files.disk, limit);
+            let collect = || collect::collect(executor, &self.files.publishers, &run, intake());
             match failpoint::around(COLLECT, collect).await {
                 Err(CollectError::Executor(error @ ExecutorError::Unreachable { .. })) => {
                     debug!(execution = %step.id, %error, "collecting waits for the engine");
@@ -270,11 +322,7 @@ impl Steps {
             if step.work.task.input_sources.is_empty() && modules.is_empty() {
                 return;
             }
-            let dir = steps.dirs.of(step.id);
-            let removed = tokio::task::spawn_blocking(move || dir.remove_inputs()).await;
-            if let Err(error) = removed.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
-                warn!(execution = %step.id, %error, "the inputs cannot be removed");
-            }
+            remove_inputs(steps.files.dirs.of(step.id), step.id).await;
         });
     }
 
@@ -283,6 +331,13 @@ impl Steps {
         self.engines.get(engine).ok_or_else(|| {
             Failure::node(format!("engine '{engine}' was taken out of this node's settings"))
         })
+    }
+}
+
+async fn remove_inputs(dir: ExecutionDir, id: ExecutionId) {
+    let removed = tokio::task::spawn_blocking(move || dir.remove_inputs()).await;
+    if let Err(error) = removed.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
+        warn!(execution = %id, %error, "the inputs cannot be removed");
     }
 }
 

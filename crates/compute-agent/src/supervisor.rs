@@ -29,7 +29,7 @@ use crate::core::{Batch, Contents, Core, Limits, Turn};
 use crate::execution::Effect;
 use crate::ledger::{Ledger, LedgerError};
 use crate::outbox::Outbox;
-use crate::steps::{Step, Steps};
+use crate::steps::{Files, Step, Steps};
 
 use mailbox::WeakMailbox;
 pub(crate) use mailbox::{Mailbox, Message};
@@ -215,7 +215,7 @@ impl Supervisor {
 
 /// Whether this node can run it; the reason if not.
 fn admission(steps: &Steps, capacity: Resources, work: &Work) -> Result<(), String> {
-    let Steps { engines, sources, publishers, .. } = steps;
+    let Steps { engines, files: Files { sources, publishers, .. }, .. } = steps;
     let admission = Admission { engines, sources, publishers, capacity };
     admission.decide(work, &engines.available().borrow())
 }

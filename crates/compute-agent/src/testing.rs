@@ -13,6 +13,8 @@ use api_types::quantity::Capacity;
 use api_types::{ExecutionId, JobId};
 use uuid::Uuid;
 
+use crate::disk::Disk;
+
 pub(crate) fn execution_id(number: u128) -> ExecutionId {
     ExecutionId::from_uuid(Uuid::from_u128(number))
 }
@@ -40,6 +42,11 @@ pub(crate) fn plain_work() -> Work {
             timeouts: Timeouts::default(),
         },
     }
+}
+
+/// A disk of which everything may be had.
+pub(crate) fn any_disk() -> Disk {
+    Disk::new(std::path::Path::new("/"), 0)
 }
 
 pub(crate) fn work() -> Arc<Work> {

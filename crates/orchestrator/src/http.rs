@@ -14,6 +14,7 @@ mod jobs;
 mod logs;
 mod lookup;
 mod nodes;
+mod openapi;
 mod paging;
 mod protocol;
 mod query;
@@ -34,6 +35,7 @@ use axum::response::{IntoResponse, Response};
 use http::request::Parts;
 use http::{Method, Uri};
 use tokio_util::sync::CancellationToken;
+use utoipa_axum::router::OpenApiRouter;
 
 use crate::driver::Handle;
 use crate::submission::Requester;
@@ -79,7 +81,7 @@ pub(crate) struct Own {
 type Handled = Result<Response, Failure>;
 
 pub(crate) fn router(api: Arc<Api>) -> Router {
-    Router::new()
+    let (router, collected) = OpenApiRouter::default()
         .merge(jobs::router())
         .merge(executions::router())
         .merge(history::router())
@@ -89,8 +91,11 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .merge(nodes::router())
         .merge(protocol::router())
         .merge(agent::router())
-        .merge(requester::router())
         .merge(health::router())
+        .split_for_parts();
+    router
+        .merge(requester::router())
+        .merge(openapi::router(collected))
         .fallback(path_not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .with_state(api)

@@ -22,6 +22,7 @@ const USAGE: &str = "usage: task SUBCOMMAND
   wc [--share] [PATH]          count lines, words and bytes of every file below PATH (/inputs);
                                with --share only this execution's part of the lines
   write PATH WORD...           write a file; says why when it cannot
+  fill PATH MEGABYTES [SECONDS]  write so much to a file, wait so long
   memory MEGABYTES [SECONDS]   fill so much memory, hold it so long
   burn SECONDS                 keep one core busy
   lines COUNT [stdout|stderr|both] [INTERVAL_MS]
@@ -92,6 +93,10 @@ fn run(arguments: &[String]) -> Outcome {
             let text = format!("{}\n", words.join(" "));
             fs::write(path, text).map_err(|error| format!("cannot write {path}: {error}"))?;
             println!("wrote {path}");
+        }
+        ["fill", path, megabytes] => fill_file(path, megabytes.parse()?, Duration::ZERO)?,
+        ["fill", path, megabytes, seconds] => {
+            fill_file(path, megabytes.parse()?, duration(seconds)?)?;
         }
         ["memory", megabytes] => fill_memory(megabytes.parse()?, Duration::ZERO),
         ["memory", megabytes, seconds] => fill_memory(megabytes.parse()?, duration(seconds)?),
@@ -168,6 +173,17 @@ fn fill_memory(megabytes: usize, hold: Duration) {
     println!("filled {megabytes} MB");
     thread::sleep(hold);
     drop(held);
+}
+
+fn fill_file(path: &str, megabytes: usize, hold: Duration) -> Result<(), String> {
+    let refuse = |error: io::Error| format!("cannot write {path}: {error}");
+    let mut file = fs::File::create(path).map_err(refuse)?;
+    for _ in 0..megabytes {
+        file.write_all(&[b'x'; 1_000_000]).map_err(refuse)?;
+    }
+    println!("wrote {megabytes} MB");
+    thread::sleep(hold);
+    Ok(())
 }
 
 fn start_children(count: usize) {

@@ -1,12 +1,17 @@
 //! The output of a run: whole on disk, its beginning in the report.
 
+use std::io;
+
 use api_types::execution::{RUN_OUTPUT_BYTES, RunOutput};
 use api_types::log::LogStream;
+use api_types::quantity::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 
-use super::CollectError;
+use super::{CollectError, Intake};
 use crate::data_dir::ExecutionDir;
+use crate::disk::{self, is_full};
+use crate::execution::Failure;
 use crate::executor::{ExecutorError, OutputChunk};
 use crate::output::kept;
 
@@ -17,25 +22,68 @@ struct Head {
     truncated: bool,
 }
 
-/// Reads both streams to their end. What lay there of an earlier try is replaced.
+/// Reads both streams to their end. What lay there of an earlier try is replaced. What goes beyond
+/// the task's limit is left out, and of what a disk without room cannot take nothing is kept; the
+/// first bytes come in either case.
 pub(super) async fn take_in(
     mut chunks: BoxStream<'_, Result<OutputChunk, ExecutorError>>,
     dir: &ExecutionDir,
+    intake: &mut Intake<'_>,
 ) -> Result<RunOutput, CollectError> {
-    let mut whole = kept::Writer::new(dir);
+    let mut whole = Some(kept::Writer::new(dir));
     let (mut stdout, mut stderr) = (Head::default(), Head::default());
+    let mut printed_bytes: u64 = 0;
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk?;
-        whole.add(&chunk).await?;
         match chunk.stream {
             LogStream::Stdout => stdout.add(&chunk.bytes),
             LogStream::Stderr => stderr.add(&chunk.bytes),
         }
+        let bytes = chunk.bytes.len() as u64;
+        printed_bytes += bytes;
+        if printed_bytes > intake.left_bytes() {
+            continue;
+        }
+        let Some(writer) = &mut whole else { continue };
+        let kept = match intake.disk.take(bytes) {
+            Ok(()) => writer.add(&chunk).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = kept {
+            give_up(&mut whole, dir, &error, intake)?;
+        }
     }
-    whole.finish().await?;
+    if let Some(writer) = whole.take()
+        && let Err(error) = writer.finish().await
+    {
+        give_up(&mut whole, dir, &error, intake)?;
+    }
+    if printed_bytes > intake.left_bytes() {
+        let size = Bytes(printed_bytes).to_string();
+        intake.spoil(intake.limit.beyond("what it printed (stdout and stderr)", &size));
+    }
+    intake.taken_bytes += printed_bytes.min(intake.left_bytes());
     let (stdout, stdout_truncated) = stdout.finish();
     let (stderr, stderr_truncated) = stderr.finish();
     Ok(RunOutput { stdout, stdout_truncated, stderr, stderr_truncated, ..RunOutput::default() })
+}
+
+/// Gives back what was taken of a disk that is full; any other error stays one.
+fn give_up(
+    whole: &mut Option<kept::Writer<'_>>,
+    dir: &ExecutionDir,
+    error: &io::Error,
+    intake: &mut Intake<'_>,
+) -> Result<(), CollectError> {
+    *whole = None;
+    if !is_full(error) {
+        return Err(io::Error::new(error.kind(), error.to_string()).into());
+    }
+    dir.remove_output()?;
+    let failure = disk::failure(error);
+    let message = format!("its output cannot be kept: {}", failure.message);
+    intake.spoil(Failure { message, ..failure });
+    Ok(())
 }
 
 // === impl Head ===
@@ -84,12 +132,13 @@ fn whole_characters(bytes: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use api_types::Timestamp;
-    use bytes::Bytes;
+    use bytes::Bytes as Piece;
     use futures_util::stream;
 
     use super::*;
     use crate::data_dir::DataDir;
-    use crate::testing;
+    use crate::disk::{Disk, OutputLimit};
+    use crate::testing::{self, any_disk};
 
     fn head(pieces: &[&[u8]]) -> (String, bool) {
         let mut head = Head::default();
@@ -130,7 +179,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let dir = DataDir::open(root.path()).unwrap().executions().of(testing::execution_id(1));
         let chunk = |stream, text: &'static str| {
-            let (time, bytes) = (Timestamp(1), Bytes::from_static(text.as_bytes()));
+            let (time, bytes) = (Timestamp(1), Piece::from_static(text.as_bytes()));
             Ok(OutputChunk { stream, time, bytes })
         };
         // A second try replaces what the first one left.
@@ -140,10 +189,53 @@ mod tests {
                 chunk(LogStream::Stderr, "error"),
                 chunk(LogStream::Stdout, "two"),
             ]);
-            let output = take_in(chunks.boxed(), &dir).await.unwrap();
+            let disk = any_disk();
+            let mut intake = Intake::new(&disk, OutputLimit::new(0, 0, 11 + 5));
+            let output = take_in(chunks.boxed(), &dir, &mut intake).await.unwrap();
+            assert_eq!(intake.spoilt, None);
             assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("one two", "error"));
             assert_eq!(std::fs::read_to_string(dir.stdout()).unwrap(), "one two");
             assert_eq!(std::fs::read_to_string(dir.stderr()).unwrap(), "error");
         }
+    }
+
+    fn printing(pieces: usize) -> BoxStream<'static, Result<OutputChunk, ExecutorError>> {
+        let chunk = || OutputChunk {
+            stream: LogStream::Stdout,
+            time: Timestamp(1),
+            bytes: Piece::from_static(b"0123456789"),
+        };
+        stream::iter((0..pieces).map(move |_| Ok(chunk()))).boxed()
+    }
+
+    #[tokio::test]
+    async fn what_goes_beyond_the_limit_is_left_out_and_told() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = DataDir::open(root.path()).unwrap().executions().of(testing::execution_id(1));
+        let disk = any_disk();
+        let mut intake = Intake::new(&disk, OutputLimit::new(25, 0, 0));
+        let output = take_in(printing(4), &dir, &mut intake).await.unwrap();
+        assert_eq!(output.stdout.len(), 40);
+        assert_eq!(std::fs::read(dir.stdout()).unwrap().len(), 20);
+        let told = intake.spoilt.clone().unwrap();
+        let words = "what it printed (stdout and stderr) has 40 B, more than the 25 B of the \
+                     task's Resources.Disk; ask for more";
+        assert_eq!(told, Failure::task(words));
+    }
+
+    #[tokio::test]
+    async fn of_what_a_full_disk_cannot_take_nothing_is_kept_but_the_first_bytes() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = DataDir::open(root.path()).unwrap().executions().of(testing::execution_id(1));
+        std::fs::create_dir_all(dir.stdout().parent().unwrap()).unwrap();
+        std::fs::write(dir.stdout(), "of an earlier try").unwrap();
+        let disk = Disk::with_free_bytes(5);
+        let mut intake = Intake::new(&disk, OutputLimit::new(0, 0, 1000));
+        let output = take_in(printing(4), &dir, &mut intake).await.unwrap();
+        assert_eq!(output.stdout.len(), 40);
+        assert!(!dir.stdout().exists() && intake.is_the_disk_full());
+        let told = intake.spoilt.unwrap().message;
+        let words = "its output cannot be kept: no space left on the node's disk (5 B are free";
+        assert!(told.starts_with(words), "{told}");
     }
 }

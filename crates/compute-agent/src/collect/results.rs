@@ -9,15 +9,13 @@ use api_types::source::ResultPath;
 use futures_util::StreamExt;
 use tokio::sync::mpsc;
 
-use super::CollectError;
+use super::{CollectError, Intake};
 use crate::archive::{self, ArchiveError, ChunkReader, Modes};
 use crate::data_dir::remove_all;
+use crate::disk::{self, Disk, is_full};
+use crate::execution::Failure;
 use crate::executor::{Executor, ExecutorError};
 use crate::publisher::Publication;
-
-/// What one result path of a task that asks for no `Disk` may hold; of one that holds more nothing
-/// is kept, and the user is told. Without a bound one task could fill the node's disk.
-const MAX_RESULT_BYTES: u64 = 4 << 30;
 
 /// Chunks on their way from the engine to the disk.
 const CHUNKS_AHEAD: usize = 16;
@@ -28,33 +26,65 @@ pub(super) async fn take_in(
     executor: &dyn Executor,
     run: &Publication<'_>,
     result: &ResultPath,
+    intake: &mut Intake<'_>,
 ) -> Result<Option<String>, CollectError> {
-    let note =
-        |text: &str| Ok(Some(format!("result path '{}' ({}) {text}", result.name, result.path)));
-    let limit_bytes = match run.work.resources.disk {
-        0 => MAX_RESULT_BYTES,
-        disk_bytes => disk_bytes,
-    };
+    let which = format!("result path '{}' ({})", result.name, result.path);
+    let note = |text: &str| Ok(Some(format!("{which} {text}")));
     let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
-    let (results, name) = (run.dir.results(), result.name.clone());
-    let unpacking =
-        tokio::task::spawn_blocking(move || unpack(receiver, &results, &name, limit_bytes));
+    let unpacking = Unpacking {
+        results: run.dir.results(),
+        name: result.name.clone(),
+        limit_bytes: intake.left_bytes(),
+        disk: intake.disk.clone(),
+    };
+    let unpacking = tokio::task::spawn_blocking(move || unpacking.run(receiver));
     let copied = copy(executor, run.id, &result.path, sender).await;
     let unpacked = unpacking.await.unwrap_or_else(|error| Err(io::Error::other(error).into()));
     match (copied, unpacked) {
         (Err(ExecutorError::NoSuchPath { .. }), _) => note("does not exist"),
-        (_, Err(ArchiveError::TooLarge { limit_bytes })) => {
-            note(&format!("holds more than {} and was not kept", Bytes(limit_bytes)))
+        (_, Err(ArchiveError::TooLarge { least_bytes, .. })) => {
+            let written_bytes = intake.taken_bytes.saturating_add(least_bytes);
+            let size = match intake.taken_bytes {
+                0 => format!("at least {}", Bytes(least_bytes)),
+                _ => format!("with what was taken in before at least {}", Bytes(written_bytes)),
+            };
+            intake.spoil(intake.limit.beyond(&which, &size));
+            Ok(None)
         }
         (_, Err(error @ ArchiveError::TooManyEntries)) => note(&format!("was not kept: {error}")),
         (_, Err(error @ ArchiveError::Escape { .. })) => note(&format!("was not kept: {error}")),
+        (_, Err(ArchiveError::Io(error))) if is_full(&error) => {
+            remove_all(&run.dir.results())?;
+            let Failure { cause, message } = disk::failure(&error);
+            let message = format!("{which} cannot be kept: {message}");
+            intake.spoil(Failure { cause, message });
+            Ok(None)
+        }
         (Err(error), _) => Err(error.into()),
         (Ok(()), Err(ArchiveError::Io(error))) => Err(error.into()),
-        (Ok(()), Ok(0)) => Ok(None),
-        (Ok(()), Ok(dropped)) => {
-            note(&format!("has {dropped} links that lead out of it; they were not kept"))
+        (Ok(()), Ok(Unpacked { bytes, links_dropped })) => {
+            intake.taken_bytes = intake.taken_bytes.saturating_add(bytes);
+            match links_dropped {
+                0 => Ok(None),
+                dropped => {
+                    note(&format!("has {dropped} links that lead out of it; they were not kept"))
+                }
+            }
         }
     }
+}
+
+/// One path on its way to where it is kept.
+struct Unpacking {
+    results: PathBuf,
+    name: String,
+    limit_bytes: u64,
+    disk: Disk,
+}
+
+struct Unpacked {
+    bytes: u64,
+    links_dropped: u64,
 }
 
 async fn copy(
@@ -84,23 +114,28 @@ async fn copy(
     Ok(())
 }
 
-/// Unpacks beside, then moves into place: what has the result's name is whole. Answers with how
-/// many links were dropped.
-fn unpack(
-    chunks: mpsc::Receiver<io::Result<bytes::Bytes>>,
-    results: &Path,
-    name: &str,
-    limit_bytes: u64,
-) -> Result<u64, ArchiveError> {
-    let beside = results.join(format!(".{name}"));
-    let place = results.join(name);
-    remove_all(&beside)?;
-    remove_all(&place)?;
-    let outcome = archive::unpack(ChunkReader::new(chunks), &beside, limit_bytes, Modes::Kept)
-        .and_then(|_| Ok(move_into_place(&beside, &place)?))
-        .and_then(|()| Ok(drop_links_that_leave(&place, &place)?));
-    remove_all(&beside)?;
-    outcome
+// === impl Unpacking ===
+
+impl Unpacking {
+    /// Unpacks beside, then moves into place: what has the result's name is whole.
+    fn run(
+        &self,
+        chunks: mpsc::Receiver<io::Result<bytes::Bytes>>,
+    ) -> Result<Unpacked, ArchiveError> {
+        let beside = self.results.join(format!(".{}", self.name));
+        let place = self.results.join(&self.name);
+        remove_all(&beside)?;
+        remove_all(&place)?;
+        let (chunks, limit_bytes) = (ChunkReader::new(chunks), self.limit_bytes);
+        let outcome = archive::unpack(chunks, &beside, limit_bytes, Modes::Kept, &self.disk)
+            .and_then(|bytes| Ok(move_into_place(&beside, &place).map(|()| bytes)?))
+            .and_then(|bytes| {
+                let links_dropped = drop_links_that_leave(&place, &place)?;
+                Ok(Unpacked { bytes, links_dropped })
+            });
+        remove_all(&beside)?;
+        outcome
+    }
 }
 
 /// The archive has one entry at its top: the last component of the path.
@@ -150,12 +185,15 @@ fn leaves(directory: &Path, target: &Path, root: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::any_disk;
 
     fn unpacked(tar: Vec<u8>, results: &Path) -> Result<u64, ArchiveError> {
         let (sender, receiver) = mpsc::channel(1);
         sender.try_send(Ok(tar.into())).unwrap();
         drop(sender);
-        unpack(receiver, results, "out", MAX_RESULT_BYTES)
+        let (results, name) = (results.to_owned(), "out".to_owned());
+        let unpacking = Unpacking { results, name, limit_bytes: 1 << 20, disk: any_disk() };
+        unpacking.run(receiver).map(|unpacked| unpacked.links_dropped)
     }
 
     fn tar_of(path: &str) -> Vec<u8> {

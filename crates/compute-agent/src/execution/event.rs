@@ -18,6 +18,8 @@ pub enum Event {
         at: Timestamp,
     },
     TimedOut,
+    /// It wrote more than it may, or than the node has room for.
+    Overfull(Failure),
     Exited(Exit),
     Collected(Collected),
     /// The step under way cannot be done.
@@ -43,6 +45,9 @@ pub struct Collected {
     pub publishing: Publishing,
     /// What the user should know besides, like a result path that does not exist.
     pub notes: Vec<String>,
+    /// Why the run has failed though its process went well: what it left is too much for its
+    /// limit, or for the node's disk.
+    pub spoilt: Option<Failure>,
 }
 
 /// What became of publishing a run.
@@ -55,7 +60,7 @@ pub enum Publishing {
     Failed(Failure),
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     pub cause: FailureCause,
     /// What failed and what to do, in words for the user.

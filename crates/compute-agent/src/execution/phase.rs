@@ -4,7 +4,7 @@ use api_types::Timestamp;
 use api_types::execution::ComputeState;
 use serde::{Deserialize, Serialize};
 
-use super::Verdict;
+use super::{Failure, Verdict};
 
 /// What the ledger keeps of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -43,8 +43,12 @@ pub enum Phase {
 /// Why a running task is made to end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StopReason {
-    NoLongerWanted { message: String },
+    NoLongerWanted {
+        message: String,
+    },
     ExecutionTimeout,
+    /// There is no more room for what it writes.
+    Overfull(Failure),
 }
 
 // === impl Phase ===
@@ -85,6 +89,7 @@ impl Phase {
             | Self::Done { message, .. }
             | Self::Stopping { reason: StopReason::NoLongerWanted { message } } => message,
             Self::Stopping { reason: StopReason::ExecutionTimeout } => "execution timeout",
+            Self::Stopping { reason: StopReason::Overfull(failure) } => &failure.message,
             Self::Collecting { verdict } => &verdict.message,
             Self::Accepted | Self::Preparing | Self::Starting | Self::Running { .. } => "",
         }

@@ -117,7 +117,7 @@ fn a_run_that_cannot_be_published_has_failed_and_keeps_its_output() {
     let failing = || {
         let publishing = Publishing::Failed(Failure::node("no bucket 'b'"));
         let output = RunOutput { stdout: "hi".to_owned(), ..RunOutput::default() };
-        Event::Collected(Collected { output, publishing, notes: Vec::new() })
+        Event::Collected(Collected { output, publishing, ..Collected::default() })
     };
     let mut execution = running();
     execution.handle(exited(0), NOW);
@@ -161,6 +161,38 @@ fn a_task_beyond_its_timeout_is_stopped_and_fails_for_that() {
     assert_eq!(report.cause, FailureCause::Timeout);
     assert_eq!(report.message, "execution timeout: still running after 5 s");
     assert_eq!(report.run_output.unwrap().exit_code, 143);
+}
+
+#[test]
+fn a_task_that_writes_too_much_is_stopped_and_fails_for_that() {
+    let mut execution = running();
+    let too_much = Failure::task("it has 2 B, more than 1 B");
+    assert_eq!(execution.handle(Event::Overfull(too_much.clone()), NOW), [Effect::Stop]);
+    assert_eq!(execution.handle(Event::TimedOut, NOW), []);
+    execution.handle(exited(143), NOW);
+    let collected = Collected { spoilt: Some(too_much.clone()), ..Collected::default() };
+    let (report, _) = split(execution.handle(Event::Collected(collected), NOW));
+    assert_eq!((report.cause, &report.message), (FailureCause::Task, &too_much.message));
+    let output = report.run_output.unwrap();
+    assert_eq!((output.exit_code, output.runner_error), (143, too_much.message));
+}
+
+#[test]
+fn a_run_that_went_well_fails_for_what_it_left() {
+    for (failure, cause) in [
+        (Failure::task("too much"), FailureCause::Task),
+        (Failure::node("no space left"), FailureCause::Node),
+    ] {
+        let mut execution = running();
+        execution.handle(exited(0), NOW);
+        let spoilt = Some(failure.clone());
+        let collected = Collected { spoilt, ..Collected::default() };
+        let (report, _) = split(execution.handle(Event::Collected(collected), NOW));
+        assert_eq!((report.compute_state, report.cause), (ComputeState::Failed, cause));
+        assert_eq!(report.message, failure.message);
+        let output = report.run_output.unwrap();
+        assert_eq!((output.exit_code, output.runner_error), (0, failure.message));
+    }
 }
 
 #[test]
@@ -274,6 +306,7 @@ fn a_phase_reads_back_from_the_ledger() {
         Phase::Accepted,
         Phase::Running { started_at: NOW },
         Phase::Stopping { reason: StopReason::ExecutionTimeout },
+        Phase::Stopping { reason: StopReason::Overfull(Failure::node("full")) },
         Phase::Collecting { verdict },
         Phase::Done {
             state: ComputeState::Failed,

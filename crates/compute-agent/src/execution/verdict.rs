@@ -55,15 +55,24 @@ impl Verdict {
                 let message = format!("execution timeout: still running after {limit} s");
                 (ComputeState::Failed, FailureCause::Timeout, message)
             }
+            StopReason::Overfull(Failure { cause, message }) => {
+                (ComputeState::Failed, *cause, message.clone())
+            }
         };
         Self { state, cause, runner_error: message.clone(), message, exit_code: exit.code }
     }
+
     /// A run that went well and could not be published has failed; answers with what to tell.
     pub(super) fn unpublished(&mut self, failure: Failure) -> String {
         let told = format!("the results could not be published: {}", failure.message);
+        self.spoilt(failure.cause, told)
+    }
+
+    /// A run that went well has failed for this; answers with what to tell.
+    pub(super) fn spoilt(&mut self, cause: FailureCause, told: String) -> String {
         if self.state == ComputeState::Completed {
             self.state = ComputeState::Failed;
-            self.cause = failure.cause;
+            self.cause = cause;
             self.runner_error.clone_from(&told);
         }
         told

@@ -15,6 +15,7 @@ mod error;
 mod image;
 mod output;
 mod result_directories;
+mod room;
 
 use std::collections::HashMap;
 use std::sync::RwLock;
@@ -26,8 +27,8 @@ use api_types::{ExecutionId, NodeId, Timestamp};
 use bollard::API_DEFAULT_VERSION;
 use bollard::models::{ContainerState, ContainerStateStatusEnum};
 use bollard::query_parameters::{
-    CreateContainerOptions, InspectContainerOptions, ListContainersOptions, RemoveContainerOptions,
-    StopContainerOptions, WaitContainerOptions,
+    InspectContainerOptions, ListContainersOptions, RemoveContainerOptions, StopContainerOptions,
+    WaitContainerOptions,
 };
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
@@ -78,6 +79,7 @@ pub(crate) struct Docker {
     client: RwLock<Option<bollard::Docker>>,
     changes: Semaphore,
     images: image::Images,
+    room: room::Room,
 }
 
 // === impl Docker ===
@@ -89,6 +91,7 @@ impl Docker {
             client: RwLock::new(None),
             changes: Semaphore::new(MAX_CHANGES_AT_ONCE),
             images: image::Images::new(settings),
+            room: room::Room::default(),
         }
     }
 
@@ -157,8 +160,9 @@ impl Docker {
     ) -> Result<(), ExecutorError> {
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
         loop {
-            let options = CreateContainerOptions { name: Some(name(run.id)), ..Default::default() };
-            match client.create_container(Some(options), container::body(run, params)).await {
+            let body = container::body(run, params);
+            let disk_bytes = run.work.resources.disk;
+            match self.room.create(client, name(run.id), body, disk_bytes).await {
                 Ok(answer) => {
                     for warning in answer.warnings {
                         debug!(execution = %run.id, warning, "docker warns");
@@ -350,6 +354,10 @@ impl Executor for Docker {
             Ok(client) => output::of_path(&client, &name(id), path),
             Err(error) => stream::once(async { Err(error) }).boxed(),
         }
+    }
+
+    fn written_bytes(&self, id: ExecutionId) -> BoxFuture<'_, Result<Option<u64>, ExecutorError>> {
+        async move { room::written_bytes(self.client()?, name(id)).await }.boxed()
     }
 
     fn remove(&self, id: ExecutionId) -> BoxFuture<'_, Result<(), ExecutorError>> {

@@ -307,6 +307,15 @@ impl Executor for Wasm {
         files::copy_out(&self.dirs.of(id).wasm(), path)
     }
 
+    fn written_bytes(&self, id: ExecutionId) -> BoxFuture<'_, Result<Option<u64>, ExecutorError>> {
+        let dir = self.dirs.of(id).wasm();
+        in_background(move || files::written_bytes(&dir).map(Some)).boxed()
+    }
+
+    fn fills_the_data_directory(&self) -> bool {
+        true
+    }
+
     fn remove(&self, id: ExecutionId) -> BoxFuture<'_, Result<(), ExecutorError>> {
         self.remove_whole(id).boxed()
     }

@@ -4,7 +4,7 @@ use api_types::engine::EngineType;
 use api_types::id::IdPrefix;
 use api_types::log::{LogPosition, LogStream};
 use api_types::protocol::{ListLocalExecutions, LocalExecution};
-use api_types::{ApiError, Code, ExecutionId};
+use api_types::{ApiError, Code, ExecutionId, routes};
 use axum::body::Body;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
@@ -13,6 +13,7 @@ use http::header::CONTENT_TYPE;
 
 use super::Shared;
 use super::failure::Failure;
+use super::openapi::refusals;
 use super::render::{Json, Pretty};
 use crate::core::Found;
 use crate::output::{Begin, Output, Wanted};
@@ -20,6 +21,17 @@ use crate::output::{Begin, Output, Wanted};
 /// How many candidates an ambiguous id is answered with.
 const MAX_CANDIDATES: usize = 5;
 
+/// Executions of this node
+///
+/// What the node has of executions, those that ended a while ago included.
+#[utoipa::path(
+    get,
+    path = routes::AGENT_EXECUTIONS,
+    operation_id = "listOwnExecutions",
+    tag = "Executions",
+    responses((status = 200, description = "All of them.", body = ListLocalExecutions)),
+    extensions(("x-error-codes" = json!(refusals(&[Code::ShuttingDown])))),
+)]
 pub(super) async fn list(
     State(shared): State<Shared>,
     pretty: Pretty,
@@ -27,6 +39,18 @@ pub(super) async fn list(
     Ok(Json(pretty, ListLocalExecutions { executions: shared.mailbox.list().await? }))
 }
 
+/// One execution of this node
+///
+/// What the node knows of it.
+#[utoipa::path(
+    get,
+    path = routes::AGENT_EXECUTION,
+    operation_id = "describeOwnExecution",
+    tag = "Executions",
+    params(("execution_id" = String, Path, description = "The execution's ID, or a unique prefix with at least 8 characters of its UUID.", pattern = "^e-[0-9a-fA-F]{8}(-[0-9a-fA-F-]{0,27})?$")),
+    responses((status = 200, description = "The execution.", body = LocalExecution)),
+    extensions(("x-error-codes" = json!(refusals(&[Code::ExecutionNotFound, Code::AmbiguousId, Code::InvalidRequest, Code::ShuttingDown])))),
+)]
 pub(super) async fn describe(
     State(shared): State<Shared>,
     Path(id): Path<String>,
@@ -36,7 +60,28 @@ pub(super) async fn describe(
     Ok(Json(pretty, local))
 }
 
+/// Output of one execution
+///
 /// What the task has printed, as it is, in the order in which it was printed.
+#[utoipa::path(
+    get,
+    path = routes::AGENT_EXECUTION_LOGS,
+    operation_id = "readOwnLogs",
+    tag = "Executions",
+    params(
+        ("execution_id" = String, Path, description = "The execution's ID, or a unique prefix with at least 8 characters of its UUID.", pattern = "^e-[0-9a-fA-F]{8}(-[0-9a-fA-F-]{0,27})?$"),
+        ("follow" = Option<bool>, Query, description = "Goes on until the execution is over."),
+        ("tail" = Option<u64>, Query, description = "Only so many of the last lines."),
+        ("stream" = Option<LogStream>, Query, description = "One of the two streams; both when absent."),
+    ),
+    responses((
+        status = 200,
+        description = "The bytes as they were printed.",
+        body = String,
+        content_type = "text/plain; charset=utf-8",
+    )),
+    extensions(("x-error-codes" = json!(refusals(&[Code::ExecutionNotFound, Code::AmbiguousId, Code::InvalidRequest, Code::ShuttingDown, Code::InvalidQuery])))),
+)]
 pub(super) async fn logs(
     State(shared): State<Shared>,
     Path(id): Path<String>,

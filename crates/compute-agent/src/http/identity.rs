@@ -1,23 +1,57 @@
 //! Liveness, readiness, version and node record.
 
-use api_types::Code;
 use api_types::node::{Alive, Node};
 use api_types::version::VersionRecord;
+use api_types::{Code, routes};
 use axum::extract::State;
 
 use super::Shared;
 use super::failure::Failure;
+use super::openapi::refusals;
 use super::render::{Json, Pretty};
 use crate::session::SessionState;
 
+/// Is Alive
+///
+/// `OK` when this node is operational.
+#[utoipa::path(
+    get,
+    path = routes::ALIVE,
+    operation_id = "isAlive",
+    tag = "Agent",
+    responses((status = 200, description = "It lives.", body = Alive)),
+    extensions(("x-error-codes" = json!(refusals(&[])))),
+)]
 pub(super) async fn alive(pretty: Pretty) -> Json<Alive> {
     Json(pretty, Alive { status: "OK".to_owned() })
 }
 
+/// Deployed Version
+///
+/// The build of this agent.
+#[utoipa::path(
+    get,
+    path = routes::VERSION,
+    operation_id = "describeVersion",
+    tag = "Agent",
+    responses((status = 200, description = "The version record.", body = VersionRecord)),
+    extensions(("x-error-codes" = json!(refusals(&[])))),
+)]
 pub(super) async fn version(pretty: Pretty) -> Json<VersionRecord> {
     Json(pretty, VersionRecord::current())
 }
 
+/// Node Info
+///
+/// The record of this node, its fields at top level.
+#[utoipa::path(
+    get,
+    path = routes::AGENT_NODE,
+    operation_id = "describeOwnNode",
+    tag = "Agent",
+    responses((status = 200, description = "The node record.", body = Node)),
+    extensions(("x-error-codes" = json!(refusals(&[Code::ShuttingDown])))),
+)]
 pub(super) async fn node(
     State(shared): State<Shared>,
     pretty: Pretty,
@@ -27,11 +61,32 @@ pub(super) async fn node(
     Ok(Json(pretty, shared.record.node(&engines, usage, shared.session.state())))
 }
 
+/// Liveness
+///
+/// Answers while the process lives.
+#[utoipa::path(
+    get,
+    path = routes::LIVEZ,
+    operation_id = "isLive",
+    tag = "Health",
+    responses((status = 200, description = "It lives.", body = Alive)),
+    extensions(("x-error-codes" = json!(refusals(&[])))),
+)]
 pub(super) async fn livez(pretty: Pretty) -> Json<Alive> {
     alive(pretty).await
 }
 
+/// Readiness
+///
 /// Ready when the ledger answers and the orchestrator has this node.
+#[utoipa::path(
+    get,
+    path = routes::READYZ,
+    operation_id = "isReady",
+    tag = "Health",
+    responses((status = 200, description = "It can take work.", body = Alive)),
+    extensions(("x-error-codes" = json!(refusals(&[Code::ShuttingDown])))),
+)]
 pub(super) async fn readyz(
     State(shared): State<Shared>,
     pretty: Pretty,

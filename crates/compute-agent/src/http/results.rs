@@ -2,7 +2,7 @@
 
 use std::io::{self, SeekFrom};
 
-use api_types::{ApiError, Code};
+use api_types::{ApiError, Code, routes};
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
@@ -16,8 +16,43 @@ use tokio_util::io::ReaderStream;
 
 use super::Shared;
 use super::failure::Failure;
+use super::openapi::refusals;
 
+/// A published archive
+///
 /// The archive, whole or from where an interrupted download stopped.
+#[utoipa::path(
+    get,
+    path = routes::AGENT_RESULT,
+    operation_id = "downloadResult",
+    tag = "Executions",
+    params(
+        ("archive" = String, Path, description = "Its name, as the published result's URL has it."),
+        ("Range" = Option<String>, Header, description = "`bytes=N-`; other ranges are answered whole."),
+        ("If-Range" = Option<String>, Header, description = "The `ETag` of what was begun."),
+    ),
+    responses(
+        (
+            status = 200,
+            description = "The whole archive.",
+            body = Vec<u8>,
+            content_type = "application/gzip",
+            headers(
+                ("ETag" = String),
+                ("Accept-Ranges" = String),
+                ("Content-Disposition" = String),
+            ),
+        ),
+        (
+            status = 206,
+            description = "The archive from there on.",
+            body = Vec<u8>,
+            content_type = "application/gzip",
+            headers(("ETag" = String), ("Content-Range" = String)),
+        ),
+    ),
+    extensions(("x-error-codes" = json!(refusals(&[Code::ExecutionNotFound, Code::InvalidRequest])))),
+)]
 pub(super) async fn archive(
     State(shared): State<Shared>,
     Path(name): Path<String>,
@@ -26,7 +61,7 @@ pub(super) async fn archive(
     let absent = || {
         let message = format!("this node keeps no archive '{name}'");
         ApiError::new(Code::ExecutionNotFound, message)
-            .with_hint("archives are kept for a time that the node's settings say, then removed")
+            .with_hint("archives are kept for a time, and up to a size in all, that the node's settings say (results); the oldest go first")
     };
     let unreadable = |error: io::Error| {
         tracing::error!(%error, name, "a published archive cannot be read");

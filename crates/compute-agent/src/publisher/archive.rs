@@ -22,8 +22,8 @@ use tar::{Builder, EntryType, Header, HeaderMode};
 use tracing::warn;
 
 use super::Publication;
-use crate::attempts::disk_failure;
 use crate::data_dir::ExecutionDir;
+use crate::disk::{self, Disk};
 use crate::execution::Failure;
 
 /// An archive on the node's disk.
@@ -35,9 +35,10 @@ pub(crate) struct Archive {
     pub(crate) checksum_sha256: String,
 }
 
-/// Counts and hashes what passes through.
+/// Counts and hashes what passes through, as long as the disk has room.
 struct Measured<W> {
     inner: W,
+    disk: Disk,
     size_bytes: u64,
     digest: Context,
 }
@@ -46,14 +47,19 @@ struct Measured<W> {
 
 impl Archive {
     /// Packs what was collected of the run; what an earlier try left is replaced.
-    pub(crate) async fn pack(run: &Publication<'_>) -> Result<Self, Failure> {
-        let (dir, exit_code) = (run.dir.clone(), run.exit_code);
+    pub(crate) async fn pack(run: &Publication<'_>, disk: &Disk) -> Result<Self, Failure> {
+        let (dir, exit_code, disk) = (run.dir.clone(), run.exit_code, disk.clone());
         let names: Vec<String> =
             run.work.task.result_paths.iter().map(|result| result.name.clone()).collect();
-        let packing = tokio::task::spawn_blocking(move || pack(&dir, exit_code, &names));
+        let packing = tokio::task::spawn_blocking(move || {
+            pack(&dir, exit_code, &names, disk).inspect_err(|_| {
+                // A part of an archive is of use to nobody, and takes room.
+                let _ = fs::remove_file(dir.archive());
+            })
+        });
         let packed = packing.await.unwrap_or_else(|error| Err(io::Error::other(error)));
         packed.map_err(|error| {
-            let Failure { cause, message } = disk_failure(&error);
+            let Failure { cause, message } = disk::failure(&error);
             Failure { cause, message: format!("the archive cannot be made: {message}") }
         })
     }
@@ -69,11 +75,11 @@ impl Archive {
     }
 }
 
-fn pack(dir: &ExecutionDir, exit_code: i32, names: &[String]) -> io::Result<Archive> {
+fn pack(dir: &ExecutionDir, exit_code: i32, names: &[String], disk: Disk) -> io::Result<Archive> {
     dir.create()?;
     let path = dir.archive();
     let file = BufWriter::new(File::create(&path)?);
-    let measured = Measured { inner: file, size_bytes: 0, digest: Context::new(&SHA256) };
+    let measured = Measured { inner: file, disk, size_bytes: 0, digest: Context::new(&SHA256) };
     let mut tar = Builder::new(GzEncoder::new(measured, Compression::default()));
     add_output(&mut tar, "stdout", &dir.stdout())?;
     add_output(&mut tar, "stderr", &dir.stderr())?;
@@ -153,6 +159,7 @@ fn add_tree<W: Write>(
 
 impl<W: Write> Write for Measured<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.disk.take(bytes.len() as u64)?;
         let written = self.inner.write(bytes)?;
         self.size_bytes += written as u64;
         self.digest.update(&bytes[..written]);

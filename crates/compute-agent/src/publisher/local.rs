@@ -2,14 +2,16 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use api_types::engine::PublisherType;
 use api_types::execution::{LocalResultParams, PublishedResult};
 use api_types::protocol::Work;
+use api_types::quantity::Bytes;
 use api_types::{ExecutionId, routes};
 use futures_util::future::{BoxFuture, FutureExt};
+use tracing::info;
 
 use super::archive::Archive;
 use super::{Publication, Publisher, published};
@@ -29,6 +31,8 @@ pub(crate) struct Local {
 #[derive(Debug, Clone)]
 pub(crate) struct PublishedDir {
     root: PathBuf,
+    /// What all archives may take.
+    max_bytes: u64,
 }
 
 // === impl Local ===
@@ -60,13 +64,12 @@ impl Publisher for Local {
         archive: &'a Archive,
     ) -> BoxFuture<'a, Result<PublishedResult, Setback>> {
         async move {
-            let place = self.published.of(run.id);
-            tokio::fs::create_dir_all(&self.published.root).await?;
-            match tokio::fs::rename(&archive.path, &place).await {
-                // An earlier try got so far.
-                Err(error) if error.kind() == io::ErrorKind::NotFound && place.exists() => {}
-                moved => moved?,
-            }
+            let (published_dir, id) = (self.published.clone(), run.id);
+            let (path, size_bytes) = (archive.path.clone(), archive.size_bytes);
+            let taking = move || published_dir.take_in(id, &path, size_bytes);
+            tokio::task::spawn_blocking(taking)
+                .await
+                .unwrap_or_else(|error| Err(io::Error::other(error).into()))?;
             let name = format!("{}{EXTENSION}", run.id);
             let url = format!("{}{}", self.base_url, routes::fill(routes::AGENT_RESULT, name));
             published(PublisherType::Local, &LocalResultParams { url })
@@ -78,8 +81,55 @@ impl Publisher for Local {
 // === impl PublishedDir ===
 
 impl PublishedDir {
-    pub(crate) fn new(root: PathBuf) -> Self {
-        Self { root }
+    pub(crate) fn new(root: PathBuf, max_bytes: u64) -> Self {
+        Self { root, max_bytes }
+    }
+
+    /// Takes the archive in, and removes others, the oldest first, until all have the room that
+    /// they may take.
+    fn take_in(&self, id: ExecutionId, archive: &Path, size_bytes: u64) -> Result<(), Setback> {
+        if size_bytes > self.max_bytes {
+            let (size, max) = (Bytes(size_bytes), Bytes(self.max_bytes));
+            return Err(Setback::lasting(format!(
+                "the archive has {size}, and this node keeps {max} of archives in all \
+                 (results.published_max_bytes); leave less in the result paths, or publish \
+                 elsewhere"
+            )));
+        }
+        std::fs::create_dir_all(&self.root)?;
+        let place = self.of(id);
+        match std::fs::rename(archive, &place) {
+            // An earlier try got so far.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && place.exists() => {}
+            moved => moved?,
+        }
+        Ok(self.shrink(&place)?)
+    }
+
+    fn shrink(&self, but: &Path) -> io::Result<()> {
+        let (mut archives, mut total_bytes) = (Vec::new(), 0);
+        for entry in std::fs::read_dir(&self.root)? {
+            let path = entry?.path();
+            let metadata = match std::fs::metadata(&path) {
+                // Another publication, or the sweep, removed it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                metadata => metadata?,
+            };
+            total_bytes += metadata.len();
+            archives.push((metadata.modified()?, metadata.len(), path));
+        }
+        archives.sort();
+        for (_, bytes, path) in archives.into_iter().filter(|(_, _, path)| path != but) {
+            if total_bytes <= self.max_bytes {
+                break;
+            }
+            info!(path = %path.display(), "a published archive makes room for a newer one");
+            match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => total_bytes -= bytes,
+            }
+        }
+        Ok(())
     }
 
     fn of(&self, id: ExecutionId) -> PathBuf {
@@ -119,7 +169,7 @@ mod tests {
     #[test]
     fn an_archive_is_kept_for_its_time_and_no_other_file_is_named() {
         let root = tempfile::tempdir().unwrap();
-        let published = PublishedDir::new(root.path().join("published"));
+        let published = PublishedDir::new(root.path().join("published"), 1000);
         assert_eq!(published.remove_older_than(Duration::ZERO).unwrap(), 0);
         std::fs::create_dir(root.path().join("published")).unwrap();
         let id = crate::testing::execution_id(1);
@@ -138,9 +188,36 @@ mod tests {
     }
 
     #[test]
+    fn archives_take_their_room_and_no_more_the_oldest_goes_first() {
+        let root = tempfile::tempdir().unwrap();
+        let published = PublishedDir::new(root.path().join("published"), 25);
+        let archive = root.path().join("archive.tar.gz");
+        let take_in = |number: u128, bytes: usize| {
+            std::fs::write(&archive, vec![b'x'; bytes]).unwrap();
+            let at = SystemTime::UNIX_EPOCH + Duration::from_secs(number.try_into().unwrap());
+            std::fs::File::open(&archive).unwrap().set_modified(at).unwrap();
+            published.take_in(crate::testing::execution_id(number), &archive, bytes as u64)
+        };
+        let kept = || -> Vec<u128> {
+            let is_there =
+                |number: &u128| published.of(crate::testing::execution_id(*number)).exists();
+            (1..=4).filter(is_there).collect()
+        };
+        for number in [1, 2, 3] {
+            take_in(number, 10).unwrap();
+        }
+        assert_eq!(kept(), [2, 3]);
+        take_in(4, 25).unwrap();
+        assert_eq!(kept(), [4]);
+        let Err(Setback::Lasting(refused)) = take_in(1, 26) else { panic!("it is too large") };
+        assert!(refused.message.starts_with("the archive has 26 B, and this node keeps 25 B"));
+        assert_eq!(kept(), [4]);
+    }
+
+    #[test]
     fn the_url_leads_to_the_agent() {
         let at = |base_url: &str, listen: &str| {
-            Local::new(base_url, listen.parse().unwrap(), PublishedDir::new(PathBuf::new()))
+            Local::new(base_url, listen.parse().unwrap(), PublishedDir::new(PathBuf::new(), 0))
                 .base_url
         };
         assert_eq!(at("", "127.0.0.1:12"), "http://127.0.0.1:12");

@@ -24,7 +24,7 @@ use tracing::{debug, warn};
 use super::place::Quota;
 use crate::attempts::Setback;
 use crate::clock;
-use crate::data_dir::remove_all;
+use crate::data_dir::{remove_all, size_of};
 
 #[derive(Debug)]
 pub(crate) struct Cache {
@@ -71,7 +71,7 @@ impl Cache {
         let found = blocking(move || link_if_there(&from, &to)).await?;
         if let Some(bytes) = found {
             debug!(key, bytes, "an input comes from the cache");
-            return quota.take(bytes);
+            return quota.count(bytes);
         }
         fetch().await?;
         let (root, from) = (self.root.clone(), directory.to_owned());
@@ -81,6 +81,19 @@ impl Cache {
             warn!(%error, key, "an input cannot be kept in the cache");
         }
         Ok(())
+    }
+
+    /// Gives back what the entries take of the disk; answers whether there were any.
+    pub(crate) async fn make_room(&self) -> bool {
+        let root = self.root.clone();
+        match blocking(move || shrink(&root, 0)).await {
+            Ok(dropped) => dropped > 0,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+            Err(error) => {
+                warn!(%error, "the cache cannot be emptied");
+                false
+            }
+        }
     }
 
     fn turn(&self, key: &str) -> Arc<AsyncMutex<()>> {
@@ -124,11 +137,12 @@ fn keep(root: &Path, entry: &Path, directory: &Path, max_bytes: u64) -> io::Resu
     remove_all(entry)?;
     fs::rename(&beside, entry)?;
     File::open(entry)?.set_times(FileTimes::new().set_modified(now()))?;
-    shrink(root, max_bytes)
+    shrink(root, max_bytes).map(drop)
 }
 
-/// Drops entries until what is left fits, the one that was not used for the longest time first.
-fn shrink(root: &Path, max_bytes: u64) -> io::Result<()> {
+/// Drops entries until what is left fits, the one that was not used for the longest time first;
+/// answers how many.
+fn shrink(root: &Path, max_bytes: u64) -> io::Result<usize> {
     let mut entries = Vec::new();
     let mut total_bytes: u64 = 0;
     for entry in fs::read_dir(root)? {
@@ -138,14 +152,16 @@ fn shrink(root: &Path, max_bytes: u64) -> io::Result<()> {
         entries.push((fs::metadata(&path)?.modified()?, bytes, path));
     }
     entries.sort();
+    let mut dropped = 0;
     for (_, bytes, path) in entries {
         if total_bytes <= max_bytes {
             break;
         }
         remove_all(&path)?;
         total_bytes -= bytes;
+        dropped += 1;
     }
-    Ok(())
+    Ok(dropped)
 }
 
 /// The same tree under another name: files are shared, directories and links made anew.
@@ -167,17 +183,6 @@ fn link_tree(from: &Path, to: &Path) -> io::Result<u64> {
     // A directory's permissions are its own; those of files come with the link.
     let mode = fs::metadata(from)?.permissions().mode();
     fs::set_permissions(to, fs::Permissions::from_mode(mode))?;
-    Ok(bytes)
-}
-
-/// The bytes of the files in a directory.
-pub(super) fn size_of(directory: &Path) -> io::Result<u64> {
-    let mut bytes = 0;
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        let metadata = entry.metadata()?;
-        bytes += if metadata.is_dir() { size_of(&entry.path())? } else { metadata.len() };
-    }
     Ok(bytes)
 }
 

@@ -18,7 +18,8 @@ use futures_util::future::{BoxFuture, FutureExt};
 use super::place::{Place, Quota, make_readable};
 use super::{Fetch, Source, params};
 use crate::archive::{self, ArchiveError, Modes};
-use crate::attempts::{Setback, disk_failure};
+use crate::attempts::Setback;
+use crate::disk::{self, is_full};
 use crate::execution::Failure;
 use crate::executor::MountedInput;
 
@@ -71,34 +72,41 @@ fn url(input: &InputSource) -> Result<String, String> {
 }
 
 fn write(url: &str, place: &Place, quota: &Quota) -> Result<MountedInput, Failure> {
-    let take = |bytes| match quota.take(bytes) {
+    let settled = |debit: Result<(), Setback>| match debit {
         Ok(()) => Ok(()),
         Err(Setback::Lasting(failure) | Setback::Passing(failure)) => Err(failure),
     };
     match decode(url).map_err(Failure::task)? {
         Content::Archive(reader) => {
             let limit_bytes = quota.left_bytes().min(MAX_UNPACKED_BYTES);
-            let unpacked =
-                archive::unpack(reader, &place.directory(), limit_bytes, Modes::Readable);
+            let unpacked = archive::unpack(
+                reader,
+                &place.directory(),
+                limit_bytes,
+                Modes::Readable,
+                quota.disk(),
+            );
             let bytes = unpacked.map_err(|error| match error {
                 ArchiveError::TooLarge { .. } if limit_bytes < MAX_UNPACKED_BYTES => {
                     quota.too_large()
                 }
-                ArchiveError::Io(error) if error.raw_os_error().is_some() => disk_failure(&error),
+                ArchiveError::Io(error) if error.raw_os_error().is_some() || is_full(&error) => {
+                    disk::failure(&error)
+                }
                 error => Failure::task(format!("its archive cannot be unpacked: {error}")),
             })?;
-            take(bytes)?;
+            settled(quota.count(bytes))?;
             Ok(place.mounted_directory())
         }
         Content::File(bytes) => {
-            take(bytes.len() as u64)?;
+            settled(quota.take(bytes.len() as u64))?;
             let name = place.file_name("", DEFAULT_FILE_NAME);
             let write = || {
                 let file = place.make_file(&name)?;
                 fs::write(&file, bytes)?;
                 make_readable(&file)
             };
-            write().map_err(|error| disk_failure(&error))?;
+            write().map_err(|error| disk::failure(&error))?;
             Ok(place.mounted_file(&name))
         }
     }

@@ -13,6 +13,7 @@ use super::{Fetch, Source, params};
 use crate::archive::{self, ArchiveError, Modes};
 use crate::attempts::{Patience, Setback};
 use crate::data_dir::remove_all;
+use crate::disk::is_full;
 use crate::execution::Failure;
 use crate::executor::MountedInput;
 use crate::kubo::Kubo;
@@ -70,12 +71,12 @@ impl Ipfs {
         let reader = self.kubo.get(path).await?;
         let (beside, content, name) =
             (fetch.place.beside("unpacked"), content.to_owned(), name.to_owned());
-        let limit_bytes = fetch.quota.left_bytes();
+        let (limit_bytes, disk) = (fetch.quota.left_bytes(), fetch.quota.disk().clone());
         let unpacking = tokio::task::spawn_blocking(move || {
             remove_all(&beside)?;
             remove_all(&content)?;
             fs::create_dir(&content)?;
-            let size_bytes = archive::unpack(reader, &beside, limit_bytes, Modes::Readable)?;
+            let size_bytes = archive::unpack(reader, &beside, limit_bytes, Modes::Readable, &disk)?;
             let top = fs::read_dir(&beside)?.next().transpose()?;
             let top = top.ok_or_else(|| io::Error::other("the IPFS node sent nothing"))?;
             if top.file_type()?.is_dir() {
@@ -91,10 +92,12 @@ impl Ipfs {
         let unpacked = unpacking.await.unwrap_or_else(|error| Err(io::Error::other(error).into()));
         let size_bytes = unpacked.map_err(|error| match error {
             ArchiveError::TooLarge { .. } => Setback::Lasting(fetch.quota.too_large()),
-            ArchiveError::Io(error) if error.raw_os_error().is_some() => Setback::of_disk(&error),
+            ArchiveError::Io(error) if error.raw_os_error().is_some() || is_full(&error) => {
+                Setback::of_disk(&error)
+            }
             error => Setback::passing(format!("'{path}' did not come whole: {error}")),
         })?;
-        fetch.quota.take(size_bytes)
+        fetch.quota.count(size_bytes)
     }
 }
 

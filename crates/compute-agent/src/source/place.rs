@@ -10,17 +10,9 @@ use api_types::quantity::Bytes;
 use api_types::source::InputSource;
 
 use crate::attempts::Setback;
+use crate::disk::{Disk, LimitedBy};
 use crate::execution::Failure;
 use crate::executor::MountedInput;
-
-/// Who set the limit on the inputs of a task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LimitedBy {
-    /// The task's own `Resources.Disk`.
-    Task,
-    /// The node's settings, for a task that names no disk.
-    Node,
-}
 
 /// How many bytes the inputs of one task may have, and how many came so far.
 #[derive(Debug)]
@@ -28,6 +20,7 @@ pub(crate) struct Quota {
     limit_bytes: u64,
     limited_by: LimitedBy,
     taken_bytes: AtomicU64,
+    disk: Disk,
 }
 
 /// The place of one input: a directory of its own, on the disk of the data directory.
@@ -41,12 +34,18 @@ pub(crate) struct Place {
 // === impl Quota ===
 
 impl Quota {
-    pub(crate) fn new(limit_bytes: u64, limited_by: LimitedBy) -> Self {
-        Self { limit_bytes, limited_by, taken_bytes: AtomicU64::new(0) }
+    pub(crate) fn new(limit_bytes: u64, limited_by: LimitedBy, disk: Disk) -> Self {
+        Self { limit_bytes, limited_by, taken_bytes: AtomicU64::new(0), disk }
     }
 
     /// Debits what is about to be written, or refuses it.
     pub(crate) fn take(&self, bytes: u64) -> Result<(), Setback> {
+        self.disk.take(bytes)?;
+        self.count(bytes)
+    }
+
+    /// Debits what is on the disk already, or refuses it.
+    pub(crate) fn count(&self, bytes: u64) -> Result<(), Setback> {
         let before = self.taken_bytes.fetch_add(bytes, Ordering::Relaxed);
         if before.saturating_add(bytes) <= self.limit_bytes {
             return Ok(());
@@ -66,6 +65,10 @@ impl Quota {
 
     pub(crate) fn left_bytes(&self) -> u64 {
         self.limit_bytes.saturating_sub(self.taken_bytes())
+    }
+
+    pub(crate) fn disk(&self) -> &Disk {
+        &self.disk
     }
 
     pub(crate) fn too_large(&self) -> Failure {

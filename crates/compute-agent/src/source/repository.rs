@@ -92,13 +92,14 @@ impl Repository {
         };
         let key = Cache::key(&[kind, url.as_str(), &tip.commit]);
         let directory = fetch.place.directory();
-        let clone = || self.clone(&git, &tip, &directory, fetch);
+        let clone = || self.clone(&git, url, &tip, &directory, fetch);
         fetch.cache.fill(&key, &directory, &fetch.quota, clone).await
     }
 
     async fn clone(
         &self,
         git: &Git,
+        url: &Url,
         tip: &Tip,
         directory: &Path,
         fetch: &Fetch<'_>,
@@ -117,6 +118,12 @@ impl Repository {
             let whole = ["fetch", "--quiet", "origin", "+refs/*:refs/origin/*"];
             git.run_in(directory, &whole, watched).await?;
         }
+        let known = format!("{}^{{commit}}", tip.commit);
+        let look_up = ["rev-parse", "--quiet", "--verify", &known];
+        if git.run_in(directory, &look_up, None).await.is_err() {
+            let message = format!("{} has no commit '{}'; check Ref", web::shown(url), tip.commit);
+            return Err(Setback::lasting(message));
+        }
         let checkout = ["checkout", "--quiet", "--detach", &tip.commit];
         git.run_in(directory, &checkout, watched).await?;
         if self.large_files == LargeFiles::Fetched {
@@ -127,11 +134,11 @@ impl Repository {
         let root = directory.to_owned();
         let size_bytes = tokio::task::spawn_blocking(move || {
             make_tree_readable(&root)?;
-            super::cache::size_of(&root)
+            crate::data_dir::size_of(&root)
         })
         .await
         .unwrap_or_else(|error| Err(std::io::Error::other(error)))?;
-        fetch.quota.take(size_bytes)
+        fetch.quota.count(size_bytes)
     }
 
     async fn settle(&self, url: &Url) -> Result<Settled, Setback> {

@@ -64,7 +64,7 @@ pub(crate) async fn published(published: PublishedDir, retain: Duration) {
 
 /// Removes the directories that no execution has, once.
 async fn directories(steps: &Arc<Steps>, mailbox: &Mailbox) {
-    let listed = match steps.dirs.list() {
+    let listed = match steps.files.dirs.list() {
         Ok(listed) => listed,
         Err(error) => return warn!(%error, "the executions' directories cannot be listed"),
     };
@@ -78,7 +78,7 @@ pub(super) fn remove_directories(steps: &Arc<Steps>, ids: Vec<ExecutionId>) {
     if ids.is_empty() {
         return;
     }
-    let dirs = steps.dirs.clone();
+    let dirs = steps.files.dirs.clone();
     steps.tasks.spawn(async move {
         let removed = tokio::task::spawn_blocking(move || {
             for id in ids {

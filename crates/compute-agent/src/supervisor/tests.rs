@@ -14,9 +14,7 @@ use crate::core::{Input, Usage};
 use crate::data_dir::DataDir;
 use crate::executor::Engines;
 use crate::gpu::Inventory;
-use crate::publisher::Publishers;
 use crate::settings::Settings;
-use crate::source::Sources;
 use crate::steps::Tasks;
 use crate::testing::{execution_id, plain_work};
 use api_types::Timestamp;
@@ -41,12 +39,10 @@ fn start(root: TempDir, retain: Duration) -> Fixture {
     let steps = Arc::new(Steps {
         node_id: ledger.node_id(),
         engines: Engines::new(&settings, None),
-        sources: Sources::new(&settings, data_dir.cache()),
-        publishers: Publishers::new(&settings, data_dir.published(), settings.listen),
         gpus: Inventory::default(),
-        dirs: data_dir.executions(),
         stop_grace: Duration::ZERO,
         tasks: Tasks::new(tokio::runtime::Handle::current()),
+        files: Files::new(&settings, &data_dir, settings.listen),
     });
     let (mailbox, messages) = Mailbox::new();
     let outbox = Arc::new(Outbox::default());

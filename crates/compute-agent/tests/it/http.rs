@@ -1,5 +1,7 @@
 //! The agent's own operations: every one of them, and every way to ask wrongly.
 
+use std::cell::RefCell;
+
 use api_types::engine::EngineType;
 use api_types::execution::{ComputeState, DesiredState};
 use api_types::node::{Connection, Membership, Node as Record, NodeType};
@@ -9,6 +11,29 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::node::{DockerNode, Node, eventually, work};
+
+crate::covers! {
+    "isAlive" => the_agent_tells_that_it_lives_and_what_it_is;
+    "describeVersion" => the_agent_tells_that_it_lives_and_what_it_is;
+    "describeOwnNode" => the_agent_tells_that_it_lives_and_what_it_is;
+    "isLive" => the_agent_tells_that_it_lives_and_what_it_is;
+    "isReady" => the_agent_tells_that_it_lives_and_what_it_is;
+    "listOwnExecutions" => executions_are_listed_and_found_by_their_short_id;
+    "describeOwnExecution" => executions_are_listed_and_found_by_their_short_id;
+    "readOwnLogs" => executions_are_listed_and_found_by_their_short_id;
+}
+
+thread_local! {
+    /// Paths that the test on this thread has asked for.
+    static REQUESTS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Runs a test, and tells what it asked for.
+pub(crate) fn requests_of(test: fn()) -> Vec<String> {
+    REQUESTS.take();
+    test();
+    REQUESTS.take()
+}
 
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -24,6 +49,8 @@ pub(crate) async fn get(url: &str) -> Answer {
 pub(crate) async fn ask(method: &str, url: &str, headers: &str) -> Answer {
     let rest = url.strip_prefix("http://").expect("a plain URL");
     let (host, path) = rest.split_at(rest.find('/').expect("a path"));
+    let asked = path.split('?').next().unwrap_or_default().to_owned();
+    REQUESTS.with_borrow_mut(|requests| requests.push(asked));
     let mut stream = tokio::net::TcpStream::connect(host).await.expect("connect");
     let request =
         format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{headers}\r\n");
@@ -107,6 +134,9 @@ async fn executions_are_listed_and_found_by_their_short_id() {
         let found: api_types::protocol::LocalExecution =
             serde_json::from_slice(&answer.body).unwrap();
         assert_eq!((found.id, found.phase.as_str()), (id, "Completed"));
+        let output = get(&node.url(&format!("/api/v1/agent/executions/{path}/logs"))).await;
+        assert_eq!((output.status, output.body.as_slice()), (200, &b""[..]), "{}", output.head);
+        assert!(output.head.contains("content-type: text/plain"), "{}", output.head);
     }
     assert_eq!(node.phase(id).await.as_deref(), Some("Completed"));
 }

@@ -1,5 +1,18 @@
 //! The agent against a small orchestrator over real sockets, and against real docker.
 
+/// Which operations of the OpenAPI document the tests of a module cover: the operation, the test's
+/// name, the test. `openapi::every_operation_has_a_test_that_uses_it` runs each and looks what it
+/// asked for.
+type Covered = &'static [(&'static str, &'static str, fn())];
+
+/// `"operationId" => name_of_a_test;`, once per module.
+macro_rules! covers {
+    ($($operation:literal => $test:ident;)+) => {
+        pub(crate) const COVERS: crate::Covered = &[$(($operation, stringify!($test), $test)),+];
+    };
+}
+pub(crate) use covers;
+
 mod contract;
 mod daemon;
 mod engines;
@@ -10,6 +23,7 @@ mod image;
 mod interrupted;
 mod node;
 mod noop;
+mod openapi;
 mod orchestrator;
 mod programs;
 mod publishing;

@@ -11,6 +11,10 @@ use serde_json::json;
 use crate::http::{ask, get};
 use crate::node::{DockerNode, Node, work};
 
+crate::covers! {
+    "downloadResult" => an_archive_is_served_whole_or_from_where_a_download_stopped;
+}
+
 /// Path and contents of every entry.
 fn files(archive: &[u8]) -> Vec<(String, String)> {
     let mut tar = tar::Archive::new(flate2::read::GzDecoder::new(archive));

@@ -64,6 +64,30 @@ async fn a_program_gets_its_arguments_and_environment() {
     assert_eq!(output.stderr, expected);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_writes_beyond_its_disk_fails_for_that() {
+    let node = wasm_node().await;
+    // Thirty megabytes to `big` in the one directory that it is shown.
+    let filling = program(
+        r#"(data (i32.const 1024) "big")
+        (func (export "_start") (local $left i32)
+          (call $must (call $open (i32.const 3) (i32.const 0) (i32.const 1024) (i32.const 3)
+            (i32.const 9) (i64.const 64) (i64.const 64) (i32.const 0) (i32.const 16)))
+          (local.set $left (i32.const 500))
+          (loop $again
+            (call $print (i32.load (i32.const 16)) (i32.const 2048) (i32.const 60000))
+            (local.set $left (i32.sub (local.get $left) (i32.const 1)))
+            (br_if $again (local.get $left))))"#,
+    );
+    let mut work = wasm_work(&filling, json!({ "EntryModule": module(&filling, "") }));
+    work.resources.disk = 10_000_000;
+    work.task.result_paths = vec![ResultPath { name: "out".to_owned(), path: "/out".to_owned() }];
+    let (message, cause, _) = failure(&node, work).await;
+    let words = ", more than the 10 MB of the task's Resources.Disk, of which its inputs take";
+    assert!(message.contains(words), "{message}");
+    assert_eq!(cause, FailureCause::Task);
+}
+
 /// Reads `in.txt` of the first directory it is shown, writes it to `out.txt` of the second, with
 /// `oflags` for the latter. Exits with the number of the first error.
 fn copying(from: &str, into: u32, to: &str) -> Vec<u8> {

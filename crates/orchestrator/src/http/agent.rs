@@ -2,31 +2,65 @@
 
 use std::sync::Arc;
 
-use api_types::node::Alive;
+use api_types::node::{Alive, Node};
 use api_types::routes;
 use api_types::version::VersionRecord;
-use axum::Router;
 use axum::extract::State;
-use axum::routing::get;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes as collect;
 
 use super::edge::json;
+use super::openapi::{examples, refusals};
 use super::{Api, Handled, nodes};
 
-pub(super) fn router() -> Router<Arc<Api>> {
-    Router::new()
-        .route(routes::ALIVE, get(alive))
-        .route(routes::VERSION, get(version))
-        .route(routes::AGENT_NODE, get(node))
+pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
+    OpenApiRouter::default()
+        .routes(collect!(alive))
+        .routes(collect!(version))
+        .routes(collect!(node))
 }
 
+/// Is Alive
+///
+/// `OK` when the addressed node is operational.
+#[utoipa::path(
+    get,
+    path = routes::ALIVE,
+    operation_id = "isAlive",
+    tag = "Agent",
+    responses((status = 200, description = "It lives.", body = Alive, example = json!(examples::alive()))),
+    extensions(("x-error-codes" = json!(refusals(&[])))),
+)]
 async fn alive() -> Handled {
     json(&Alive { status: "OK".to_owned() })
 }
 
+/// Deployed Version
+///
+/// The build of the addressed node.
+#[utoipa::path(
+    get,
+    path = routes::VERSION,
+    operation_id = "describeVersion",
+    tag = "Agent",
+    responses((status = 200, description = "The version record.", body = VersionRecord, example = json!(examples::version()))),
+    extensions(("x-error-codes" = json!(refusals(&[])))),
+)]
 async fn version() -> Handled {
     json(&VersionRecord::current())
 }
 
+/// Node Info
+///
+/// The record of the addressed node, its fields at top level.
+#[utoipa::path(
+    get,
+    path = routes::AGENT_NODE,
+    operation_id = "describeOwnNode",
+    tag = "Agent",
+    responses((status = 200, description = "The node record.", body = Node, example = json!(examples::own_node()))),
+    extensions(("x-error-codes" = json!(refusals(&[])))),
+)]
 async fn node(State(api): State<Arc<Api>>) -> Handled {
     json(&nodes::own(&api))
 }

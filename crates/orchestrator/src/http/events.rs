@@ -11,19 +11,20 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api_types::{Timestamp, routes};
-use axum::Router;
+use api_types::{Code, Timestamp, routes};
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::IntoResponse;
-use axum::routing::get;
 use futures_util::stream;
 use http::{HeaderMap, header};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::Instant;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes as collect;
 
 use super::error::Failure;
 use super::history::EVENT_TYPES;
+use super::openapi::{JOB, QUERY, READ, params, refusals};
 use super::query::{Query, invalid};
 use super::{Api, Handled, lookup};
 use crate::store::{EventsPage, EventsQuery};
@@ -69,10 +70,30 @@ enum Next {
     End,
 }
 
-pub(super) fn router() -> Router<Arc<Api>> {
-    Router::new().route(routes::EVENTS, get(open))
+pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
+    OpenApiRouter::default().routes(collect!(open))
 }
 
+/// Stream of events
+///
+/// Server-sent events: each event of every job's history, once, in the order in which they were
+/// committed. `id` counts over all jobs, `data` is one history event; events that retention has
+/// removed are told by one event `gap`. The stream stays open.
+#[utoipa::path(
+    get,
+    path = routes::EVENTS,
+    operation_id = "streamEvents",
+    tag = "Events",
+    params(params::StreamOfEvents, params::EventFilters, params::LastEventId),
+    responses((
+        status = 200,
+        description = "The stream.",
+        body = String,
+        content_type = "text/event-stream",
+        headers(("Cache-Control" = String, description = "`no-store`")),
+    )),
+    extensions(("x-error-codes" = json!(refusals(&[JOB, QUERY, READ, &[Code::InvalidRequest]]))), ("x-item-schema" = json!({ "text/event-stream": "HistoryEvent" }))),
+)]
 async fn open(State(api): State<Arc<Api>>, headers: HeaderMap, query: Query) -> Handled {
     let event_type = query.choice("event_type", EVENT_TYPES, None)?;
     let namespace = query.text("namespace")?.filter(|name| *name != "*").map(str::to_owned);

@@ -8,11 +8,12 @@ use api_types::execution::{
 };
 use api_types::job::JobSpec;
 use api_types::routes;
-use axum::Router;
 use axum::extract::State;
-use axum::routing::get;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes as collect;
 
 use super::edge::json;
+use super::openapi::{JOB, PAGE, READ, examples, params, refusals};
 use super::paging::{List, Listing};
 use super::query::Query;
 use super::{Api, Handled, Parameter, jobs, lookup};
@@ -27,10 +28,22 @@ const ORDERS: &[(&str, ExecutionOrder)] = &[
     ("state", ExecutionOrder::State),
 ];
 
-pub(super) fn router() -> Router<Arc<Api>> {
-    Router::new().route(routes::JOB_EXECUTIONS, get(list))
+pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
+    OpenApiRouter::default().routes(collect!(list))
 }
 
+/// Job Executions
+///
+/// The executions of a job, page by page.
+#[utoipa::path(
+    get,
+    path = routes::JOB_EXECUTIONS,
+    operation_id = "listExecutions",
+    tag = "Jobs",
+    params(params::JobPath, params::HundredAPage, params::ExecutionOrder, params::Reverse),
+    responses((status = 200, description = "A page of executions.", body = ListExecutions, example = json!(examples::list_executions()))),
+    extensions(("x-error-codes" = json!(refusals(&[JOB, PAGE, READ])))),
+)]
 async fn list(State(api): State<Arc<Api>>, query: Query, Parameter(text): Parameter) -> Handled {
     let order = query.choice("order_by", ORDERS, ExecutionOrder::default())?;
     let reverse = query.flag("reverse")?;

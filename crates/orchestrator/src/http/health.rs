@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use api_types::node::Alive;
 use api_types::{JobId, routes};
-use axum::Router;
 use axum::extract::State;
-use axum::routing::get;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes as collect;
 
 use super::edge::json;
 use super::error::Failure;
+use super::openapi::{CALL, examples, refusals};
 use super::{Api, Handled};
 use crate::driver::CallError;
 
@@ -18,16 +19,37 @@ use crate::driver::CallError;
 /// on a slow disk stays below it.
 const DRIVER_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub(super) fn router() -> Router<Arc<Api>> {
-    Router::new().route(routes::LIVEZ, get(live)).route(routes::READYZ, get(ready))
+pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
+    OpenApiRouter::default().routes(collect!(live)).routes(collect!(ready))
 }
 
+/// Liveness
+///
+/// Answers while the process lives.
+#[utoipa::path(
+    get,
+    path = routes::LIVEZ,
+    operation_id = "isLive",
+    tag = "Health",
+    responses((status = 200, description = "It lives.", body = Alive, example = json!(examples::alive()))),
+    extensions(("x-error-codes" = json!(refusals(&[])))),
+)]
 async fn live() -> Handled {
     json(&Alive { status: "OK".to_owned() })
 }
 
+/// Readiness
+///
 /// Ready once the driver answers, which it does after its first round of scheduling, and the
 /// store can be read.
+#[utoipa::path(
+    get,
+    path = routes::READYZ,
+    operation_id = "isReady",
+    tag = "Health",
+    responses((status = 200, description = "It can serve.", body = Alive, example = json!(examples::alive()))),
+    extensions(("x-error-codes" = json!(refusals(&[CALL])))),
+)]
 async fn ready(State(api): State<Arc<Api>>) -> Handled {
     if api.stopping.is_cancelled() {
         return Err(CallError::Stopping.into());

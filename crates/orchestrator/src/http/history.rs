@@ -6,12 +6,13 @@ use api_types::history::{
     EventType, ExecutionStateChange, HistoryEvent, JobStateChange, ListHistory,
 };
 use api_types::{NodeId, Timestamp, routes};
-use axum::Router;
 use axum::extract::State;
-use axum::routing::get;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes as collect;
 
 use super::edge::json;
 use super::error::{Failure, Kind};
+use super::openapi::{EXECUTION, JOB, NODE, PAGE, READ, examples, params, refusals};
 use super::paging::{List, Listing};
 use super::query::Query;
 use super::{Api, Handled, Parameter, lookup};
@@ -26,10 +27,22 @@ pub(super) const EVENT_TYPES: &[(&str, Option<EventType>)] = &[
     ("all", None),
 ];
 
-pub(super) fn router() -> Router<Arc<Api>> {
-    Router::new().route(routes::JOB_HISTORY, get(list))
+pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
+    OpenApiRouter::default().routes(collect!(list))
 }
 
+/// Job History
+///
+/// What happened to a job and its executions, in the order in which it happened.
+#[utoipa::path(
+    get,
+    path = routes::JOB_HISTORY,
+    operation_id = "listHistory",
+    tag = "Jobs",
+    params(params::JobPath, params::HundredAPage, params::EventFilters, params::HistoryFilters),
+    responses((status = 200, description = "A page of events.", body = ListHistory, example = json!(examples::list_history()))),
+    extensions(("x-error-codes" = json!(refusals(&[JOB, EXECUTION, NODE, PAGE, READ])))),
+)]
 async fn list(State(api): State<Arc<Api>>, query: Query, Parameter(text): Parameter) -> Handled {
     let since = query.moment("since")?.unwrap_or(Timestamp::ZERO);
     let event_type = query.choice("event_type", EVENT_TYPES, None)?;

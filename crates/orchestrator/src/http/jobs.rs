@@ -5,19 +5,20 @@ mod describe;
 
 use std::sync::Arc;
 
-use api_types::JobId;
 use api_types::job::{
     DEFAULT_NAMESPACE, Job, JobSpec, JobState, JobStateType, JobType, ListJobs, StopJob,
 };
 use api_types::routes;
-use axum::Router;
+use api_types::{Code, JobId};
 use axum::extract::State;
-use axum::routing::get;
 use serde::Deserialize;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes as collect;
 
 use super::body::{JsonBody, OptionalBody};
 use super::edge::json;
 use super::error::{Failure, Kind};
+use super::openapi::{BODY, CALL, JOB, PAGE, QUERY, READ, examples, params, refusals};
 use super::paging::{List, Listing};
 use super::query::Query;
 use super::{Api, Handled, Parameter, lookup};
@@ -34,19 +35,31 @@ const MAX_REASON_CHARS: usize = 1024;
 
 const ORDERS: &[(&str, JobOrder)] = &[("create_time", JobOrder::CreateTime), ("id", JobOrder::Id)];
 
-/// The body of Stop Job.
-#[derive(Default, Deserialize)]
+/// Why a job is stopped.
+#[derive(Default, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "PascalCase", default)]
 struct StopRequest {
     reason: String,
 }
 
-pub(super) fn router() -> Router<Arc<Api>> {
-    Router::new()
-        .route(routes::JOBS, get(list).put(create::create).post(create::create))
-        .route(routes::JOB, get(describe::describe).delete(stop))
+pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
+    OpenApiRouter::default()
+        .routes(collect!(list, create::create, create::create_by_post))
+        .routes(collect!(describe::describe, stop))
 }
 
+/// List Jobs
+///
+/// The jobs of a namespace that match, page by page.
+#[utoipa::path(
+    get,
+    path = routes::JOBS,
+    operation_id = "listJobs",
+    tag = "Jobs",
+    params(params::JobFilters, params::Labels, params::TenAPage, params::JobOrder, params::Reverse),
+    responses((status = 200, description = "A page of jobs.", body = ListJobs, example = json!(examples::list_jobs()))),
+    extensions(("x-error-codes" = json!(refusals(&[PAGE, READ])))),
+)]
 async fn list(State(api): State<Arc<Api>>, query: Query) -> Handled {
     let order = query.choice("order_by", ORDERS, JobOrder::default())?;
     let reverse = query.flag("reverse")?;
@@ -83,6 +96,20 @@ async fn list(State(api): State<Arc<Api>>, query: Query) -> Handled {
     json(&ListJobs { jobs: jobs?, next_token })
 }
 
+/// Stop Job
+///
+/// The job is stopped at once, its processes soon after. Stopping a stopped job answers with an
+/// empty `EvaluationID`.
+#[utoipa::path(
+    delete,
+    path = routes::JOB,
+    operation_id = "stopJob",
+    tag = "Jobs",
+    params(params::JobPath, params::Reason),
+    request_body = Option<StopRequest>,
+    responses((status = 200, description = "The job is stopped.", body = StopJob, example = json!(examples::stop_job()))),
+    extensions(("x-error-codes" = json!(refusals(&[JOB, QUERY, BODY, READ, CALL, &[Code::JobFinished]])))),
+)]
 async fn stop(
     State(api): State<Arc<Api>>,
     query: Query,

@@ -16,17 +16,18 @@ use api_types::execution::ComputeState;
 use api_types::job::{JobSpec, JobType};
 use api_types::log::LogStream;
 use api_types::node::Connection;
-use api_types::routes;
-use axum::Router;
+use api_types::{Code, routes};
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::IntoResponse;
-use axum::routing::get;
 use futures_util::stream;
 use http::{HeaderMap, header};
 use tokio::sync::OwnedSemaphorePermit;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes as collect;
 
 use super::error::{Failure, Kind};
+use super::openapi::{EXECUTION, JOB, QUERY, READ, params, refusals};
 use super::query::Query;
 use super::{Api, Handled, Parameter, jobs, lookup};
 use crate::store::StoredExecution;
@@ -47,10 +48,28 @@ struct Reading {
     _place: OwnedSemaphorePermit,
 }
 
-pub(super) fn router() -> Router<Arc<Api>> {
-    Router::new().route(routes::JOB_LOGS, get(logs))
+pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
+    OpenApiRouter::default().routes(collect!(logs))
 }
 
+/// Job Logs
+///
+/// What the tasks of a job print, live or after, as it is read. Plain text is the bytes as they
+/// were printed where there is one execution at a time, else lines that begin with the short ID
+/// of their execution; with `Accept: application/x-ndjson` it is one object a line.
+#[utoipa::path(
+    get,
+    path = routes::JOB_LOGS,
+    operation_id = "readLogs",
+    tag = "Jobs",
+    params(params::JobPath, params::LogFilters),
+    responses((
+        status = 200,
+        description = "The output, as a chunked body.",
+        content((String = "text/plain; charset=utf-8"), (String = "application/x-ndjson")),
+    )),
+    extensions(("x-error-codes" = json!(refusals(&[JOB, EXECUTION, QUERY, READ, &[Code::NodeUnavailable]]))), ("x-item-schema" = json!({ "application/x-ndjson": "LogLine" }))),
+)]
 async fn logs(
     State(api): State<Arc<Api>>,
     headers: HeaderMap,

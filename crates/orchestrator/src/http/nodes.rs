@@ -9,14 +9,15 @@ use api_types::node::{
 };
 use api_types::quantity::Resources;
 use api_types::version::VersionRecord;
-use api_types::{NodeId, routes};
-use axum::Router;
+use api_types::{Code, NodeId, routes};
 use axum::extract::State;
-use axum::routing::get;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes as collect;
 
 use super::body::JsonBody;
 use super::edge::json;
 use super::error::{Failure, Kind};
+use super::openapi::{BODY, CALL, NODE, PAGE, QUERY, examples, params, refusals};
 use super::paging::{List, Listing, NodePosition};
 use super::query::Query;
 use super::{Api, Handled, Parameter, lookup};
@@ -47,17 +48,39 @@ const ORDERS: &[(&str, Order)] = &[
     ("available_gpu", Order::Gpu),
 ];
 
-pub(super) fn router() -> Router<Arc<Api>> {
-    Router::new()
-        .route(routes::NODES, get(list))
-        .route(routes::NODE, get(describe).put(act).delete(forget))
+pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
+    OpenApiRouter::default().routes(collect!(list)).routes(collect!(describe, act, forget))
 }
 
+/// Describe Node
+///
+/// The record of a node, the orchestrator's own included.
+#[utoipa::path(
+    get,
+    path = routes::NODE,
+    operation_id = "describeNode",
+    tag = "Nodes",
+    params(params::NodePath),
+    responses((status = 200, description = "The record.", body = DescribeNode, example = json!(examples::describe_node()))),
+    extensions(("x-error-codes" = json!(refusals(&[NODE, QUERY])))),
+)]
 async fn describe(State(api): State<Arc<Api>>, _: Query, Parameter(text): Parameter) -> Handled {
     let id = lookup::node(&api, &text)?;
     json(&DescribeNode { node: (*find(&api, id, &text)?).clone() })
 }
 
+/// List Nodes
+///
+/// All nodes that match, the orchestrator's own record included.
+#[utoipa::path(
+    get,
+    path = routes::NODES,
+    operation_id = "listNodes",
+    tag = "Nodes",
+    params(params::Labels, params::TenAPage, params::NodeOrder, params::Reverse),
+    responses((status = 200, description = "A page of nodes.", body = ListNodes, example = json!(examples::list_nodes()))),
+    extensions(("x-error-codes" = json!(refusals(&[PAGE])))),
+)]
 async fn list(State(api): State<Arc<Api>>, query: Query) -> Handled {
     let order = query.choice("order_by", ORDERS, Order::Id)?;
     let reverse = query.flag("reverse")?;
@@ -84,6 +107,19 @@ async fn list(State(api): State<Arc<Api>>, query: Query) -> Handled {
     json(&ListNodes { nodes, next_token })
 }
 
+/// Act on a node
+///
+/// What an operator decides about a compute node; the answer is the record as it is then.
+#[utoipa::path(
+    put,
+    path = routes::NODE,
+    operation_id = "actOnNode",
+    tag = "Nodes",
+    params(params::NodePath),
+    request_body(content = NodeActionRequest, example = json!(examples::node_action())),
+    responses((status = 200, description = "The record as it is now.", body = DescribeNode, example = json!(examples::describe_node()))),
+    extensions(("x-error-codes" = json!(refusals(&[NODE, QUERY, BODY, CALL, &[Code::NodeConflict]])))),
+)]
 async fn act(
     State(api): State<Arc<Api>>,
     _: Query,
@@ -98,7 +134,18 @@ async fn act(
     json(&DescribeNode { node: (*find(&api, node, &text)?).clone() })
 }
 
-/// Answers with the record as it last was.
+/// Forget a node
+///
+/// Removes the record of a disconnected node; the answer is the record as it last was.
+#[utoipa::path(
+    delete,
+    path = routes::NODE,
+    operation_id = "forgetNode",
+    tag = "Nodes",
+    params(params::NodePath),
+    responses((status = 200, description = "The record as it last was.", body = DescribeNode, example = json!(examples::describe_node()))),
+    extensions(("x-error-codes" = json!(refusals(&[NODE, QUERY, CALL, &[Code::NodeConflict]])))),
+)]
 async fn forget(State(api): State<Arc<Api>>, _: Query, Parameter(text): Parameter) -> Handled {
     let id = compute_node(&api, &text)?;
     let node = find(&api, id, &text)?;

@@ -12,15 +12,16 @@ use api_types::protocol::{
     Heartbeat, HeartbeatAnswer, MAX_REPORTS_PER_BATCH, ReportAnswer, ReportBatch, SessionAnswer,
     SessionRequest,
 };
-use api_types::routes;
-use axum::Router;
+use api_types::{Code, routes};
 use axum::extract::State;
-use axum::routing::{get, post, put};
 use failpoint::Places;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes as collect;
 
 use super::body::JsonBody;
 use super::edge::json;
 use super::error::Failure;
+use super::openapi::{BODY, CALL, OWN_NODE_ID, QUERY, SESSION, examples, params, refusals};
 use super::query::Query;
 use super::{Api, Handled, Parameter, lookup};
 use crate::driver::CallError;
@@ -46,15 +47,28 @@ const REPORT_PLACES: Places<CallError> = Places {
     lost: || CallError::StoreUnavailable,
 };
 
-pub(super) fn router() -> Router<Arc<Api>> {
-    Router::new()
-        .route(routes::NODE_SESSION, put(join))
-        .route(routes::NODE_HEARTBEAT, put(heartbeat))
-        .route(routes::NODE_ASSIGNMENTS, get(assignments::stream))
-        .route(routes::NODE_EXECUTIONS, put(report))
-        .route(routes::NODE_STREAM, post(streams::deliver))
+pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
+    OpenApiRouter::default()
+        .routes(collect!(join))
+        .routes(collect!(heartbeat))
+        .routes(collect!(assignments::stream))
+        .routes(collect!(report))
+        .routes(collect!(streams::deliver))
 }
 
+/// Session
+///
+/// Joins, or joins again after anything went wrong; every join counts the session up.
+#[utoipa::path(
+    put,
+    path = routes::NODE_SESSION,
+    operation_id = "joinNode",
+    tag = "Agent protocol",
+    params(params::OwnNodePath),
+    request_body(content = SessionRequest, example = json!(examples::session_request())),
+    responses((status = 200, description = "The session, and how to keep it.", body = SessionAnswer, example = json!(examples::session()))),
+    extensions(("x-error-codes" = json!(refusals(&[OWN_NODE_ID, QUERY, BODY, CALL, &[Code::Forbidden]])))),
+)]
 async fn join(
     State(api): State<Arc<Api>>,
     _: Query,
@@ -98,6 +112,19 @@ fn problems_of(request: &SessionRequest) -> Vec<FieldError> {
     problems
 }
 
+/// Heartbeat
+///
+/// Renews the lease of a session.
+#[utoipa::path(
+    put,
+    path = routes::NODE_HEARTBEAT,
+    operation_id = "renewLease",
+    tag = "Agent protocol",
+    params(params::OwnNodePath),
+    request_body(content = Heartbeat, example = json!(examples::heartbeat())),
+    responses((status = 200, description = "The lease runs anew.", body = HeartbeatAnswer, example = json!(examples::heartbeat_answer()))),
+    extensions(("x-error-codes" = json!(refusals(&[OWN_NODE_ID, QUERY, BODY, CALL, SESSION])))),
+)]
 async fn heartbeat(
     State(api): State<Arc<Api>>,
     _: Query,
@@ -112,6 +139,20 @@ async fn heartbeat(
     }
 }
 
+/// Reports
+///
+/// Up to 1,000 observed states; each is acknowledged when it is on disk or was not needed, and
+/// repetitions are harmless.
+#[utoipa::path(
+    put,
+    path = routes::NODE_EXECUTIONS,
+    operation_id = "reportExecutions",
+    tag = "Agent protocol",
+    params(params::OwnNodePath),
+    request_body(content = ReportBatch, example = json!(examples::report_batch())),
+    responses((status = 200, description = "What need not be sent again.", body = ReportAnswer, example = json!(examples::report_answer()))),
+    extensions(("x-error-codes" = json!(refusals(&[OWN_NODE_ID, QUERY, BODY, CALL, SESSION])))),
+)]
 async fn report(
     State(api): State<Arc<Api>>,
     _: Query,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api_types::routes;
+use api_types::{Code, routes};
 use axum::Router;
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
@@ -10,6 +10,7 @@ use http::Uri;
 
 use super::Api;
 use super::error::Failure;
+use super::openapi::params;
 
 /// What replaces each of the old paths.
 const REPLACED: &[(&str, &str)] = &[
@@ -32,7 +33,20 @@ pub(super) fn router() -> Router<Arc<Api>> {
         .route(routes::REQUESTER.trim_end_matches('/'), any(gone))
 }
 
-async fn gone(uri: Uri) -> Response {
+/// The old group
+///
+/// Every path of the group that the orchestrator group replaced, whatever the method; `Message`
+/// names the operation to use.
+#[utoipa::path(
+    method(get, put, post, delete, options, head, patch, trace),
+    path = "/api/v1/requester/{rest}",
+    operation_id = "requester__",
+    tag = "Requester",
+    params(params::OldPath),
+    responses(),
+    extensions(("x-error-codes" = json!([Code::Gone]))),
+)]
+pub(super) async fn gone(uri: Uri) -> Response {
     let path = uri.path();
     let old = path.strip_prefix(routes::REQUESTER).unwrap_or_default().trim_end_matches('/');
     let operation = REPLACED.iter().find(|(name, _)| *name == old).map(|(_, operation)| *operation);

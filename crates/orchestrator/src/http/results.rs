@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use api_types::execution::ListResults;
-use api_types::routes;
-use axum::Router;
+use api_types::{Code, routes};
 use axum::extract::State;
-use axum::routing::get;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes as collect;
 
 use super::edge::json;
 use super::error::Failure;
+use super::openapi::{JOB, PAGE, READ, examples, params, refusals};
 use super::paging::{List, Listing};
 use super::query::Query;
 use super::{Api, Handled, Parameter, jobs, lookup};
@@ -17,10 +18,22 @@ use crate::store::ResultQuery;
 
 const DEFAULT_LIMIT: u32 = 100;
 
-pub(super) fn router() -> Router<Arc<Api>> {
-    Router::new().route(routes::JOB_RESULTS, get(list))
+pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
+    OpenApiRouter::default().routes(collect!(list))
 }
 
+/// Job Results
+///
+/// What the executions of a batch or ops job published, also while others still run.
+#[utoipa::path(
+    get,
+    path = routes::JOB_RESULTS,
+    operation_id = "listResults",
+    tag = "Jobs",
+    params(params::JobPath, params::HundredAPage),
+    responses((status = 200, description = "A page of results.", body = ListResults, example = json!(examples::list_results()))),
+    extensions(("x-error-codes" = json!(refusals(&[JOB, PAGE, READ, &[Code::NoResultsForType]])))),
+)]
 async fn list(State(api): State<Arc<Api>>, query: Query, Parameter(text): Parameter) -> Handled {
     let limit = query.limit(DEFAULT_LIMIT)?;
     let token = query.text("next_token")?.map(str::to_owned);

@@ -4,6 +4,12 @@ use serde_json::json;
 
 use crate::server::{Server, redacted, text};
 
+crate::covers! {
+    "isAlive" => it_is_alive;
+    "describeVersion" => it_tells_its_version;
+    "describeOwnNode" => its_node_record_is_not_wrapped;
+}
+
 #[tokio::test]
 async fn it_is_alive() {
     let server = Server::start().await;

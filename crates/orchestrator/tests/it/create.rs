@@ -8,6 +8,11 @@ use crate::server::{
     JOBS, Server, answer, job_path, job_with, list, plain_job, redacted, task_with, text,
 };
 
+crate::covers! {
+    "createJob" => a_job_is_taken_and_described_as_it_is_kept;
+    "createJobByPost" => post_is_the_same_as_put;
+}
+
 #[tokio::test]
 async fn a_job_is_taken_and_described_as_it_is_kept() {
     let server = Server::start().await;

@@ -6,6 +6,10 @@ use crate::node::{FakeNode, completed_job};
 use crate::server::{Server, job_path, job_with, list, plain_job, text};
 use crate::stream::{EVENTS, Events};
 
+crate::covers! {
+    "streamEvents" => filters_select_what_is_told;
+}
+
 /// The history of a job as Job History has it.
 async fn history(server: &Server, job: &str) -> Vec<Value> {
     let answer = server.get(&format!("{}/history?limit=1000", job_path(job))).await;

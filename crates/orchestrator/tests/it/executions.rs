@@ -5,6 +5,10 @@ use serde_json::json;
 use crate::node::{FakeNode, completed_job, executions};
 use crate::server::{Server, job_path, job_with, list, redacted, text};
 
+crate::covers! {
+    "listExecutions" => a_completed_execution_is_told_whole;
+}
+
 #[tokio::test]
 async fn a_completed_execution_is_told_whole() {
     let server = Server::start().await;

@@ -5,6 +5,11 @@ use serde_json::json;
 use crate::node::FakeNode;
 use crate::server::Server;
 
+crate::covers! {
+    "isLive" => it_lives_and_is_ready;
+    "isReady" => it_lives_and_is_ready;
+}
+
 #[tokio::test]
 async fn it_lives_and_is_ready() {
     let server = Server::start().await;

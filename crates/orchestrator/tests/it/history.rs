@@ -5,6 +5,10 @@ use serde_json::{Value, json};
 use crate::node::{FakeNode, completed_job, executions, fresh_node_id};
 use crate::server::{Server, job_path, job_with, list, plain_job, redacted, text};
 
+crate::covers! {
+    "listHistory" => an_execution_that_goes_well_has_the_six_steps;
+}
+
 async fn history(server: &Server, job: &str, query: &str) -> Vec<Value> {
     let answer = server.get(&format!("{}/history?{query}", job_path(job))).await;
     list(&answer.ok()["History"]).clone()

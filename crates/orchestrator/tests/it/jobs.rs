@@ -8,6 +8,11 @@ use serde_json::{Value, json};
 use crate::node::{FakeNode, completed_job};
 use crate::server::{Answer, JOBS, PATIENCE, Server, job_path, job_with, list, plain_job, text};
 
+crate::covers! {
+    "describeJob" => a_prefix_names_a_job_on_every_operation;
+    "listJobs" => jobs_are_found_by_state_type_name_and_time;
+}
+
 /// The IDs of a list, in its order.
 #[track_caller]
 fn ids(answer: &Answer) -> Vec<String> {

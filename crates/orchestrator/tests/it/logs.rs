@@ -12,6 +12,11 @@ use serde_json::{Value, json};
 use crate::node::{Assignments, FakeNode, completed_job, executions, node_path};
 use crate::server::{Answer, PATIENCE, Server, answer, job_path, plain_job, task_with, text};
 
+crate::covers! {
+    "readLogs" => a_node_is_asked_on_its_stream_and_answers_on_a_connection_of_its_own;
+    "deliverOutput" => a_node_is_asked_on_its_stream_and_answers_on_a_connection_of_its_own;
+}
+
 /// More than any buffers between a node and a reader hold.
 const FLOOD_BYTES: usize = 256 << 20;
 

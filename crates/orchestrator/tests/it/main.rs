@@ -1,5 +1,18 @@
 //! The HTTP API over real sockets: a whole orchestrator in this process, and nodes that are played.
 
+/// Which operations of the OpenAPI document the tests of a module cover: the operation, the test's
+/// name, the test. `openapi::every_operation_has_a_test_that_uses_it` runs each and looks what it
+/// asked for.
+type Covered = &'static [(&'static str, &'static str, fn())];
+
+/// `"operationId" => name_of_a_test;`, once per module.
+macro_rules! covers {
+    ($($operation:literal => $test:ident;)+) => {
+        pub(crate) const COVERS: crate::Covered = &[$(($operation, stringify!($test), $test)),+];
+    };
+}
+pub(crate) use covers;
+
 mod agent;
 mod body;
 mod create;
@@ -13,6 +26,7 @@ mod jobs;
 mod logs;
 mod node;
 mod nodes;
+mod openapi;
 mod protocol;
 mod requester;
 mod results;

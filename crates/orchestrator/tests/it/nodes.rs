@@ -7,6 +7,13 @@ use serde_json::{Value, json};
 use crate::node::{FakeNode, node_path};
 use crate::server::{Answer, PATIENCE, Server, list, redacted, text};
 
+crate::covers! {
+    "describeNode" => a_node_is_told_as_it_joined;
+    "listNodes" => nodes_are_listed_in_every_order_and_in_pages;
+    "actOnNode" => an_operator_changes_what_a_node_may_do;
+    "forgetNode" => only_a_node_that_is_gone_can_be_forgotten;
+}
+
 const NODES: &str = "/api/v1/orchestrator/nodes";
 
 #[track_caller]

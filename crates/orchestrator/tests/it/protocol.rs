@@ -5,6 +5,13 @@ use serde_json::{Value, json};
 use crate::node::{FakeNode, executions, fresh_node_id, node_path, session_request};
 use crate::server::{JOBS, Server, job_path, job_with, list, plain_job, redacted, task_with, text};
 
+crate::covers! {
+    "joinNode" => a_session_is_answered_with_its_lease;
+    "renewLease" => a_newer_session_makes_the_older_one_stale;
+    "streamAssignments" => the_stream_opens_with_all_that_is_desired_and_goes_on_with_changes;
+    "reportExecutions" => a_report_may_be_repeated;
+}
+
 fn heartbeat(session: u64) -> Value {
     json!({
         "Session": session,

@@ -4,6 +4,17 @@ use reqwest::Method;
 
 use crate::server::{Server, answer};
 
+crate::covers! {
+    "requesterGet" => every_old_path_names_what_replaces_it;
+    "requesterPut" => every_old_path_names_what_replaces_it;
+    "requesterPost" => every_old_path_names_what_replaces_it;
+    "requesterDelete" => every_old_path_names_what_replaces_it;
+    "requesterOptions" => every_old_path_names_what_replaces_it;
+    "requesterHead" => every_old_path_names_what_replaces_it;
+    "requesterPatch" => every_old_path_names_what_replaces_it;
+    "requesterTrace" => every_old_path_names_what_replaces_it;
+}
+
 #[tokio::test]
 async fn every_old_path_names_what_replaces_it() {
     let server = Server::start().await;
@@ -20,10 +31,20 @@ async fn every_old_path_names_what_replaces_it() {
     ] {
         let path = format!("/api/v1/requester/{old}");
         let expected = format!("{path} is gone; it is replaced by {new}");
-        for method in [Method::GET, Method::POST, Method::PUT, Method::DELETE] {
+        for method in [
+            Method::GET,
+            Method::PUT,
+            Method::POST,
+            Method::DELETE,
+            Method::OPTIONS,
+            Method::PATCH,
+            Method::TRACE,
+        ] {
             let gone = answer(server.request(method, &path)).await;
             assert_eq!(gone.refused(410, "Gone").body["Message"], expected);
         }
+        let head = answer(server.request(Method::HEAD, &path)).await;
+        assert_eq!((head.status.as_u16(), head.text.as_str()), (410, ""));
     }
 }
 

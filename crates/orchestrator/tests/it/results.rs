@@ -5,6 +5,10 @@ use serde_json::json;
 use crate::node::{FakeNode, completed_job, executions};
 use crate::server::{Server, job_path, job_with, list, plain_job, task_with, text};
 
+crate::covers! {
+    "listResults" => what_executions_published_is_told_also_while_others_run;
+}
+
 #[tokio::test]
 async fn what_executions_published_is_told_also_while_others_run() {
     let server = Server::start().await;

@@ -1,5 +1,6 @@
 //! An orchestrator of its own for every test, and what is said to it.
 
+use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -13,6 +14,18 @@ use tokio::net::TcpStream;
 
 /// Longer than anything takes that goes well.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+thread_local! {
+    /// Method and path of what the test on this thread has asked for.
+    static REQUESTS: RefCell<Vec<(Method, String)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Runs a test, and tells what it asked for.
+pub(crate) fn requests_of(test: fn()) -> Vec<(Method, String)> {
+    REQUESTS.take();
+    test();
+    REQUESTS.take()
+}
 
 pub(crate) struct Server {
     orchestrator: Option<Orchestrator>,
@@ -80,6 +93,8 @@ impl Server {
     }
 
     pub(crate) fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+        let asked = path.split('?').next().unwrap_or_default().to_owned();
+        REQUESTS.with_borrow_mut(|requests| requests.push((method.clone(), asked)));
         let url = format!("http://{}{path}", self.address());
         self.client.request(method, url).timeout(PATIENCE)
     }

@@ -6,6 +6,10 @@ use serde_json::json;
 use crate::node::{FakeNode, completed_job, executions};
 use crate::server::{Answer, Server, answer, job_path, list, plain_job, redacted, text};
 
+crate::covers! {
+    "stopJob" => a_stop_is_answered_with_an_evaluation_and_takes_effect_at_once;
+}
+
 async fn state(server: &Server, id: &str) -> String {
     text(&server.get(&job_path(id)).await.ok()["Job"]["State"]["StateType"])
 }

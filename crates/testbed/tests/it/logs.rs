@@ -223,6 +223,15 @@ async fn bytes_that_are_no_text_come_as_they_are() {
     let lines = lines(&cluster, job, &all()).await;
     assert_eq!(lines.len(), 2, "byte 10 ends a line, and the last has no end");
     assert!(lines[1].line.ends_with('\u{FFFD}'));
+    // Docker keeps lines of more than 16 KiB in parts, and drops their ends.
+    for width in [40_000, 16_384 - "line 0 ".len()] {
+        let job = cluster.submit(&batch(&cluster.image, &["wide", "3", &width.to_string()])).await;
+        cluster.job_in(job, JobStateType::Completed).await;
+        let query = JobLogsQuery { stream: Some(LogStream::Stdout), ..all() };
+        let lines: Vec<_> =
+            (0..3).map(|number| format!("line {number} {}", "x".repeat(width))).collect();
+        assert!(text(&cluster, job, &query).await == lines.join("\n").into_bytes(), "{width}");
+    }
     // A line without an end that is longer than any buffer on the way.
     let job = cluster.submit(&batch(&cluster.image, &["bytes", "1000000"])).await;
     cluster.job_in(job, JobStateType::Completed).await;

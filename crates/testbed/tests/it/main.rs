@@ -6,6 +6,7 @@ mod chaos;
 mod deaths;
 mod demo;
 mod deploy;
+mod disk;
 mod drain;
 mod environment;
 mod failpoints;

@@ -57,7 +57,44 @@ pub(super) fn of_container(
             };
             Some(stamped(stream, message))
         })
+        .flat_map({
+            let mut ends = LineEnds::default();
+            move |piece| stream::iter(ends.restored(piece).into_iter().flatten())
+        })
         .boxed()
+}
+
+/// Gives lines back the end that the `local` driver drops from those that it keeps in parts, which
+/// are longer than 16 KiB.
+///
+/// All parts of one line bear the time of the first; another time is another line. What is printed
+/// last is left as it is: whether its end was dropped, or never was, is not told.
+#[derive(Debug, Default)]
+struct LineEnds {
+    /// The times of lines of stdout and stderr whose end was not seen.
+    open: [Option<Timestamp>; 2],
+}
+
+// === impl LineEnds ===
+
+impl LineEnds {
+    fn restored(
+        &mut self,
+        piece: Result<OutputChunk, ExecutorError>,
+    ) -> [Option<Result<OutputChunk, ExecutorError>>; 2] {
+        let chunk = match piece {
+            Ok(chunk) => chunk,
+            error => return [None, Some(error)],
+        };
+        let stream = chunk.stream;
+        let open = &mut self.open[usize::from(stream == LogStream::Stderr)];
+        let end = open
+            .take()
+            .filter(|time| *time != chunk.time)
+            .map(|time| Ok(OutputChunk { stream, time, bytes: Bytes::from_static(b"\n") }));
+        *open = (chunk.bytes.last() != Some(&b'\n')).then_some(chunk.time);
+        [end, (!chunk.bytes.is_empty()).then_some(Ok(chunk))]
+    }
 }
 
 /// The Engine puts the time and a space before each piece, also before the parts of a line that
@@ -112,6 +149,28 @@ fn silent() -> ExecutorError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_that_was_kept_in_parts_has_its_end_back() {
+        let mut ends = LineEnds::default();
+        let mut printed = Vec::new();
+        for (stream, time, text) in [
+            (LogStream::Stdout, 1, "long "),
+            (LogStream::Stderr, 2, "short\n"),
+            (LogStream::Stdout, 1, "line"),
+            (LogStream::Stdout, 3, "as long as a part"),
+            (LogStream::Stdout, 3, ""),
+            (LogStream::Stdout, 4, "no end"),
+        ] {
+            let (time, bytes) = (Timestamp(time), Bytes::from_static(text.as_bytes()));
+            printed.extend(ends.restored(Ok(OutputChunk { stream, time, bytes })));
+        }
+        let of_stdout =
+            |chunk: OutputChunk| (chunk.stream == LogStream::Stdout).then(|| chunk.bytes.to_vec());
+        let stdout: Vec<_> =
+            printed.into_iter().flatten().filter_map(|chunk| of_stdout(chunk.unwrap())).collect();
+        assert_eq!(stdout.concat(), b"long line\nas long as a part\nno end");
+    }
 
     #[test]
     fn the_time_is_taken_off_and_nothing_else() {

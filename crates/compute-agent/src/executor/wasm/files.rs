@@ -14,6 +14,7 @@ use futures_util::stream::{self, BoxStream, StreamExt};
 use tokio::sync::mpsc;
 use wasmtime_wasi::FsPerms;
 
+use crate::data_dir::size_of;
 use crate::execution::Failure;
 use crate::executor::{ExecutorError, MountedInput, Run, result_paths};
 
@@ -79,6 +80,11 @@ fn results(dir: &Path) -> PathBuf {
 /// An absolute path of the program's, in a tree on the node.
 fn below(tree: &Path, guest: &str) -> PathBuf {
     tree.join(guest.trim_matches('/'))
+}
+
+/// What the program wrote and printed so far.
+pub(super) fn written_bytes(dir: &Path) -> io::Result<u64> {
+    Ok(size_of(&results(dir))?.saturating_add(size_of(&dir.join("output"))?))
 }
 
 /// A second name for the file, or a copy where it lies on another file system.

@@ -21,7 +21,7 @@ impl Shelf for OnTheNode {
     async fn bytes(&self, data_dir: &DataDir, result: &PublishedResult) -> Vec<u8> {
         let url = result.params["URL"].as_str().unwrap();
         let name = url.strip_prefix("http://127.0.0.1:8080/api/v1/agent/results/").unwrap();
-        fs::read(PublishedDir::new(data_dir.published()).named(name).unwrap()).unwrap()
+        fs::read(PublishedDir::new(data_dir.published(), 0).named(name).unwrap()).unwrap()
     }
 }
 

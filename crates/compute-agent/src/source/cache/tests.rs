@@ -3,7 +3,8 @@
 use std::cell::Cell;
 
 use super::*;
-use crate::source::place::LimitedBy;
+use crate::disk::LimitedBy;
+use crate::testing::any_disk;
 
 struct Fixture {
     dir: tempfile::TempDir,
@@ -22,7 +23,7 @@ impl Fixture {
     async fn fill(&self, key: &str, text: &str) -> PathBuf {
         let directory = self.dir.path().join(format!("in-{key}"));
         remove_all(&directory).unwrap();
-        let quota = Quota::new(1000, LimitedBy::Node);
+        let quota = Quota::new(1000, LimitedBy::Node, any_disk());
         let fetch = || async {
             self.fetched.set(self.fetched.get() + 1);
             fs::create_dir_all(directory.join("sub"))?;
@@ -88,7 +89,7 @@ async fn what_is_larger_than_the_cache_is_not_kept() {
 async fn an_entry_counts_as_input_of_the_task_that_uses_it() {
     let fixture = Fixture::new(1000);
     fixture.fill("a", "0123456789").await;
-    let quota = Quota::new(9, LimitedBy::Task);
+    let quota = Quota::new(9, LimitedBy::Task, any_disk());
     let directory = fixture.dir.path().join("other");
     let refused =
         fixture.cache.fill("a", &directory, &quota, || async { Ok(()) }).await.unwrap_err();
@@ -99,7 +100,7 @@ async fn an_entry_counts_as_input_of_the_task_that_uses_it() {
 async fn who_comes_second_waits_for_the_first() {
     let fixture = Fixture::new(1000);
     let (one, other) = (fixture.dir.path().join("one"), fixture.dir.path().join("other"));
-    let quota = Quota::new(1000, LimitedBy::Node);
+    let quota = Quota::new(1000, LimitedBy::Node, any_disk());
     let fill = |directory: PathBuf| {
         let (fixture, quota) = (&fixture, &quota);
         async move {

@@ -252,6 +252,10 @@ async fn a_repository_behind_http_is_cloned_also_when_it_moved() {
         let Some(forge) = Forge::new() else { return };
         let (url, serving) = serve(&forge, service).await;
         every_reference_is_found(&forge, &url).await;
+        let unknown = "12".repeat(20);
+        let told = forge.node().refusal(1, &forge.input(&url, &unknown)).await;
+        let words = format!("has no commit '{unknown}'; check Ref");
+        assert!(told.ends_with(&words), "it is told at once: {told}");
         let absent = url.replace("/moved/bare.git", "/absent.git");
         let told = forge.node().refusal(1, &forge.input(&absent, "")).await;
         assert!(told.contains("does not exist (404 Not Found); check the URL"), "{told}");

@@ -23,7 +23,7 @@ fn input(url: &str, target: &str, alias: &str) -> InputSource {
 }
 
 fn write(input: &InputSource, root: &std::path::Path) -> Result<MountedInput, Failure> {
-    let quota = Quota::new(u64::MAX, crate::source::place::LimitedBy::Node);
+    let quota = Quota::new(u64::MAX, crate::disk::LimitedBy::Node, crate::testing::any_disk());
     super::write(&url(input).unwrap(), &Place::new(root.to_owned(), input), &quota)
 }
 

@@ -10,7 +10,7 @@ use reqwest::Url;
 use tokio::process::Command;
 
 use crate::attempts::Setback;
-use crate::source::cache::size_of;
+use crate::data_dir::size_of;
 use crate::source::place::Quota;
 use crate::web;
 
@@ -155,10 +155,13 @@ impl Git {
         let output = output.map_err(|error| {
             Setback::lasting(format!("the program 'git' cannot be run: {error}"))
         })?;
-        look(watched)?;
+        let looked = look(watched);
         if output.status.success() {
+            looked?;
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
+        // On a disk that is full git says many things, of which only one is the reason.
+        looked?;
         Err(setback(arguments[0], &self.url, &String::from_utf8_lossy(&output.stderr)))
     }
 }
@@ -166,6 +169,9 @@ impl Git {
 /// Whether more has come than may.
 fn look(watched: Option<(&Path, &Quota)>) -> Result<(), Setback> {
     let Some((directory, quota)) = watched else { return Ok(()) };
+    if let Some(shortage) = quota.disk().shortage() {
+        return Err(Setback::of_disk(&shortage));
+    }
     // Files come and go while git is at work; the next look sees what this one missed.
     match size_of(directory) {
         Ok(size_bytes) if size_bytes > quota.left_bytes() => {
@@ -184,14 +190,16 @@ fn origin(url: &Url) -> String {
 }
 
 /// What git says when there is no use in asking again.
-const LASTING: [&str; 8] = [
+const LASTING: [&str; 10] = [
     "not found",
     "does not exist",
     "not appear to be a git repository",
     "Authentication failed",
     "could not read Username",
-    "No space left on device",
     "not our ref",
+    "reference is not a tree",
+    "unable to read tree",
+    "bad object",
     "couldn't find remote ref",
 ];
 
@@ -202,7 +210,8 @@ const ABOUT_SHALLOW: [&str; 4] =
 fn setback(step: &str, url: &str, stderr: &str) -> Setback {
     let said = last_line(stderr);
     let shown = Url::parse(url).map_or_else(|_| url.to_owned(), |url| web::shown(&url));
-    if said.contains("No space left on device") {
+    // Its last words are of the part of git that another part left without an answer.
+    if stderr.contains("No space left on device") {
         return Setback::of_disk(&std::io::Error::from(std::io::ErrorKind::StorageFull));
     }
     let message = format!("git {step} of {shown}: {said}");
@@ -224,4 +233,29 @@ fn last_line(stderr: &str) -> String {
         ["fatal:", "error:", "batch response:"].iter().any(|word| line.starts_with(word))
     });
     error.or_else(|| lines().next_back()).unwrap_or("it said nothing").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_from_a_broken_repository() {
+        let said = "remote: Counting objects: 3, done.\n\
+                    fatal: write error: No space left on device\n\
+                    fatal: fetch-pack: invalid index-pack output\n";
+        let Setback::Lasting(failure) = setback("fetch", "https://h/x.git", said) else {
+            panic!("waiting makes no room")
+        };
+        assert!(failure.message.starts_with("no space left on the node's disk"), "{failure:?}");
+    }
+
+    #[test]
+    fn what_git_says_once_and_for_all_is_not_asked_again() {
+        for said in ["fatal: reference is not a tree: 12ab", "fatal: unable to read tree (12ab)"] {
+            assert!(matches!(setback("checkout", "https://h/x.git", said), Setback::Lasting(_)));
+        }
+        let said = "fatal: the remote end hung up unexpectedly";
+        assert!(matches!(setback("fetch", "https://h/x.git", said), Setback::Passing(_)));
+    }
 }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use api_types::JobId;
-use api_types::job::{DryRun, Job, JobState, JobStateType};
+use api_types::job::{CreateJob, DryRun, Job, JobState, JobStateType};
+use api_types::submission::CreateJobRequest;
+use api_types::{Code, JobId, routes};
 use axum::body::Bytes;
 use axum::extract::State;
 use http::HeaderMap;
@@ -17,6 +18,7 @@ use crate::engine::input::{Refusal, Submit};
 use crate::http::body::JsonBody;
 use crate::http::edge::json;
 use crate::http::error::Failure;
+use crate::http::openapi::{BODY, CALL, QUERY, examples, params, refusals};
 use crate::http::query::Query;
 use crate::http::{Api, Handled};
 use crate::submission::{self, Accepted, Rejected};
@@ -30,6 +32,34 @@ const MAX_KEY_CHARS: usize = 255;
 /// larger one goes to a thread of its own, so that it does not hold up other connections.
 const READ_ON_THE_SPOT_BYTES: usize = 64 * 1024;
 
+/// What Create Job answers.
+#[expect(dead_code, reason = "only its schema is used: the two answers are written one by one")]
+#[derive(serde::Serialize, utoipa::ToSchema)]
+#[serde(untagged)]
+enum Created {
+    Job(CreateJob),
+    DryRun(Box<DryRun>),
+}
+
+/// Create Job
+///
+/// The answer has the ID of the job and of the evaluation that places it; placing goes on after
+/// it. With `dry_run` nothing is stored, and the answer tells what would be.
+#[utoipa::path(
+    put,
+    path = routes::JOBS,
+    operation_id = "createJob",
+    tag = "Jobs",
+    params(params::DryRunFlag, params::IdempotencyKey),
+    request_body(content = CreateJobRequest, example = json!(examples::submission())),
+    responses((
+        status = 200,
+        description = "The job is on disk; or, of a dry run, what it would be.",
+        body = inline(Created),
+        example = json!(examples::create_job()),
+    )),
+    extensions(("x-error-codes" = json!(refusals(&[QUERY, BODY, CALL, &[Code::InvalidJob, Code::JobExists, Code::IdempotencyConflict]])))),
+)]
 pub(super) async fn create(
     State(api): State<Arc<Api>>,
     headers: HeaderMap,
@@ -46,6 +76,33 @@ pub(super) async fn create(
     let submit = Submit { id, spec, spec_json };
     let answer = api.handle.submit(Submission { submit, id_given, warnings, key }).await?;
     json(&answer)
+}
+
+/// Create Job by POST
+///
+/// The same as PUT.
+#[utoipa::path(
+    post,
+    path = routes::JOBS,
+    operation_id = "createJobByPost",
+    tag = "Jobs",
+    params(params::DryRunFlag, params::IdempotencyKey),
+    request_body(content = CreateJobRequest, example = json!(examples::submission())),
+    responses((
+        status = 200,
+        description = "The job is on disk; or, of a dry run, what it would be.",
+        body = inline(Created),
+        example = json!(examples::create_job()),
+    )),
+    extensions(("x-error-codes" = json!(refusals(&[QUERY, BODY, CALL, &[Code::InvalidJob, Code::JobExists, Code::IdempotencyConflict]])))),
+)]
+pub(super) async fn create_by_post(
+    state: State<Arc<Api>>,
+    headers: HeaderMap,
+    query: Query,
+    body: JsonBody,
+) -> Handled {
+    create(state, headers, query, body).await
 }
 
 async fn accept(api: &Arc<Api>, body: Bytes) -> Result<Accepted, Failure> {

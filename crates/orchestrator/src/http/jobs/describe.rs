@@ -6,14 +6,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api_types::JobId;
 use api_types::job::DescribeJob;
+use api_types::{JobId, routes};
 use axum::extract::State;
 use tokio::time::Instant;
 
 use super::record;
 use crate::http::edge::json;
 use crate::http::error::{Failure, Kind};
+use crate::http::openapi::{JOB, QUERY, READ, examples, params, refusals};
 use crate::http::query::Query;
 use crate::http::{Api, Handled, Parameter, lookup};
 use crate::store::StoredJob;
@@ -32,6 +33,18 @@ struct Patience {
     wait: Duration,
 }
 
+/// Describe Job
+///
+/// The record of a job, at once, or with `wait` or `after_revision` as soon as it has changed.
+#[utoipa::path(
+    get,
+    path = routes::JOB,
+    operation_id = "describeJob",
+    tag = "Jobs",
+    params(params::JobPath, params::Waiting),
+    responses((status = 200, description = "The record.", body = DescribeJob, example = json!(examples::describe_job()))),
+    extensions(("x-error-codes" = json!(refusals(&[JOB, QUERY, READ])))),
+)]
 pub(super) async fn describe(
     State(api): State<Arc<Api>>,
     query: Query,

@@ -5,9 +5,9 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api_types::JobId;
 use api_types::job::JobSpec;
 use api_types::protocol::{Assignment, AssignmentLine, KEEP_ALIVE_SECONDS, Work};
+use api_types::{JobId, routes};
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::IntoResponse;
@@ -20,6 +20,7 @@ use crate::driver::StreamItem;
 use crate::engine::change::AssignmentChange;
 use crate::http::error::{Failure, Kind};
 use crate::http::logs::Attachment;
+use crate::http::openapi::{CALL, OWN_NODE_ID, QUERY, SESSION, params, refusals};
 use crate::http::query::Query;
 use crate::http::{Api, Handled, Parameter, jobs, lookup};
 
@@ -48,6 +49,24 @@ enum Unrendered {
     Change(AssignmentChange),
 }
 
+/// Assignments
+///
+/// Stays open and carries one object a line: first a snapshot of all that is desired of the node,
+/// then each change, and requests for output. Opening another stream ends the one before.
+#[utoipa::path(
+    get,
+    path = routes::NODE_ASSIGNMENTS,
+    operation_id = "streamAssignments",
+    tag = "Agent protocol",
+    params(params::OwnNodePath, params::Session),
+    responses((
+        status = 200,
+        description = "The stream.",
+        body = String,
+        content_type = "application/x-ndjson",
+    )),
+    extensions(("x-error-codes" = json!(refusals(&[OWN_NODE_ID, QUERY, CALL, SESSION]))), ("x-item-schema" = json!({ "application/x-ndjson": "AssignmentLine" }))),
+)]
 pub(super) async fn stream(
     State(api): State<Arc<Api>>,
     method: Method,

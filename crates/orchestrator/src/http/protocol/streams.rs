@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api_types::log::{FRAME_KEEP_ALIVE_SECONDS, LogFrame};
+use api_types::{Code, routes};
 use axum::body::Body;
 use axum::extract::{Path, State};
 use bytes::{Bytes, BytesMut};
@@ -12,6 +13,7 @@ use tokio::sync::mpsc;
 
 use crate::http::edge::json;
 use crate::http::error::Failure;
+use crate::http::openapi::{OWN_NODE_ID, examples, params, refusals};
 use crate::http::{Api, Handled, lookup};
 
 /// After this long without a frame the node is taken for dead, whatever the connection says.
@@ -39,6 +41,25 @@ enum Ended {
     TooLong,
 }
 
+/// Streams
+///
+/// Answers a `Stream` line of the assignments with output: a chunked body of one object a line,
+/// taken as fast as its reader reads.
+#[utoipa::path(
+    post,
+    path = routes::NODE_STREAM,
+    operation_id = "deliverOutput",
+    tag = "Agent protocol",
+    params(params::OwnNodePath, params::StreamPath),
+    request_body(content = String, content_type = "application/x-ndjson"),
+    responses((
+        status = 200,
+        description = "All was taken, or nobody reads any more.",
+        body = Object,
+        example = json!(examples::nothing()),
+    )),
+    extensions(("x-error-codes" = json!(refusals(&[OWN_NODE_ID, &[Code::StreamNotFound]]))), ("x-item-schema" = json!({ "application/x-ndjson": "LogFrame" }))),
+)]
 pub(super) async fn deliver(
     State(api): State<Arc<Api>>,
     Path((node, stream)): Path<(String, String)>,

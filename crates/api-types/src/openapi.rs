@@ -1,0 +1,181 @@
+//! What the OpenAPI documents of both daemons share: schemas that cannot be derived, and the finish.
+//!
+//! Records derive their schemas beside their serde attributes. Here are those of types that read
+//! and write themselves, and of what a submission may hold, which is text until it is checked.
+//! [`finish`] brings a document that was collected from handlers into its final form.
+
+mod direction;
+mod finish;
+
+use std::borrow::Cow;
+
+use serde_json::{Value, json};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::engine::{DockerParams, S3PublisherParams, WasmParams};
+use crate::execution::{ComputeState, DesiredState};
+use crate::id::{EvaluationId, ExecutionId, JobId, NodeId};
+use crate::source::{
+    InlineParams, IpfsParams, LocalDirectoryParams, RepositoryParams, S3SourceParams, UrlParams,
+};
+use crate::time::Timestamp;
+pub use finish::{About, CODES, ITEMS, finish};
+
+/// The schema that this JSON is.
+pub fn schema(json: Value) -> RefOr<Schema> {
+    RefOr::T(serde_json::from_value(json).expect("it is written down here, and tests read it"))
+}
+
+type Schemas = Vec<(String, RefOr<Schema>)>;
+
+fn referred<T: ToSchema>(schemas: &mut Schemas) {
+    schemas.push((T::name().into_owned(), T::schema()));
+    T::schemas(schemas);
+}
+
+macro_rules! schemas {
+    ($($type:ty, $name:literal $([$($part:ty),+])? => $json:expr;)*) => {$(
+        impl PartialSchema for $type {
+            fn schema() -> RefOr<Schema> {
+                schema($json)
+            }
+        }
+
+        impl ToSchema for $type {
+            fn name() -> Cow<'static, str> {
+                Cow::Borrowed($name)
+            }
+
+            $(fn schemas(schemas: &mut Schemas) {
+                $(referred::<$part>(schemas);)+
+            })?
+        }
+    )*};
+}
+
+/// An execution ID, or the empty text where there is none.
+pub struct ExecutionIdOrEmpty;
+/// An evaluation ID, or the empty text where there is none.
+pub struct EvaluationIdOrEmpty;
+/// A node ID, or the empty text where there is none.
+pub struct NodeIdOrEmpty;
+/// The states that a node reports.
+pub struct ReportedState;
+/// The operators of a constraint.
+pub struct ConstraintOperator;
+/// `Engine` of a submission.
+pub struct EngineSubmission;
+/// `Publisher` of a submission.
+pub struct PublisherSubmission;
+/// `Source` of an input of a submission.
+pub struct SourceSubmission;
+
+const UUID: &str = "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}";
+
+fn id(letter: char, kind: &str) -> Value {
+    json!({
+        "type": "string",
+        "pattern": format!("^{letter}-{UUID}$"),
+        "description": format!("{kind}: `{letter}-` and a UUID."),
+    })
+}
+
+fn id_or_empty(letter: char, kind: &str) -> Value {
+    json!({
+        "type": "string",
+        "pattern": format!("^({letter}-{UUID})?$"),
+        "description": format!("{kind}, or empty where there is none."),
+    })
+}
+
+fn states(described: &str, numbers: &[u8]) -> Value {
+    json!({ "type": "integer", "enum": numbers, "description": described })
+}
+
+/// One of the kinds of a submission: its word, and the schema of what its `Params` hold.
+fn kind(word: &str, params: Option<&str>, required: bool) -> Value {
+    let params = params.map_or_else(
+        || json!({ "type": ["object", "null"], "additionalProperties": true }),
+        |name| json!({ "$ref": format!("#/components/schemas/{name}") }),
+    );
+    let needed: &[&str] = if required { &["Type", "Params"] } else { &["Type"] };
+    json!({
+        "type": "object",
+        "required": needed,
+        "properties": { "Type": { "type": "string", "enum": [word] }, "Params": params },
+    })
+}
+
+schemas! {
+    JobId, "JobID" => id('j', "A job ID");
+    ExecutionId, "ExecutionID" => id('e', "An execution ID");
+    NodeId, "NodeID" => id('n', "A node ID");
+    EvaluationId, "EvaluationID" => id('v', "An evaluation ID");
+    ExecutionIdOrEmpty, "ExecutionIDOrEmpty" => id_or_empty('e', "An execution ID");
+    EvaluationIdOrEmpty, "EvaluationIDOrEmpty" => id_or_empty('v', "An evaluation ID");
+    NodeIdOrEmpty, "NodeIDOrEmpty" => id_or_empty('n', "A node ID");
+    Timestamp, "Timestamp" => json!({
+        "type": "integer",
+        "format": "int64",
+        "description": "Unix nanoseconds, UTC.",
+    });
+    ComputeState, "ComputeStateNumber" => states(
+        "What the node observed: 0 Undefined, 1 New, 2 AskForBid, 3 AskForBidAccepted, \
+         4 AskForBidRejected, 5 BidAccepted (starting or running), 6 BidRejected, 7 Completed, \
+         8 Failed, 9 Cancelled; 4, 6, 7, 8 and 9 are terminal.",
+        &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9],
+    );
+    ReportedState, "ReportedState" => states(
+        "What a node observes: 3 AskForBidAccepted, 4 AskForBidRejected, 5 BidAccepted (the \
+         process started), 7 Completed, 8 Failed, 9 Cancelled.",
+        &[3, 4, 5, 7, 8, 9],
+    );
+    DesiredState, "DesiredStateNumber" => states(
+        "What the orchestrator decided: 0 Pending, 1 Running, 2 Stopped.",
+        &[0, 1, 2],
+    );
+    ConstraintOperator, "ConstraintOperator" => json!({
+        "type": "string",
+        "enum": crate::job::OPERATORS,
+    });
+    EngineSubmission, "EngineSubmission" [DockerParams, WasmParams] => json!({
+        "description": "What runs the task. `noop` takes any `Params`, and only agents of tests \
+                        and benchmarks offer it.",
+        "oneOf": [
+            kind("docker", Some("DockerParams"), true),
+            kind("wasm", Some("WasmParams"), true),
+            kind("noop", None, false),
+        ],
+    });
+    PublisherSubmission, "PublisherSubmission" [S3PublisherParams] => json!({
+        "description": "Where the results go; nowhere when absent or empty.",
+        "oneOf": [
+            {
+                "type": "object",
+                "properties": {
+                    "Type": { "type": ["string", "null"], "enum": ["", null] },
+                    "Params": { "type": ["object", "null"], "additionalProperties": true },
+                },
+            },
+            kind("noop", None, false),
+            kind("local", None, false),
+            kind("s3", Some("S3PublisherParams"), true),
+            kind("ipfs", None, false),
+        ],
+    });
+    SourceSubmission, "SourceSubmission" [
+        InlineParams, UrlParams, LocalDirectoryParams, S3SourceParams, RepositoryParams, IpfsParams
+    ] => json!({
+        "description": "Where an input comes from.",
+        "oneOf": [
+            kind("inline", Some("InlineParams"), true),
+            kind("urldownload", Some("UrlParams"), true),
+            kind("localdirectory", Some("LocalDirectoryParams"), true),
+            kind("s3", Some("S3SourceParams"), true),
+            kind("repoclone", Some("RepositoryParams"), true),
+            kind("repoclonelfs", Some("RepositoryParams"), true),
+            kind("ipfs", Some("IpfsParams"), true),
+        ],
+    });
+}

@@ -1,0 +1,223 @@
+//! A type that is read and written has two schemas: what may be left out, and what never is.
+//!
+//! Whoever sends a record may leave out what has a default, and `null` is the same. Answers write
+//! every field, but for the few that are left out when they say nothing. One schema for both would
+//! either refuse what is accepted, or promise less than is answered.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+const SCHEMAS: &str = "#/components/schemas/";
+
+/// Behind the name of a type that is also answered, where it is sent.
+const SENT: &str = "Sent";
+
+/// Fields that answers leave out when they say nothing.
+const OPTIONAL_IN_ANSWERS: &[(&str, &[&str])] = &[
+    ("ApiError", &["Hint", "Details"]),
+    ("Assignment", &["Message", "Work"]),
+    ("CreateJob", &["Warnings"]),
+    ("DryRun", &["Warnings"]),
+    ("LogLine", &["Partial"]),
+    ("NetworkSpec", &["Domains"]),
+    ("StreamRequest", &["Tail", "Stream", "From"]),
+];
+
+/// A variant of tagged lines that stands for what this release does not know.
+const UNKNOWN: &str = "Unknown";
+
+pub(super) fn tell_apart(document: &mut Value) {
+    let mut sent = BTreeSet::new();
+    let mut answered = BTreeSet::new();
+    for operation in operations(document) {
+        names(&operation["requestBody"], &mut sent);
+        names(&operation["responses"], &mut answered);
+    }
+    let Some(Value::Object(schemas)) = document["components"].get("schemas").cloned() else {
+        return;
+    };
+    close(&schemas, &mut sent);
+    close(&schemas, &mut answered);
+    let schemas: Map<String, Value> = schemas
+        .into_iter()
+        .map(|(name, mut schema)| {
+            drop_noise(&mut schema);
+            (name, schema)
+        })
+        .collect();
+    let mut finished = Map::new();
+    for name in &answered {
+        let Some(mut schema) = schemas.get(name).cloned() else { continue };
+        drop_unknown(&mut schema);
+        require_all(name, &mut schema);
+        finished.insert(name.clone(), schema);
+    }
+    for name in &sent {
+        let Some(mut schema) = schemas.get(name).cloned() else { continue };
+        drop_unknown(&mut schema);
+        let differs = let_out(&mut schema) || refers_to(&schemas, name);
+        let twice = differs && answered.contains(name);
+        let name = if twice { format!("{name}{SENT}") } else { name.clone() };
+        rename(&mut schema, &schemas, &answered);
+        finished.insert(name, schema);
+    }
+    document["components"]["schemas"] = finished.into();
+    let paths = document["paths"].as_object_mut();
+    for item in paths.into_iter().flat_map(Map::values_mut) {
+        for operation in item.as_object_mut().into_iter().flat_map(Map::values_mut) {
+            if let Some(body) = operation.get_mut("requestBody") {
+                rename(body, &schemas, &answered);
+            }
+        }
+    }
+}
+
+fn operations(document: &Value) -> impl Iterator<Item = &Value> {
+    let paths = document["paths"].as_object().into_iter().flat_map(Map::values);
+    paths.filter_map(Value::as_object).flat_map(Map::values).filter(|item| item.is_object())
+}
+
+/// The names of the schemas that a part of the document refers to itself.
+fn names(part: &Value, found: &mut BTreeSet<String>) {
+    match part {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                match value.as_str().and_then(|text| text.strip_prefix(SCHEMAS)) {
+                    Some(name) if key == "$ref" => drop(found.insert(name.to_owned())),
+                    _ => names(value, found),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| names(item, found)),
+        _ => {}
+    }
+}
+
+/// Adds all that the named schemas refer to in turn.
+fn close(schemas: &Map<String, Value>, named: &mut BTreeSet<String>) {
+    let mut open: Vec<String> = named.iter().cloned().collect();
+    while let Some(name) = open.pop() {
+        let mut further = BTreeSet::new();
+        names(&schemas[&name], &mut further);
+        open.extend(further.into_iter().filter(|name| named.insert(name.clone())));
+    }
+}
+
+/// Whether a schema looks different to who sends it: something of it may be left out.
+fn is_told_apart(schemas: &Map<String, Value>, name: &str) -> bool {
+    let mut schema = schemas[name].clone();
+    let_out(&mut schema) || refers_to(schemas, name)
+}
+
+fn refers_to(schemas: &Map<String, Value>, name: &str) -> bool {
+    let mut below = BTreeSet::new();
+    names(&schemas[name], &mut below);
+    close(schemas, &mut below);
+    below.iter().any(|name| let_out(&mut schemas[name].clone()))
+}
+
+fn drop_unknown(schema: &mut Value) {
+    if let Some(variants) = schema.get_mut("oneOf").and_then(Value::as_array_mut) {
+        variants.retain(|variant| variant["properties"]["Type"]["enum"] != json!([UNKNOWN]));
+    }
+}
+
+/// Drops what a derived schema says beyond its meaning: that keys are texts, and that what may be
+/// left out is nothing by default. Whole numbers from zero on are unsigned, which the derived
+/// format is not.
+fn drop_noise(part: &mut Value) {
+    if let Some(fields) = part.as_object_mut() {
+        fields.remove("propertyNames");
+        if fields.get("default").is_some_and(Value::is_null) {
+            fields.remove("default");
+        }
+        let is_unsigned = fields.get("minimum").is_some_and(|least| *least == json!(0));
+        if is_unsigned && fields.get("format").is_some_and(|format| *format == json!("int64")) {
+            fields.insert("format".to_owned(), "uint64".into());
+        }
+    }
+    match part {
+        Value::Object(fields) => fields.values_mut().for_each(drop_noise),
+        Value::Array(items) => items.iter_mut().for_each(drop_noise),
+        _ => {}
+    }
+}
+
+/// Each of the objects that a schema is made of.
+fn each_object(schema: &mut Value, visit: &mut impl FnMut(&mut Value)) {
+    for part in ["allOf", "oneOf", "anyOf"] {
+        let parts = schema.get_mut(part).and_then(Value::as_array_mut);
+        parts.into_iter().flatten().for_each(|part| each_object(part, visit));
+    }
+    if schema.get("properties").is_some() {
+        visit(schema);
+    }
+}
+
+fn require_all(name: &str, schema: &mut Value) {
+    let optional = OPTIONAL_IN_ANSWERS.iter().find(|(schema, _)| *schema == name);
+    let optional = optional.map_or(&[][..], |(_, fields)| *fields);
+    each_object(schema, &mut |object| {
+        let fields = object["properties"].as_object().into_iter().flat_map(Map::keys);
+        let required: Vec<&String> =
+            fields.filter(|field| !optional.contains(&field.as_str())).collect();
+        object["required"] = json!(required);
+    });
+}
+
+/// Lets `null` stand for a field that may be left out; whether there is one.
+fn let_out(schema: &mut Value) -> bool {
+    let mut any = false;
+    each_object(schema, &mut |object| {
+        let required = object.get("required").cloned().unwrap_or_else(|| json!([]));
+        let fields = object["properties"].as_object_mut();
+        for (name, field) in fields.into_iter().flatten() {
+            let is_required = required.as_array().is_some_and(|all| all.contains(&json!(name)));
+            if !is_required {
+                any = true;
+                or_null(field);
+            }
+        }
+    });
+    any
+}
+
+fn or_null(field: &mut Value) {
+    match field.get("type").cloned() {
+        Some(Value::String(word)) => {
+            field["type"] = json!([word, "null"]);
+            if let Some(words) = field.get_mut("enum").and_then(Value::as_array_mut) {
+                words.push(Value::Null);
+            }
+        }
+        Some(_) => {}
+        None if field.get("$ref").is_some() => {
+            *field = json!({ "oneOf": [{ "type": "null" }, field.take()] });
+        }
+        None => {}
+    }
+}
+
+/// Lets references lead to what is sent, where that is a schema of its own.
+fn rename(part: &mut Value, schemas: &Map<String, Value>, answered: &BTreeSet<String>) {
+    match part {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                let name = value.as_str().and_then(|text| text.strip_prefix(SCHEMAS));
+                match name {
+                    Some(name) if key == "$ref" => {
+                        if answered.contains(name) && is_told_apart(schemas, name) {
+                            *value = format!("{SCHEMAS}{name}{SENT}").into();
+                        }
+                    }
+                    _ => rename(value, schemas, answered),
+                }
+            }
+        }
+        Value::Array(items) => {
+            items.iter_mut().for_each(|item| rename(item, schemas, answered));
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,174 @@
+//! The finish of a document: what holds for every operation is said once, here.
+//!
+//! Handlers name the error codes that they may end with; the responses of a status are made from
+//! them, each with the envelope narrowed to its codes, so that a document never promises a code
+//! under the wrong status.
+
+use serde_json::{Map, Value, json};
+use utoipa::PartialSchema;
+
+use super::direction;
+use crate::error::{ApiError, Code};
+
+/// The extension in which a handler names its codes.
+pub const CODES: &str = "x-error-codes";
+
+/// The extension in which a handler names, by content type, the schema of one line, or event, of a
+/// stream. OpenAPI has a word for it (`itemSchema`) from 3.2 on only.
+pub const ITEMS: &str = "x-item-schema";
+
+const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
+
+/// What is told of a whole API.
+pub struct About {
+    pub title: &'static str,
+    pub description: &'static str,
+    /// Each with what its operations are for.
+    pub tags: &'static [(&'static str, &'static str)],
+}
+
+/// Completes a document that was collected from handlers.
+///
+/// # Panics
+/// Where a handler names a code that does not exist: then no daemon starts, and no test passes.
+pub fn finish(document: impl serde::Serialize, about: &About) -> Value {
+    let mut document = serde_json::to_value(document).expect("a document is plain data");
+    document["info"] = json!({
+        "title": about.title,
+        "description": about.description,
+        "version": env!("CARGO_PKG_VERSION"),
+        "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
+    });
+    document["servers"] = json!([{ "url": "/" }]);
+    document["tags"] = about
+        .tags
+        .iter()
+        .map(|(name, description)| json!({ "name": name, "description": description }))
+        .collect();
+    document["components"]["headers"] = headers();
+    document["components"]["parameters"] = parameters();
+    document["components"]["schemas"]["ApiError"] =
+        serde_json::to_value(ApiError::schema()).expect("a schema is plain data");
+    document["components"]["schemas"]["Code"] =
+        serde_json::to_value(Code::schema()).expect("a schema is plain data");
+    for item in document["paths"].as_object_mut().into_iter().flat_map(Map::values_mut) {
+        let alone = item.as_object().is_some_and(|item| item.len() == 1);
+        for (method, operation) in item.as_object_mut().into_iter().flatten() {
+            if METHODS.contains(&method.as_str()) {
+                finish_operation(method, alone, operation);
+            }
+        }
+    }
+    direction::tell_apart(&mut document);
+    document
+}
+
+fn headers() -> Value {
+    json!({
+        "RequestID": {
+            "description": "The ID of the request, as it came or as it was given.",
+            "required": true,
+            "schema": { "type": "string", "minLength": 1, "maxLength": 128 },
+        },
+        "RetryAfter": {
+            "description": "Seconds after which the request may be sent again.",
+            "required": true,
+            "schema": { "type": "integer", "minimum": 1 },
+        },
+    })
+}
+
+fn parameters() -> Value {
+    json!({
+        "Pretty": {
+            "name": "pretty",
+            "in": "query",
+            "description": "Indents the answer by two spaces, with or without a value.",
+            "allowEmptyValue": true,
+            "schema": {},
+        },
+        "RequestID": {
+            "name": "X-Request-Id",
+            "in": "header",
+            "description": "The ID of this request in the answer and in the log. One that is not \
+                            1 to 128 visible ASCII characters is replaced.",
+            "schema": { "type": "string" },
+        },
+    })
+}
+
+fn finish_operation(method: &str, alone: bool, operation: &mut Value) {
+    if let (false, Some(id)) = (alone, operation["operationId"].as_str().map(str::to_owned)) {
+        // One handler for several methods has one name for all of them.
+        if let Some(stem) = id.strip_suffix("__") {
+            let (first, rest) = method.split_at(1);
+            operation["operationId"] = format!("{stem}{}{rest}", first.to_uppercase()).into();
+        }
+    }
+    let shared = ["Pretty", "RequestID"]
+        .map(|name| json!({ "$ref": format!("#/components/parameters/{name}") }));
+    match operation["parameters"].as_array_mut() {
+        Some(parameters) => parameters.extend(shared),
+        None => operation["parameters"] = shared.to_vec().into(),
+    }
+    // A body that may be left out: it is the body that is missing then, not a `null` that comes.
+    let content = operation.pointer_mut("/requestBody/content/application~1json/schema");
+    let described = content.as_ref().and_then(|schema| schema["oneOf"].as_array()).cloned();
+    if let (Some(schema), Some([null, described])) = (content, described.as_deref())
+        && null["type"] == "null"
+    {
+        *schema = described.clone();
+        operation["requestBody"]["required"] = false.into();
+    }
+    let named = operation.as_object_mut().and_then(|operation| operation.remove(CODES));
+    let codes: Vec<Code> = named
+        .map(|codes| serde_json::from_value(codes).expect("handlers name codes that exist"))
+        .unwrap_or_default();
+    if codes == [Code::Gone] {
+        operation["deprecated"] = true.into();
+    }
+    for status in codes.iter().map(|code| code.status()) {
+        let of_status: Vec<Code> =
+            codes.iter().copied().filter(|code| code.status() == status).collect();
+        operation["responses"][status.to_string()] = refusal(status, of_status);
+    }
+    if let Some(items) = operation.as_object_mut().and_then(|operation| operation.remove(ITEMS)) {
+        let bodies = ["/requestBody/content", "/responses/200/content"];
+        for (kind, name) in items.as_object().into_iter().flatten() {
+            let places = bodies.map(|body| format!("{body}/{}", kind.replace('/', "~1")));
+            let place = places.iter().find(|place| operation.pointer(place).is_some());
+            let content = place.and_then(|place| operation.pointer_mut(place));
+            content.expect("a stream has the content type that its items are told for")[ITEMS] = json!({ "$ref": format!("#/components/schemas/{}", name.as_str().unwrap_or_default()) });
+        }
+    }
+    for response in operation["responses"].as_object_mut().into_iter().flat_map(Map::values_mut) {
+        response["headers"]["X-Request-Id"] = json!({ "$ref": "#/components/headers/RequestID" });
+    }
+}
+
+fn refusal(status: u16, mut codes: Vec<Code>) -> Value {
+    codes.sort_by_key(|code| format!("{code:?}"));
+    codes.dedup();
+    let words: Vec<String> = codes.iter().map(|code| format!("`{code:?}`")).collect();
+    let mut headers = Map::new();
+    if matches!(status, 429 | 503) {
+        headers
+            .insert("Retry-After".to_owned(), json!({ "$ref": "#/components/headers/RetryAfter" }));
+    }
+    json!({
+        "description": format!("{}.", words.join(", ")),
+        "headers": headers,
+        "content": { "application/json": { "schema": {
+            "allOf": [
+                { "$ref": "#/components/schemas/ApiError" },
+                {
+                    "type": "object",
+                    "properties": {
+                        "Status": { "const": status },
+                        "Code": { "enum": codes },
+                    },
+                },
+            ],
+        } } },
+    })
+}
