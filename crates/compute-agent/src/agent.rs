@@ -135,8 +135,7 @@ impl Agent {
             mailbox: mailbox.clone(),
         };
         let supervisor = Supervisor::new(ledger, contents, parts);
-        let pulse = supervisor.pulse();
-        let supervisor = spawn_supervisor(supervisor, messages, data_dir);
+        let (pulse, supervisor) = spawn_supervisor(supervisor, messages, data_dir);
         let record =
             Arc::new(NodeRecord::new(&settings, listen_addr, capacity, Arc::clone(&steps)));
         let watch = SessionWatch::new();
@@ -193,12 +192,14 @@ fn spawn_supervisor(
     supervisor: Supervisor,
     messages: mpsc::Receiver<Message>,
     data_dir: DataDir,
-) -> JoinHandle<()> {
-    tokio::task::spawn_blocking(move || {
+) -> (Pulse, JoinHandle<()>) {
+    let pulse = supervisor.pulse();
+    let running = tokio::task::spawn_blocking(move || {
         // The lock is held until the ledger is closed.
         let _data_dir = data_dir;
         supervisor.run(messages);
-    })
+    });
+    (pulse, running)
 }
 
 async fn engines(settings: &Settings, data_dir: &DataDir, tasks: &Tasks) -> Arc<Engines> {
