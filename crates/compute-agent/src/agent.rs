@@ -134,8 +134,7 @@ impl Agent {
             steps: Arc::clone(&steps),
             mailbox: mailbox.clone(),
         };
-        let supervisor = Supervisor::new(ledger, contents, parts);
-        let (pulse, supervisor) = spawn_supervisor(supervisor, messages, data_dir);
+        let (pulse, supervisor) = spawn_supervisor(ledger, contents, parts, messages, data_dir);
         let record =
             Arc::new(NodeRecord::new(&settings, listen_addr, capacity, Arc::clone(&steps)));
         let watch = SessionWatch::new();
@@ -189,10 +188,13 @@ fn client(settings: &Settings) -> Result<Client, InvalidSettings> {
 }
 
 fn spawn_supervisor(
-    supervisor: Supervisor,
+    ledger: Ledger,
+    contents: Contents,
+    parts: Parts,
     messages: mpsc::Receiver<Message>,
     data_dir: DataDir,
 ) -> (Pulse, JoinHandle<()>) {
+    let supervisor = Supervisor::new(ledger, contents, parts);
     let pulse = supervisor.pulse();
     let running = tokio::task::spawn_blocking(move || {
         // The lock is held until the ledger is closed.
