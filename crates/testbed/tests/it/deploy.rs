@@ -1,5 +1,6 @@
 //! What is in `deploy/`: units, settings files, installation, and what a service manager hears.
 
+mod compose;
 mod install;
 mod notify;
 mod samples;

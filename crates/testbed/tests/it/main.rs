@@ -17,6 +17,7 @@ mod limits;
 mod logs;
 mod nodes;
 mod placement;
+mod readme;
 mod restart;
 mod runs;
 mod sim;

@@ -28,10 +28,12 @@ impl Machine {
 
     fn build(&self, release: &str) {
         let built = self.directory.path().join("built");
-        fs::create_dir_all(&built).unwrap();
+        fs::create_dir_all(&built).expect("the directory is ours");
         for name in PROGRAMS {
-            fs::write(built.join(name), format!("#!/bin/sh\necho {name} {release}\n")).unwrap();
-            fs::set_permissions(built.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+            fs::write(built.join(name), format!("#!/bin/sh\necho {name} {release}\n"))
+                .expect("the directory is ours");
+            fs::set_permissions(built.join(name), fs::Permissions::from_mode(0o755))
+                .expect("the directory is ours");
         }
     }
 
@@ -63,11 +65,13 @@ impl Machine {
         while let Some(folder) = folders.pop() {
             let Ok(entries) = fs::read_dir(&folder) else { continue };
             for entry in entries {
-                let path = entry.unwrap().path();
+                let path = entry.expect("it can be listed").path();
                 if path.is_dir() {
                     folders.push(path);
                 } else {
-                    found.push(path.strip_prefix(&root).unwrap().display().to_string());
+                    found.push(
+                        path.strip_prefix(&root).expect("it was found below").display().to_string(),
+                    );
                 }
             }
         }
@@ -77,7 +81,7 @@ impl Machine {
 }
 
 fn mode(path: &Path) -> u32 {
-    fs::metadata(path).unwrap().permissions().mode() & 0o7777
+    fs::metadata(path).expect("the directory is ours").permissions().mode() & 0o7777
 }
 
 #[test]

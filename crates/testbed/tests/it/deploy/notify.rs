@@ -3,6 +3,7 @@
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use api_types::JobId;
@@ -27,7 +28,9 @@ struct Manager {
 impl Manager {
     /// At an abstract address, as of user managers and containers.
     fn at_an_abstract_address() -> Self {
-        let name = format!("testbed-notify-{}", uuid::Uuid::new_v4());
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("testbed-notify-{}-{count}", std::process::id());
         let address = SocketAddr::from_abstract_name(&name).expect("a valid name");
         let socket = UnixDatagram::bind_addr(&address).expect("the address is free");
         Self::hearing(socket, format!("@{name}"))

@@ -27,7 +27,8 @@ struct Told {
 
 impl Told {
     fn orchestrator() -> Self {
-        let defaults = serde_json::to_value(orchestrator::Settings::default()).unwrap();
+        let defaults = serde_json::to_value(orchestrator::Settings::default())
+            .expect("settings are plain data");
         let mut known = BTreeSet::new();
         leaves(&defaults, "", &mut known);
         Self::new("orchestrator", orchestrator::settings::ENV_PREFIX, known)
