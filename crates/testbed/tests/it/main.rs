@@ -20,6 +20,7 @@ mod placement;
 mod readme;
 mod restart;
 mod runs;
+mod schemathesis;
 mod sim;
 mod stop;
 mod tidy;
