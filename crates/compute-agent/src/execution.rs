@@ -100,6 +100,7 @@ impl Execution {
             Event::Desired { state: DesiredState::Pending, .. } => Vec::new(),
             Event::Desired { state: DesiredState::Running, .. } => self.run(),
             Event::Desired { state: DesiredState::Stopped, message } => self.stop(message, now),
+            Event::Progress { message } => self.progressed(&message),
             Event::Prepared => self.prepared(now),
             Event::Started { at } => self.started(at),
             Event::TimedOut => self.made_to_end(StopReason::ExecutionTimeout),
@@ -154,6 +155,21 @@ impl Execution {
             }
             Phase::Withdrawing { .. }
             | Phase::Overtaken { .. }
+            | Phase::Stopping { .. }
+            | Phase::Collecting { .. }
+            | Phase::Done { .. } => Vec::new(),
+        }
+    }
+
+    /// Preparing => Preparing; what is told of any other phase comes too late.
+    fn progressed(&mut self, message: &str) -> Vec<Effect> {
+        match self.phase {
+            Phase::Preparing => vec![self.report(ComputeState::AskForBidAccepted, message)],
+            Phase::Accepted
+            | Phase::Withdrawing { .. }
+            | Phase::Starting
+            | Phase::Overtaken { .. }
+            | Phase::Running { .. }
             | Phase::Stopping { .. }
             | Phase::Collecting { .. }
             | Phase::Done { .. } => Vec::new(),

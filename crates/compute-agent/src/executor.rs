@@ -24,6 +24,7 @@ use futures_util::stream::BoxStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::execution::{Exit, Failure};
+use crate::progress::Progress;
 
 pub(crate) use engines::Engines;
 
@@ -38,6 +39,8 @@ pub(crate) struct Run {
     pub(crate) modules: Vec<PathBuf>,
     /// The GPUs that are its own, as a container runtime calls them.
     pub(crate) gpus: Vec<String>,
+    /// Who is told how far it is.
+    pub(crate) progress: Progress,
 }
 
 /// An input on this node's disk, and where the task sees it.

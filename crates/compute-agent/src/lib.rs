@@ -26,6 +26,7 @@ mod mint;
 mod node_record;
 mod outbox;
 mod output;
+mod progress;
 mod publisher;
 mod s3;
 mod session;

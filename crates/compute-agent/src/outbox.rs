@@ -1,7 +1,7 @@
 //! Reports that wait to be acknowledged, in the order in which they came about.
 //!
-//! Bounded by what is under way: an execution makes four reports at most, and while the
-//! orchestrator is away no new executions come.
+//! Bounded by what is under way: an execution makes four reports at most, and one a minute while
+//! its image or inputs are long in coming; while the orchestrator is away no new executions come.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -24,6 +24,7 @@ use crate::disk::Disk;
 use crate::execution::{Event, Failure};
 use crate::executor::{Engines, Executor, ExecutorError, Run};
 use crate::gpu::Inventory;
+use crate::progress::Progress;
 use crate::publisher::{Publication, Publishers};
 use crate::settings::Settings;
 use crate::source::Sources;
@@ -171,7 +172,9 @@ impl Steps {
         let modules = modules.into_iter().map(|module| module.source).collect();
         let work = Arc::clone(&step.work);
         let gpus = self.gpus.device_ids(&step.gpus);
-        let run = Run { id: step.id, node_id: self.node_id, work, inputs, modules, gpus };
+        let progress = Progress::new(step.id, step.mailbox.clone());
+        let (id, node_id) = (step.id, self.node_id);
+        let run = Run { id, node_id, work, inputs, modules, gpus, progress };
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
         let prepare = || failpoint::around(CREATE, || executor.prepare(&run, cancel));
         for _ in 1..PREPARE_TRIES {

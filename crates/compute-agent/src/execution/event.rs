@@ -13,6 +13,10 @@ pub enum Event {
         state: DesiredState,
         message: String,
     },
+    /// How far the fetching of image and inputs is, in words for the user.
+    Progress {
+        message: String,
+    },
     Prepared,
     Started {
         at: Timestamp,

@@ -266,6 +266,21 @@ fn a_step_that_cannot_be_done_fails_the_execution_with_its_cause() {
 }
 
 #[test]
+fn progress_is_reported_while_it_prepares_and_at_no_other_time() {
+    let progress = || Event::Progress { message: "half".to_owned() };
+    let mut execution = accepted(0);
+    assert_eq!(execution.handle(progress(), NOW), []);
+    execution.phase = Phase::Preparing;
+    let (report, rest) = split(execution.handle(progress(), NOW));
+    assert_eq!(report, plain(2, ComputeState::AskForBidAccepted, "half"));
+    assert_eq!((rest, &execution.phase), (Vec::new(), &Phase::Preparing));
+    execution.handle(stopped(), NOW);
+    assert_eq!(execution.handle(progress(), NOW), []);
+    let mut execution = running();
+    assert_eq!(execution.handle(progress(), NOW), []);
+}
+
+#[test]
 fn a_task_that_vanished_while_it_was_being_stopped_is_cancelled() {
     let mut execution = running();
     execution.handle(stopped(), NOW);

@@ -135,7 +135,7 @@ impl Docker {
         let mut tries = 1;
         loop {
             cancel
-                .run_until_cancelled(self.images.ensure(&client, &params.image, params.pull_policy))
+                .run_until_cancelled(self.images.ensure(&client, &params, &run.progress))
                 .await
                 .unwrap_or(Err(ExecutorError::Cancelled))?;
             let _change = self.change().await;

@@ -157,6 +157,19 @@ impl Orchestrator {
         .await
     }
 
+    /// The first report about it that is so.
+    pub(crate) async fn report_that(
+        &self,
+        id: ExecutionId,
+        wanted: impl Fn(&Report) -> bool,
+    ) -> Report {
+        self.wait(&format!("a report about {id}"), |state| {
+            let mut of_it = state.came.iter().filter(|report| report.execution_id == id);
+            of_it.find(|report| wanted(report)).cloned()
+        })
+        .await
+    }
+
     pub(crate) async fn joined(&self, wanted: impl Fn(&SessionRequest) -> bool) -> SessionRequest {
         self.wait("the node to join", |state| state.node.clone().filter(|node| wanted(node))).await
     }

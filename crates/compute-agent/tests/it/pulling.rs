@@ -293,7 +293,14 @@ async fn tasks_share_a_pull_and_one_that_is_stopped_leaves_it_to_the_others() {
     })
     .await;
     let second = orchestrator.run(task(&pushed.image, Some("always"))).await;
-    setup.node.wait_for_phase(second, "Preparing").await;
+    // Both tell of the one pull, in the same words.
+    for id in [first, second] {
+        let report = orchestrator.report_that(id, |report| !report.message.is_empty()).await;
+        assert_eq!(report.compute_state, ComputeState::AskForBidAccepted, "{report:?}");
+        let told = report.message.strip_prefix(&format!("pulling image '{}': ", pushed.image));
+        let told = told.unwrap_or_else(|| panic!("{report:?}"));
+        assert!(told.contains("B of ") && told.ends_with(" MB, 1 of 2 layers"), "{told}");
+    }
     orchestrator.want_state(first, DesiredState::Stopped, "enough");
     orchestrator.reported(first, ComputeState::Cancelled).await;
     setup.registry.let_go();

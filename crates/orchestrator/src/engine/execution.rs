@@ -109,8 +109,11 @@ impl Engine {
     pub(super) fn report(&mut self, turn: &mut Turn<'_>, node: NodeId, report: Report) {
         let id = report.execution_id;
         let Some(row) = self.executions.get(&id) else { return };
-        if row.node != node || report.compute_state <= row.compute {
+        if row.node != node || report.compute_state < row.compute {
             return;
+        }
+        if report.compute_state == row.compute {
+            return self.progress(turn, id, report.message);
         }
         let message = Text::Owned(report.message.clone());
         match report.compute_state {
@@ -161,6 +164,21 @@ impl Engine {
         }
     }
 
+    /// AskForBidAccepted => AskForBidAccepted: its image or inputs are long in coming. A repeat is
+    /// known by its words.
+    fn progress(&mut self, turn: &mut Turn<'_>, id: ExecutionId, message: String) {
+        let Some(row) = self.executions.get_mut(&id) else { return };
+        let is_news = row.compute == ComputeState::AskForBidAccepted
+            && row.desired == DesiredState::Running
+            && !message.is_empty()
+            && row.compute_message != message;
+        if is_news {
+            let message = Text::Owned(message);
+            row.compute_message.clone_from(&message);
+            self.observe(turn, id, ComputeState::AskForBidAccepted, message);
+        }
+    }
+
     /// AskForBidAccepted => BidAccepted.
     fn start(&mut self, turn: &mut Turn<'_>, id: ExecutionId, message: Text) {
         self.accept(turn, id, Text::Borrowed(""));
@@ -169,6 +187,7 @@ impl Engine {
             return;
         }
         row.start_time = turn.now;
+        row.compute_message = Text::Borrowed("");
         let (job_id, node_id) = (row.job, row.node);
         self.observe(turn, id, ComputeState::BidAccepted, or_else(message, "started on its node"));
         if let Some(node) = self.nodes.get_mut(&node_id) {

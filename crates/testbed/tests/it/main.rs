@@ -20,6 +20,7 @@ mod placement;
 mod publishers;
 mod restart;
 mod runs;
+mod schemathesis;
 mod sim;
 mod sources;
 mod stop;

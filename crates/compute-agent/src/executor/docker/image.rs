@@ -12,7 +12,7 @@ mod refusal;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use api_types::engine::PullPolicy;
+use api_types::engine::{DockerParams, PullPolicy};
 use bollard::Docker;
 use bollard::errors::Error;
 use futures_util::FutureExt;
@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use super::error::{is_not_found, of_engine};
 use crate::execution::Failure;
 use crate::executor::ExecutorError;
+use crate::progress::Progress as Telling;
 use crate::settings::DockerSettings;
 use credentials::Credentials;
 use progress::Progress;
@@ -74,14 +75,14 @@ impl Images {
         }
     }
 
-    /// Makes sure that the image is there.
+    /// Makes sure that the image is there, and tells how far a pull is that takes long.
     pub(super) async fn ensure(
         &self,
         client: &Docker,
-        image: &str,
-        asked: Option<PullPolicy>,
+        params: &DockerParams,
+        told: &Telling,
     ) -> Result<(), ExecutorError> {
-        let policy = self.policy(asked);
+        let (image, policy) = (params.image.as_str(), self.policy(params.pull_policy));
         match policy {
             PullPolicy::Always => {}
             PullPolicy::Missing | PullPolicy::Never => match is_present(client, image).await? {
@@ -90,8 +91,9 @@ impl Images {
                 false => {}
             },
         }
-        let (pulling, _progress) = self.join_pull(client, image);
-        pulling.await.map_err(PullError::into_error)
+        let (pulling, progress) = self.join_pull(client, image);
+        let how_far = || format!("pulling image '{image}': {}", *progress.borrow());
+        told.during(pulling, how_far).await.map_err(PullError::into_error)
     }
 
     /// The pull that is under way, or a new one.

@@ -9,6 +9,31 @@ use api_types::protocol::FailureCause;
 use super::world::{World, batch, job, node, with_cpu, with_retries};
 use crate::engine::input::{Answer, Refusal};
 
+/// A slow fetch is an event without a change of state; its repeat changes nothing, and nothing
+/// of it is left once the task runs.
+#[test]
+fn the_progress_of_a_fetch_is_told_in_the_history() {
+    let (mut world, _) = World::with_nodes(1);
+    let job = world.submit(&batch(1));
+    let execution = world.only_live(job);
+    let tell = |world: &mut World, message: &str| {
+        let (state, cause) = (ComputeState::AskForBidAccepted, FailureCause::Task);
+        world.report_as(execution, state, cause, message);
+    };
+    world.report(execution, ComputeState::AskForBidAccepted);
+    for message in ["half", "half", "whole", ""] {
+        tell(&mut world, message);
+    }
+    assert_eq!(world.row(execution).compute_message, "whole");
+    world.report(execution, ComputeState::BidAccepted);
+    assert_eq!(world.row(execution).compute_message, "");
+    tell(&mut world, "too late");
+    assert_eq!(
+        world.steps(execution),
+        [(1, 1, 1), (1, 2, 2), (2, 3, 3), (3, 3, 4), (3, 3, 5), (3, 3, 6), (3, 5, 7)]
+    );
+}
+
 #[test]
 fn an_execution_that_goes_well_has_six_steps() {
     let (mut world, _) = World::with_nodes(1);

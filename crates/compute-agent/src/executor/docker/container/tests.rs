@@ -26,6 +26,7 @@ fn run(change: impl FnOnce(&mut Work)) -> Run {
         }],
         modules: Vec::new(),
         gpus: Vec::new(),
+        progress: crate::progress::Progress::silent(),
     }
 }
 
