@@ -28,11 +28,11 @@ fn leaving(cluster: &Cluster, publisher: &Value) -> Value {
 
 fn files(archive: &[u8]) -> BTreeMap<String, Vec<u8>> {
     let mut tar = tar::Archive::new(GzDecoder::new(archive));
-    let entries = tar.entries().unwrap().map(|entry| {
-        let mut entry = entry.unwrap();
+    let entries = tar.entries().expect("a tar").map(|entry| {
+        let mut entry = entry.expect("an entry");
         let mut bytes = Vec::new();
-        entry.read_to_end(&mut bytes).unwrap();
-        (entry.path().unwrap().display().to_string(), bytes)
+        entry.read_to_end(&mut bytes).expect("it is whole");
+        (entry.path().expect("a path").display().to_string(), bytes)
     });
     entries.collect()
 }
