@@ -12,6 +12,12 @@ use super::{InvalidSettings, Secret, values};
 /// Where a Docker Engine listens when nobody says otherwise.
 const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
 
+/// As many as the Engine makes containers at once; more would idle.
+const DEFAULT_SANDBOX_POOL: u16 = 8;
+
+/// Each place is a container that runs, with the Engine's own process beside it.
+const MAX_SANDBOX_POOL: u16 = 256;
+
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DockerSettings {
@@ -27,6 +33,8 @@ pub struct DockerSettings {
     /// The configuration of docker's command line, asked for what `credentials` does not have;
     /// none is read when it is empty.
     pub config_file: PathBuf,
+    /// Network sandboxes kept ready for tasks without network; 0 for none.
+    pub sandbox_pool: u16,
 }
 
 /// How the agent identifies itself to one registry.
@@ -49,6 +57,10 @@ impl DockerSettings {
         if !["unix://", "tcp://", "http://"].iter().any(|scheme| host.starts_with(scheme)) {
             let reason = format!("'{host}' begins with none of unix://, tcp://, http://");
             return Err(InvalidSettings::Refused { key: "docker.host (or DOCKER_HOST)", reason });
+        }
+        if self.sandbox_pool > MAX_SANDBOX_POOL {
+            let reason = format!("at most {MAX_SANDBOX_POOL} places are kept ready");
+            return Err(InvalidSettings::Refused { key: "docker.sandbox_pool", reason });
         }
         let key = "docker.credentials";
         for (registry, credentials) in &self.credentials {
@@ -77,6 +89,7 @@ impl Default for DockerSettings {
             pull_policy: PullPolicy::Missing,
             credentials: BTreeMap::new(),
             config_file: directory.map(|path| path.join("config.json")).unwrap_or_default(),
+            sandbox_pool: DEFAULT_SANDBOX_POOL,
         }
     }
 }
