@@ -5,6 +5,7 @@
 mod chaos;
 mod deaths;
 mod demo;
+mod deploy;
 mod disk;
 mod drain;
 mod environment;
@@ -18,6 +19,7 @@ mod logs;
 mod nodes;
 mod placement;
 mod publishers;
+mod readme;
 mod restart;
 mod runs;
 mod schemathesis;
