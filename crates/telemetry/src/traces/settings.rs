@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// What OTLP over HTTP appends to the base URL of a collector.
 const TRACES_PATH: &str = "/v1/traces";
@@ -15,7 +15,7 @@ pub struct OtlpSettings {
     /// Base URL of a collector, like `http://127.0.0.1:4318`; none when it is empty.
     pub endpoint: String,
     /// Sent with every request, for collectors that ask who is there; secret.
-    #[serde(deserialize_with = "headers")]
+    #[serde(deserialize_with = "headers", serialize_with = "line_of_headers")]
     pub headers: BTreeMap<String, String>,
     /// Which part of all jobs is traced, from 0 to 1.
     pub sampling_ratio: f64,
@@ -85,6 +85,15 @@ impl fmt::Debug for OtlpSettings {
             .field("sampling_ratio", &self.sampling_ratio)
             .finish()
     }
+}
+
+/// As environment variables have them.
+fn line_of_headers<S: Serializer>(
+    headers: &BTreeMap<String, String>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    let pairs: Vec<_> = headers.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    to.serialize_str(&pairs.join(","))
 }
 
 /// A table, or `name=value,name=value` as environment variables have it.
