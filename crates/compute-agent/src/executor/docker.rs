@@ -18,6 +18,7 @@ mod result_directories;
 mod room;
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::RwLock;
 use std::time::Duration;
 
@@ -85,12 +86,13 @@ pub(crate) struct Docker {
 // === impl Docker ===
 
 impl Docker {
-    pub(crate) fn new(settings: &DockerSettings) -> Self {
+    /// `record` is the file that keeps which images were pulled.
+    pub(crate) fn new(settings: &DockerSettings, record: &Path) -> Self {
         Self {
             host: settings.host.clone(),
             client: RwLock::new(None),
             changes: Semaphore::new(MAX_CHANGES_AT_ONCE),
-            images: image::Images::new(settings),
+            images: image::Images::new(settings, record),
             room: room::Room::default(),
         }
     }
@@ -132,6 +134,7 @@ impl Docker {
         let client = self.client()?;
         let params =
             params(&run.work).map_err(|reason| ExecutorError::Failed(Failure::task(reason)))?;
+        let _held = self.images.hold(&params.image);
         let mut tries = 1;
         loop {
             cancel
@@ -268,8 +271,16 @@ impl Docker {
             Err(error) if !is_not_found(&error) && !is_conflict(&error) => {
                 Err(error::of_engine(error))
             }
-            _ => Ok(()),
+            _ => {
+                self.images.look();
+                Ok(())
+            }
         }
+    }
+
+    /// Removes images that are too much, for ever.
+    pub(crate) async fn collect_images(&self) {
+        self.images.collect(|| self.client()).await;
     }
 
     async fn list_own(&self, node_id: NodeId) -> Result<Vec<ExecutionId>, ExecutorError> {

@@ -12,6 +12,7 @@ use super::Executor;
 use super::docker::Docker;
 use super::noop::Noop;
 use super::wasm::Wasm;
+use crate::data_dir;
 use crate::settings::Settings;
 
 /// How often the Docker Engine is asked whether it is there.
@@ -38,7 +39,8 @@ impl Engines {
         let always = noop.iter().map(|_| EngineType::Noop);
         let always = always.chain(wasm.iter().map(|_| EngineType::Wasm)).collect();
         Arc::new(Self {
-            docker: named(EngineType::Docker).then(|| Docker::new(&settings.docker)),
+            docker: named(EngineType::Docker)
+                .then(|| Docker::new(&settings.docker, &data_dir::images_of(&settings.data_dir))),
             wasm,
             noop,
             available: watch::Sender::new(always),
@@ -102,6 +104,14 @@ impl Engines {
                      what runs under it"
                 );
             }
+        }
+    }
+
+    /// Removes what the engines keep for later and is too much, for ever.
+    pub(crate) async fn collect(&self) {
+        match &self.docker {
+            Some(docker) => docker.collect_images().await,
+            None => std::future::pending().await,
         }
     }
 
