@@ -28,11 +28,9 @@ macro_rules! words {
     ($(#[$doc:meta])* $name:ident, $kind:literal, { $($(#[$vdoc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
         pub enum $name {
             $($(#[$vdoc])*
             #[serde(rename = $word)]
-            #[cfg_attr(feature = "openapi", schema(rename = $word))]
             $variant),+
         }
 
@@ -43,6 +41,17 @@ macro_rules! words {
                 match self { $(Self::$variant => $word),+ }
             }
         }
+
+        #[cfg(feature = "openapi")]
+        impl utoipa::PartialSchema for $name {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+                let words: Vec<&str> = Self::ALL.iter().map(|word| word.as_str()).collect();
+                crate::openapi::schema(serde_json::json!({ "type": "string", "enum": words }))
+            }
+        }
+
+        #[cfg(feature = "openapi")]
+        impl utoipa::ToSchema for $name {}
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

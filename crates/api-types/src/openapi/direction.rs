@@ -33,6 +33,7 @@ pub(super) fn tell_apart(document: &mut Value) {
     for operation in operations(document) {
         names(&operation["requestBody"], &mut sent);
         names(&operation["responses"], &mut answered);
+        names(&operation["parameters"], &mut answered);
     }
     let Some(Value::Object(schemas)) = document["components"].get("schemas").cloned() else {
         return;
@@ -66,6 +67,9 @@ pub(super) fn tell_apart(document: &mut Value) {
     let paths = document["paths"].as_object_mut();
     for item in paths.into_iter().flat_map(Map::values_mut) {
         for operation in item.as_object_mut().into_iter().flat_map(Map::values_mut) {
+            if let Some(parameters) = operation.get_mut("parameters") {
+                drop_noise(parameters);
+            }
             if let Some(body) = operation.get_mut("requestBody") {
                 rename(body, &schemas, &answered);
             }

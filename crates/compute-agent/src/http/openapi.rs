@@ -1,5 +1,6 @@
 //! The OpenAPI document of a compute node: collected from the handlers as they are routed.
 
+use api_types::log::LogStream;
 use api_types::openapi::{About, finish};
 use api_types::{Code, routes};
 use axum::Router;
@@ -23,8 +24,9 @@ const ABOUT: About = About {
     ],
 };
 
+/// What the handlers refer to and do not bring along: itself, and a word of a parameter.
 #[derive(OpenApi)]
-#[openapi(paths(document))]
+#[openapi(paths(document), components(schemas(LogStream)))]
 struct Beside;
 
 /// All of them; a fault of the agent can end any request.

@@ -124,6 +124,8 @@ fn every_operation_has_a_test_that_uses_it() {
 fn words_and_keys_are_spelled_as_on_the_wire() {
     let schemas = &golden()["components"]["schemas"];
     assert_eq!(schemas["EngineType"]["enum"], serde_json::json!(["docker", "wasm", "noop"]));
+    let publishers = serde_json::json!(["", "noop", "local", "s3", "ipfs"]);
+    assert_eq!(schemas["PublisherType"]["enum"], publishers);
     let submission = &schemas["JobSubmission"];
     assert_eq!(submission["required"], serde_json::json!(["Type", "Tasks"]));
     for (schema, fields) in schemas.as_object().expect("schemas") {

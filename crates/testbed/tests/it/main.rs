@@ -18,6 +18,7 @@ mod nodes;
 mod placement;
 mod restart;
 mod runs;
+mod schemathesis;
 mod sim;
 mod stop;
 mod tidy;
