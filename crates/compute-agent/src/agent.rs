@@ -110,7 +110,7 @@ impl Agent {
         info!(%node_id, %listen_addr, %capacity, "the agent starts");
 
         let tasks = Tasks::new(Handle::current());
-        let engines = engines(&settings, &data_dir, &tasks).await;
+        let engines = engines(&settings, node_id, &data_dir, &tasks).await;
         let published =
             PublishedDir::new(data_dir.published(), settings.results.published_max_bytes);
         let steps = Arc::new(Steps {
@@ -193,8 +193,13 @@ fn spawn_supervisor(
     })
 }
 
-async fn engines(settings: &Settings, data_dir: &DataDir, tasks: &Tasks) -> Arc<Engines> {
-    let engines = Engines::new(settings, wasm(settings, data_dir, tasks));
+async fn engines(
+    settings: &Settings,
+    node_id: NodeId,
+    data_dir: &DataDir,
+    tasks: &Tasks,
+) -> Arc<Engines> {
+    let engines = Engines::new(settings, node_id, wasm(settings, data_dir, tasks));
     // The first node record should be right already.
     engines.probe().await;
     engines

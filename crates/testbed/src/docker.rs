@@ -10,6 +10,9 @@ use bollard::query_parameters::{ListContainersOptionsBuilder, RemoveContainerOpt
 /// The label by which an agent marks its containers; its value is the node id.
 pub const NODE_LABEL: &str = "service.org/node";
 
+/// The label of an agent's network sandboxes; its value is the node id.
+pub const SANDBOX_LABEL: &str = "service.org/sandbox-of";
+
 /// The label that carries the execution id.
 pub const EXECUTION_LABEL: &str = "service.org/execution";
 
@@ -68,7 +71,23 @@ pub async fn containers_of_node(
     docker: &Docker,
     node_id: &str,
 ) -> Result<Vec<LabelledContainer>, bollard::errors::Error> {
-    let label = format!("{NODE_LABEL}={node_id}");
+    containers_labelled(docker, NODE_LABEL, node_id).await
+}
+
+/// The idle network sandboxes of one node, and those in use.
+pub async fn sandboxes_of_node(
+    docker: &Docker,
+    node_id: &str,
+) -> Result<Vec<LabelledContainer>, bollard::errors::Error> {
+    containers_labelled(docker, SANDBOX_LABEL, node_id).await
+}
+
+async fn containers_labelled(
+    docker: &Docker,
+    label: &str,
+    value: &str,
+) -> Result<Vec<LabelledContainer>, bollard::errors::Error> {
+    let label = format!("{label}={value}");
     let filters = HashMap::from([("label", vec![label.as_str()])]);
     let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
     let found = docker.list_containers(Some(options)).await?;
@@ -87,12 +106,14 @@ pub async fn containers_of_node(
         .collect())
 }
 
-/// Removes every container of one node, running ones included; answers how many there were.
+/// Removes every container of one node, running ones and sandboxes included; answers how many
+/// there were.
 pub async fn remove_containers_of_node(
     docker: &Docker,
     node_id: &str,
 ) -> Result<usize, bollard::errors::Error> {
-    let containers = containers_of_node(docker, node_id).await?;
+    let mut containers = containers_of_node(docker, node_id).await?;
+    containers.extend(sandboxes_of_node(docker, node_id).await?);
     for container in &containers {
         let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
         match docker.remove_container(&container.id, Some(options)).await {

@@ -11,7 +11,7 @@ use crate::testing::plain_work;
 
 fn decide(change: impl FnOnce(&mut Work)) -> Result<(), String> {
     let settings = Settings { engines: vec![EngineType::Noop], ..Settings::default() };
-    let engines: Arc<Engines> = Engines::new(&settings, None);
+    let engines: Arc<Engines> = Engines::new(&settings, crate::mint::node_id(), None);
     let capacity = Resources { cpu_millis: 1000, memory_bytes: 1_000_000_000, ..Resources::ZERO };
     let sources = Sources::new(&settings, "cache".into());
     let publishers = Publishers::new(&settings, "published".into(), settings.listen);

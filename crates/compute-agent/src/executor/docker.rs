@@ -13,9 +13,11 @@
 mod container;
 mod error;
 mod image;
+mod making;
 mod output;
 mod result_directories;
 mod room;
+mod sandbox;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -44,6 +46,7 @@ use crate::clock;
 use crate::execution::{Exit, Failure, NO_EXIT_CODE};
 use crate::settings::DockerSettings;
 use error::{is_conflict, is_not_found};
+use sandbox::Sandboxes;
 
 /// The execution a container belongs to.
 pub(crate) const LABEL_EXECUTION: &str = "service.org/execution";
@@ -80,6 +83,7 @@ pub(crate) struct Docker {
     client: RwLock<Option<bollard::Docker>>,
     changes: Semaphore,
     images: image::Images,
+    sandboxes: Sandboxes,
     room: room::Room,
 }
 
@@ -87,18 +91,29 @@ pub(crate) struct Docker {
 
 impl Docker {
     /// `record` is the file that keeps which images were pulled.
-    pub(crate) fn new(settings: &DockerSettings, record: &Path) -> Self {
+    pub(crate) fn new(settings: &DockerSettings, node_id: NodeId, record: &Path) -> Self {
         Self {
             host: settings.host.clone(),
             client: RwLock::new(None),
             changes: Semaphore::new(MAX_CHANGES_AT_ONCE),
             images: image::Images::new(settings, record),
+            sandboxes: Sandboxes::new(node_id, settings.sandbox_pool),
             room: room::Room::default(),
         }
     }
 
     pub(crate) fn host(&self) -> &str {
         &self.host
+    }
+
+    /// Keeps the pool of network sandboxes, for ever.
+    pub(crate) async fn keep_sandboxes(&self) {
+        self.sandboxes.keep(|| self.client().ok()).await;
+    }
+
+    /// The Engine missed a probe: what was idle is looked at again before anyone gets it.
+    pub(crate) fn doubt_sandboxes(&self) {
+        self.sandboxes.doubt();
     }
 
     /// Whether the Engine answers, and with which API version.
@@ -155,35 +170,6 @@ impl Docker {
         result_directories::make(&client, &name(run.id), &run.work).await
     }
 
-    async fn make_container(
-        &self,
-        client: &bollard::Docker,
-        run: &Run,
-        params: &DockerParams,
-    ) -> Result<(), ExecutorError> {
-        let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
-        loop {
-            let body = container::body(run, params);
-            let disk_bytes = run.work.resources.disk;
-            match self.room.create(client, name(run.id), body, disk_bytes).await {
-                Ok(answer) => {
-                    for warning in answer.warnings {
-                        debug!(execution = %run.id, warning, "docker warns");
-                    }
-                    return Ok(());
-                }
-                Err(error) if is_conflict(&error) => {}
-                Err(error) => return Err(error::of_create(error, &params.image)),
-            }
-            // An agent that died here asked for it before. The Engine takes the name first and
-            // makes the container then: until that is done, or has failed, there is only a name.
-            match self.state(run.id).await {
-                Err(ExecutorError::Gone) => backoff.wait().await,
-                found => return found.map(drop),
-            }
-        }
-    }
-
     async fn start_once(&self, id: ExecutionId) -> Result<Timestamp, ExecutorError> {
         let client = self.client()?;
         let state = self.state(id).await?;
@@ -191,10 +177,11 @@ impl Docker {
             return Ok(moment(state.started_at.as_deref()).unwrap_or_else(clock::now));
         }
         let _change = self.change().await;
-        match client.start_container(&name(id), None).await {
-            Ok(()) => Ok(clock::now()),
-            Err(error) => Err(error::of_start(error)),
+        let mut started = client.start_container(&name(id), None).await;
+        if started.as_ref().is_err_and(is_conflict) && self.sandboxes.revive(&client, id).await {
+            started = client.start_container(&name(id), None).await;
         }
+        started.map(|()| clock::now()).map_err(error::of_start)
     }
 
     async fn wait_for_end(&self, id: ExecutionId) -> Result<Exit, ExecutorError> {
@@ -267,15 +254,14 @@ impl Docker {
         let options = RemoveContainerOptions { v: true, force: true, link: false };
         let _change = self.change().await;
         match client.remove_container(&name(id), Some(options)).await {
-            // A conflict says that its removal is under way.
-            Err(error) if !is_not_found(&error) && !is_conflict(&error) => {
-                Err(error::of_engine(error))
-            }
-            _ => {
-                self.images.look();
-                Ok(())
-            }
+            // Its removal is under way: what it holds is free when it is no longer listed.
+            Err(error) if is_conflict(&error) => return Ok(()),
+            Err(error) if !is_not_found(&error) => return Err(error::of_engine(error)),
+            _ => {}
         }
+        self.sandboxes.give_back(id);
+        self.images.look();
+        Ok(())
     }
 
     /// Removes images that are too much, for ever.

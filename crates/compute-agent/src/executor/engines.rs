@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api_types::NodeId;
 use api_types::engine::EngineType;
 use tokio::sync::watch;
 use tracing::{info, warn};
@@ -33,14 +34,16 @@ pub(crate) struct Engines {
 
 impl Engines {
     /// The engines that the settings name; of them `wasm` where this machine can have it.
-    pub(crate) fn new(settings: &Settings, wasm: Option<Wasm>) -> Arc<Self> {
+    pub(crate) fn new(settings: &Settings, node_id: NodeId, wasm: Option<Wasm>) -> Arc<Self> {
         let named = |engine| settings.engines.contains(&engine);
         let noop = named(EngineType::Noop).then(Noop::default);
         let always = noop.iter().map(|_| EngineType::Noop);
         let always = always.chain(wasm.iter().map(|_| EngineType::Wasm)).collect();
         Arc::new(Self {
-            docker: named(EngineType::Docker)
-                .then(|| Docker::new(&settings.docker, &data_dir::images_of(&settings.data_dir))),
+            docker: named(EngineType::Docker).then(|| {
+                let images = data_dir::images_of(&settings.data_dir);
+                Docker::new(&settings.docker, node_id, &images)
+            }),
             wasm,
             noop,
             available: watch::Sender::new(always),
@@ -79,6 +82,7 @@ impl Engines {
                 true
             }
             Err(error) => {
+                docker.doubt_sandboxes();
                 if self.available.borrow().contains(&EngineType::Docker) {
                     info!(%error, "docker missed a probe");
                 }
@@ -87,9 +91,13 @@ impl Engines {
         }
     }
 
-    /// Keeps looking, for ever.
+    /// Keeps looking, and what is kept ready at the Engine, for ever.
     pub(crate) async fn watch(&self) {
         let Some(docker) = &self.docker else { return std::future::pending().await };
+        tokio::join!(docker.keep_sandboxes(), self.watch_docker(docker));
+    }
+
+    async fn watch_docker(&self, docker: &Docker) {
         if !self.available.borrow().contains(&EngineType::Docker) {
             warn!(host = docker.host(), "docker does not answer; the node offers it when it does");
         }

@@ -12,6 +12,12 @@ use super::{InvalidSettings, Secret, values};
 /// Where a Docker Engine listens when nobody says otherwise.
 const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
 
+/// As many as the Engine makes containers at once; more would idle.
+const DEFAULT_SANDBOX_POOL: u16 = 8;
+
+/// Each place is a container that runs, with the Engine's own process beside it.
+const MAX_SANDBOX_POOL: u16 = 256;
+
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DockerSettings {
@@ -33,6 +39,8 @@ pub struct DockerSettings {
     /// What the images that the agent pulled may take; 0 for no bound.
     #[serde(deserialize_with = "values::size")]
     pub images_max_bytes: u64,
+    /// Network sandboxes kept ready for tasks without network; 0 for none.
+    pub sandbox_pool: u16,
 }
 
 /// How the agent identifies itself to one registry.
@@ -59,6 +67,10 @@ impl DockerSettings {
         if !(1..=100).contains(&self.images_max_percent) {
             let reason = format!("{} is not a percentage from 1 to 100", self.images_max_percent);
             return Err(InvalidSettings::Refused { key: "docker.images_max_percent", reason });
+        }
+        if self.sandbox_pool > MAX_SANDBOX_POOL {
+            let reason = format!("at most {MAX_SANDBOX_POOL} places are kept ready");
+            return Err(InvalidSettings::Refused { key: "docker.sandbox_pool", reason });
         }
         let key = "docker.credentials";
         for (registry, credentials) in &self.credentials {
@@ -89,6 +101,7 @@ impl Default for DockerSettings {
             images_max_percent: 85,
             images_max_bytes: 0,
             config_file: directory.map(|path| path.join("config.json")).unwrap_or_default(),
+            sandbox_pool: DEFAULT_SANDBOX_POOL,
         }
     }
 }

@@ -38,7 +38,7 @@ fn start(root: TempDir, retain: Duration) -> Fixture {
     let settings = Settings { engines: vec![EngineType::Noop], ..Settings::default() };
     let steps = Arc::new(Steps {
         node_id: ledger.node_id(),
-        engines: Engines::new(&settings, None),
+        engines: Engines::new(&settings, ledger.node_id(), None),
         gpus: Inventory::default(),
         stop_grace: Duration::ZERO,
         tasks: Tasks::new(tokio::runtime::Handle::current()),

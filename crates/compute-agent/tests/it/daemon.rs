@@ -18,6 +18,7 @@ pub(crate) fn daemon(data_dir: &Path, orchestrator: &str) -> Command {
         .env("COMPUTE_AGENT_DATA_DIR", data_dir)
         .env("COMPUTE_AGENT_ORCHESTRATOR", orchestrator)
         .env("COMPUTE_AGENT_ENGINES", "noop,docker")
+        .env("COMPUTE_AGENT_DOCKER__SANDBOX_POOL", "0")
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .kill_on_drop(true);

@@ -32,6 +32,7 @@ mod pulling;
 mod registry;
 mod restarting;
 mod running;
+mod sandboxes;
 mod sessions;
 mod stopping;
 mod wasm;

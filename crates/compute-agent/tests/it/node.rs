@@ -44,6 +44,8 @@ impl Node {
             stop_grace_seconds: 1,
             ..Settings::default()
         };
+        // A pool outlives its agent; the tests of it remove theirs.
+        settings.docker.sandbox_pool = 0;
         change(&mut settings);
         let mut node = Self { orchestrator, settings, agent: None, _dir: dir };
         node.start_agent().await;

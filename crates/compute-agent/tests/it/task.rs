@@ -3,6 +3,9 @@
 //! Its arguments are steps that are carried out one after the other.
 
 use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::time::Duration;
 
 unsafe extern "C" {
@@ -66,6 +69,33 @@ fn main() {
                 unsafe { signal(SIGTERM, IGNORE) };
                 println!("ignoring");
             }
+            "namespace" => {
+                let path = format!("/proc/self/ns/{}", next());
+                println!("{}", std::fs::read_link(path).expect("read the link").display());
+            }
+            "entries" => {
+                let path = next();
+                println!("{path}: {}", std::fs::read_dir(&path).expect("list").count());
+            }
+            "listen" => said("listen", TcpListener::bind(format!("127.0.0.1:{}", next()))),
+            "connect" => said("connect", TcpStream::connect(format!("127.0.0.1:{}", next()))),
+            "abstract" => {
+                let name = SocketAddr::from_abstract_name(next()).expect("a name");
+                said("abstract", UnixListener::bind_addr(&name));
+            }
+            "linger" => {
+                // Who closes first keeps the port for a minute.
+                let server = TcpListener::bind(format!("127.0.0.1:{}", next())).expect("listen");
+                let address = server.local_addr().expect("an address");
+                let mut client = TcpStream::connect(address).expect("connect");
+                drop(server.accept().expect("accept"));
+                assert_eq!(client.read(&mut [0]).expect("read the end"), 0);
+                println!("lingers");
+            }
+            "leave-behind" => {
+                let steps: Vec<_> = arguments.by_ref().collect();
+                std::process::Command::new("/task").args(steps).spawn().expect("spawn");
+            }
             "sleep" => {
                 std::thread::sleep(Duration::from_millis(next().parse().expect("a number")));
             }
@@ -78,5 +108,16 @@ fn main() {
             "exit" => std::process::exit(next().parse().expect("a number")),
             other => panic!("'{other}' is no step"),
         }
+    }
+}
+
+/// What it holds it holds until it ends.
+fn said<T>(step: &str, result: std::io::Result<T>) {
+    match result {
+        Ok(held) => {
+            println!("{step}: yes");
+            std::mem::forget(held);
+        }
+        Err(error) => println!("{step}: {}", error.kind()),
     }
 }

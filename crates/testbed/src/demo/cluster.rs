@@ -143,6 +143,8 @@ async fn start_agent(
         // What is known not to be there need not be looked for and complained about.
         settings.engines = vec![EngineType::Wasm];
     }
+    // It ends before a pool would pay.
+    settings.docker.sandbox_pool = 0;
     settings.capacity.cpu = Some(CPU_MILLIS);
     settings.capacity.memory = Some(MEMORY_BYTES);
     Agent::start(settings)

@@ -40,7 +40,8 @@ pub struct Agent {
 impl AgentSpec {
     /// A node with room for four tasks that ask for nothing.
     pub fn new() -> Self {
-        Self { labels: Vec::new(), settings: BTreeMap::new(), network: None }.cpu("2").memory("4GB")
+        let none = Self { labels: Vec::new(), settings: BTreeMap::new(), network: None };
+        none.cpu("2").memory("4GB").sandbox_pool(0)
     }
 
     pub fn cpu(self, amount: &str) -> Self {
@@ -70,6 +71,12 @@ impl AgentSpec {
 
     pub(crate) fn offers_docker(&self) -> bool {
         self.settings.get(ENGINES).is_none_or(|list| list.contains("docker"))
+    }
+
+    /// So many network sandboxes, which are removed with the cluster; none otherwise, since each
+    /// costs more than most tests do.
+    pub fn sandbox_pool(self, places: u16) -> Self {
+        self.setting("COMPUTE_AGENT_DOCKER__SANDBOX_POOL", &places.to_string())
     }
 
     /// Any other setting, by the name of its environment variable.

@@ -9,7 +9,7 @@ use bollard::models::{
 };
 use bytes::Bytes;
 
-use super::{LABEL_EXECUTION, LABEL_JOB, LABEL_NODE};
+use super::{LABEL_EXECUTION, LABEL_JOB, LABEL_NODE, sandbox};
 use crate::environment;
 use crate::executor::Run;
 
@@ -32,7 +32,8 @@ const LOG_FILES: u32 = 4;
 /// files: without capabilities not even root passes by the permission bits.
 const RESULT_DIRECTORY_MODE: u32 = 0o1777;
 
-pub(super) fn body(run: &Run, params: &DockerParams) -> ContainerCreateBody {
+/// `sandbox` is the container whose network namespace the task gets to itself, if any.
+pub(super) fn body(run: &Run, params: &DockerParams, sandbox: Option<&str>) -> ContainerCreateBody {
     let work = &run.work;
     let some = |list: &Vec<String>| (!list.is_empty()).then(|| list.clone());
     ContainerCreateBody {
@@ -48,7 +49,7 @@ pub(super) fn body(run: &Run, params: &DockerParams) -> ContainerCreateBody {
             (LABEL_JOB.to_owned(), work.job_id.to_string()),
             (LABEL_NODE.to_owned(), run.node_id.to_string()),
         ])),
-        host_config: Some(host_config(run)),
+        host_config: Some(host_config(run, sandbox)),
         ..Default::default()
     }
 }
@@ -64,7 +65,7 @@ fn env(run: &Run, params: &DockerParams) -> BTreeMap<String, String> {
     env
 }
 
-fn host_config(run: &Run) -> HostConfig {
+fn host_config(run: &Run, sandbox: Option<&str>) -> HostConfig {
     let resources = Resources::from(run.work.resources);
     let memory = (resources.memory_bytes > 0)
         .then(|| signed(resources.memory_bytes.max(LEAST_MEMORY_BYTES)));
@@ -77,11 +78,14 @@ fn host_config(run: &Run) -> HostConfig {
         // An Engine without a driver for them refuses the container, which is what the user
         // should hear.
         device_requests: (!run.gpus.is_empty()).then(|| vec![gpus(&run.gpus)]),
-        network_mode: Some(match run.work.task.network.network_type {
+        network_mode: Some(match (run.work.task.network.network_type, sandbox) {
+            (NetworkType::None, Some(sandbox)) => format!("{}{sandbox}", sandbox::JOINS),
             // HTTP is declined at the offer; none is what it would get at worst.
-            NetworkType::None | NetworkType::Http => "none".to_owned(),
-            NetworkType::Full => "bridge".to_owned(),
+            (NetworkType::None | NetworkType::Http, _) => "none".to_owned(),
+            (NetworkType::Full, _) => "bridge".to_owned(),
         }),
+        // An Engine could be set to share it with whoever shares the network.
+        ipc_mode: Some("private".to_owned()),
         mounts: Some(run.inputs.iter().map(mount).collect()),
         security_opt: Some(vec!["no-new-privileges".to_owned()]),
         cap_drop: Some(vec!["ALL".to_owned()]),

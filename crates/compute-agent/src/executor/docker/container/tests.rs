@@ -31,7 +31,7 @@ fn run(change: impl FnOnce(&mut Work)) -> Run {
 }
 
 fn host_config_of(change: impl FnOnce(&mut Work)) -> HostConfig {
-    body(&run(change), &DockerParams::default()).host_config.unwrap()
+    body(&run(change), &DockerParams::default(), None).host_config.unwrap()
 }
 
 #[test]
@@ -47,6 +47,19 @@ fn a_container_is_fenced_in_by_default() {
     let mounts = config.mounts.unwrap();
     assert_eq!(mounts.len(), 1);
     assert_eq!((mounts[0].read_only, mounts[0].target.as_deref()), (Some(true), Some("/inputs")));
+}
+
+#[test]
+fn only_a_task_without_network_joins_a_sandbox() {
+    let config_of = |network_type| {
+        let run = run(|work| work.task.network.network_type = network_type);
+        body(&run, &DockerParams::default(), Some("abc")).host_config.unwrap()
+    };
+    let config = config_of(NetworkType::None);
+    assert_eq!(config.network_mode.as_deref(), Some("container:abc"));
+    assert_eq!((config.ipc_mode.as_deref(), config.pid_mode), (Some("private"), None));
+    assert_eq!(config_of(NetworkType::Full).network_mode.as_deref(), Some("bridge"));
+    assert_eq!(config_of(NetworkType::Http).network_mode.as_deref(), Some("none"));
 }
 
 #[test]
@@ -86,7 +99,7 @@ fn the_service_s_own_variables_cannot_be_replaced() {
     ] {
         assert_eq!(env[key], value, "{key}");
     }
-    let body = body(&run, &params);
+    let body = body(&run, &params, None);
     assert_eq!((body.image.as_deref(), body.entrypoint, body.cmd), (Some("i"), None, None));
     assert_eq!(body.labels.unwrap()[LABEL_EXECUTION], run.id.to_string());
 }
@@ -117,7 +130,7 @@ fn directories_that_results_need_are_made_once() {
 fn the_gpus_of_an_execution_are_asked_for_by_their_ids() {
     let mut run = run(|_| ());
     run.gpus = vec!["GPU-1".to_owned(), "3".to_owned()];
-    let config = body(&run, &DockerParams::default()).host_config.unwrap();
+    let config = body(&run, &DockerParams::default(), None).host_config.unwrap();
     let [request] = config.device_requests.unwrap().try_into().unwrap();
     assert_eq!((request.device_ids, request.count), (Some(run.gpus), None));
     assert_eq!(request.capabilities, Some(vec![vec!["gpu".to_owned()]]));

@@ -1,0 +1,149 @@
+//! The moments of a pool that no test from outside can hit, with a real Engine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api_types::engine::EngineType;
+use api_types::{ExecutionId, NodeId};
+use bollard::query_parameters::{
+    InspectContainerOptions, KillContainerOptions, RemoveContainerOptions,
+};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::executor::docker::Docker as Engine;
+use crate::executor::{Executor, Run};
+use crate::mint;
+use crate::settings::DockerSettings;
+use crate::testing::plain_work;
+
+/// An executor of a node of its own, and the same Engine to look at.
+struct Bench {
+    engine: Arc<Engine>,
+    docker: Docker,
+    node_id: NodeId,
+    keeping: tokio::task::JoinHandle<()>,
+}
+
+impl Bench {
+    /// None where there is no Docker Engine, said out loud; with `CI` set that is a failure.
+    async fn start(node_id: NodeId, places: u16) -> Option<Self> {
+        let settings = DockerSettings { sandbox_pool: places, ..DockerSettings::default() };
+        let engine = Arc::new(Engine::new(&settings, node_id));
+        if let Err(error) = engine.probe().await {
+            assert!(std::env::var_os("CI").is_none(), "{error}");
+            println!("skipped: {error}");
+            return None;
+        }
+        let docker = engine.client().expect("it answered");
+        let kept = Arc::clone(&engine);
+        let keeping = tokio::spawn(async move { kept.keep_sandboxes().await });
+        Some(Self { engine, docker, node_id, keeping })
+    }
+
+    /// A task in the only image that is there for sure.
+    async fn run(&self) -> Run {
+        let image = image::ensure(&self.docker).await.expect("the image");
+        let mut work = plain_work();
+        work.task.engine.engine_type = EngineType::Docker;
+        work.task.engine.params =
+            serde_json::from_value(json!({ "Image": image })).expect("an object");
+        Run {
+            id: ExecutionId::from_uuid(mint::node_id().uuid()),
+            node_id: self.node_id,
+            work: Arc::new(work),
+            inputs: Vec::new(),
+            modules: Vec::new(),
+            gpus: Vec::new(),
+            progress: crate::progress::Progress::silent(),
+        }
+    }
+
+    async fn prepare(&self, run: &Run) {
+        self.engine.prepare(run, &CancellationToken::new()).await.expect("it is made");
+    }
+
+    async fn mode_of(&self, run: &Run) -> String {
+        let name = format!("execution-{}", run.id);
+        let found = self.docker.inspect_container(&name, None::<InspectContainerOptions>).await;
+        found.expect("inspect").host_config.and_then(|config| config.network_mode).expect("a mode")
+    }
+
+    async fn idle(&self, count: usize) {
+        let looking = async {
+            while self.engine.sandboxes.pool().idle() < count {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), looking).await.expect("idle sandboxes");
+    }
+
+    async fn end(self, runs: &[Run]) {
+        self.keeping.abort();
+        let _ = self.keeping.await;
+        for run in runs {
+            self.engine.remove(run.id).await.expect("it is removed");
+        }
+        let label = (LABEL_SANDBOX_OF, self.node_id.to_string());
+        for sandbox in keeper::list(&self.docker, label.0, &label.1).await.expect("list") {
+            let options = RemoveContainerOptions { force: true, ..Default::default() };
+            let id = sandbox.id.expect("an id");
+            self.docker.remove_container(&id, Some(options)).await.expect("it is removed");
+        }
+    }
+}
+
+fn node() -> NodeId {
+    mint::node_id()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_was_made_starts_though_its_sandbox_has_ended() {
+    let Some(bench) = Bench::start(node(), 1).await else { return };
+    bench.idle(1).await;
+    let run = bench.run().await;
+    bench.prepare(&run).await;
+    let mode = bench.mode_of(&run).await;
+    let sandbox = mode.strip_prefix(JOINS).expect("it joins a sandbox");
+    let options = KillContainerOptions { signal: "KILL".to_owned() };
+    bench.docker.kill_container(sandbox, Some(options)).await.unwrap();
+    let ended = async {
+        loop {
+            let state = bench.docker.inspect_container(sandbox, None).await.unwrap().state;
+            if state.and_then(|state| state.running) == Some(false) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), ended).await.expect("it ends");
+    bench.engine.start(run.id).await.expect("it starts");
+    bench.end(&[run]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_was_made_unseen_does_not_share_a_sandbox_that_was_lent_meanwhile() {
+    let node_id = node();
+    let Some(dead) = Bench::start(node_id, 1).await else { return };
+    dead.idle(1).await;
+    let (late, other) = (dead.run().await, dead.run().await);
+    dead.prepare(&late).await;
+    dead.keeping.abort();
+    // The next agent saw the sandbox and not yet the container, and lent it.
+    let Some(bench) = Bench::start(node_id, 0).await else { return };
+    let mode = dead.mode_of(&late).await;
+    let sandbox = mode.strip_prefix(JOINS).expect("it joins a sandbox").to_owned();
+    let now = clock::now();
+    let pool = || bench.engine.sandboxes.pool();
+    bench.keeping.abort();
+    pool().add(sandbox.clone(), now);
+    pool().looked(&sandbox, &pool::Found::Clean, now);
+    pool().give_back(late.id, now);
+    pool().looked(&sandbox, &pool::Found::Clean, now);
+    bench.prepare(&other).await;
+    assert_eq!(bench.mode_of(&other).await, mode);
+    bench.prepare(&late).await;
+    assert_eq!(bench.mode_of(&late).await, "none");
+    bench.end(&[late, other]).await;
+}
