@@ -29,3 +29,20 @@ sim *arguments:
 # Failpoints and chaos at full length; CHAOS_DOCKER_RESTART='service docker restart' includes the Docker Engine.
 chaos seconds='600':
     CHAOS_SECONDS={{seconds}} cargo test -p testbed --test it -- --nocapture --test-threads=1 failpoints:: chaos::
+
+# The programs as static ones, for this machine's architecture, in target/*/dist: they run on any Linux.
+# Names are resolved by the programs themselves, so that no library of the system is needed at run time.
+static:
+    RUSTFLAGS='-C target-feature=+crt-static' cargo build --profile dist --workspace --bin orchestrator --bin compute-agent --bin jobctl --target "$(uname -m)-unknown-linux-gnu"
+
+# The container image, from static programs and no base image.
+image: static
+    deploy/image.sh
+
+# The demo cluster of deploy/compose.yaml: one orchestrator, three agents; `just cluster-up --metrics` adds Prometheus.
+cluster-up *arguments:
+    deploy/cluster.sh up {{arguments}}
+
+# Ends it, and leaves nothing behind.
+cluster-down:
+    deploy/cluster.sh down

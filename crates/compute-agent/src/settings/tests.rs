@@ -148,11 +148,3 @@ fn a_named_file_that_is_missing_is_an_error() {
     let error = Settings::load(Some(Path::new("/nowhere/agent.toml"))).unwrap_err().to_string();
     assert!(error.contains("/nowhere/agent.toml"), "{error}");
 }
-
-#[test]
-fn an_unknown_argument_is_refused() {
-    for arguments in [&["--confg", "x"][..], &["--config"], &["file"]] {
-        let error = Settings::from_arguments(arguments.iter().map(ToString::to_string));
-        assert!(matches!(error, Err(InvalidSettings::Argument { .. })), "{arguments:?}");
-    }
-}

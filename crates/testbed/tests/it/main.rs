@@ -5,6 +5,7 @@
 mod chaos;
 mod deaths;
 mod demo;
+mod deploy;
 mod disk;
 mod drain;
 mod environment;
@@ -16,6 +17,7 @@ mod limits;
 mod logs;
 mod nodes;
 mod placement;
+mod readme;
 mod restart;
 mod runs;
 mod schemathesis;
