@@ -59,11 +59,14 @@ down() {
     nodes=$(jobctl node list -o name 2>/dev/null | tr -d '\r' | sed 's|.*/||') || nodes=
     compose --profile metrics stop
     for node in $nodes; do
-        tasks=$(docker ps --all --quiet --filter "label=service.org/node=$node")
-        # Some end by themselves meanwhile.
-        [ -z "$tasks" ] || docker rm --force --volumes $tasks >/dev/null || true
+        # Tasks first: they stand in network sandboxes, which are kept for the next task.
+        for label in node sandbox-of; do
+            left=$(docker ps --all --quiet --filter "label=service.org/$label=$node")
+            # Some end by themselves meanwhile.
+            [ -z "$left" ] || docker rm --force --volumes $left >/dev/null || true
+        done
     done
-    [ -n "$nodes" ] || echo "cluster.sh: the orchestrator does not answer: tasks may be left, see 'docker ps --filter label=service.org/node'" >&2
+    [ -n "$nodes" ] || echo "cluster.sh: the orchestrator does not answer: tasks may be left, see 'docker ps --filter label=service.org/node' and '... label=service.org/sandbox-of'" >&2
     compose --profile metrics down --volumes --remove-orphans
 }
 

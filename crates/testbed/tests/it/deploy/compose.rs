@@ -178,8 +178,11 @@ async fn the_cluster_runs_jobs_survives_an_agent_and_leaves_nothing_behind() {
     assert!(down.status.success(), "{}", said(&down));
     assert_eq!(cluster.left(), "", "{}", said(&down));
     for node in nodes {
-        let tasks = docker::containers_of_node(&engine, &node.peer_info.id.to_string()).await;
+        let node = node.peer_info.id.to_string();
+        let tasks = docker::containers_of_node(&engine, &node).await;
         assert_eq!(tasks.expect("docker answers"), [], "{}", said(&down));
+        let sandboxes = docker::sandboxes_of_node(&engine, &node).await;
+        assert_eq!(sandboxes.expect("docker answers"), [], "{}", said(&down));
     }
 }
 
