@@ -243,6 +243,8 @@ fn spawn_background(tasks: &Tasks, steps: Arc<Steps>, session: Arc<Session>, dra
     tasks.spawn(async move { drain.undo().await });
     let engines = Arc::clone(&steps.engines);
     tasks.spawn(async move { engines.watch().await });
+    let engines = Arc::clone(&steps.engines);
+    tasks.spawn(async move { engines.collect().await });
     let reporting = Arc::clone(&session);
     tasks.spawn(async move { reporting.report().await });
     tasks.spawn(async move { session.keep().await });

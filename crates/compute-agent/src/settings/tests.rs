@@ -135,6 +135,7 @@ fn what_is_wrong_is_named() {
         ("", &[("IPFS__API", "127.0.0.1:5001")], "ipfs.api: '127.0.0.1:5001' is not an http"),
         ("", &[("RESULTS__BASE_URL", "http://")], "results.base_url: 'http://' is not an http"),
         ("", &[("INPUTS__CACHE_BYTES", "lots")], "'lots' is not an amount of bytes"),
+        ("", &[("DOCKER__IMAGES_MAX_PERCENT", "0")], "0 is not a percentage from 1 to 100"),
         ("", &[("DOCKER__HOST", "ssh://there")], "'ssh://there' begins with none of"),
     ] {
         let error = settings(toml, env).unwrap_err();
