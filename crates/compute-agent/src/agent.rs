@@ -120,20 +120,10 @@ impl Agent {
         info!(%node_id, %listen_addr, %capacity, "the agent starts");
 
         let tasks = Tasks::new(Handle::current());
-        let engines = engines(&settings, node_id, &data_dir, &tasks).await;
         let published =
             PublishedDir::new(data_dir.published(), settings.results.published_max_bytes);
-        let tracer = Tracer::start(&settings.otlp, "compute-agent", node_id.to_string())?;
-        let observer = Observer::new(tracer);
-        let steps = Arc::new(Steps {
-            node_id,
-            engines: Arc::clone(&engines),
-            gpus,
-            observer: Arc::clone(&observer),
-            tasks: tasks.clone(),
-            stop_grace: settings.stop_grace(),
-            files: Files::new(&settings, &data_dir, listen_addr),
-        });
+        let steps = steps(&settings, (node_id, listen_addr), &data_dir, gpus, &tasks).await?;
+        let (engines, observer) = (Arc::clone(&steps.engines), Arc::clone(&steps.observer));
         let (mailbox, messages) = Mailbox::new();
         let (outbox, note) = (Arc::new(Outbox::default()), data_dir.drain_note());
         let parts = Parts {
@@ -190,6 +180,25 @@ impl Agent {
             observer,
         })
     }
+}
+
+async fn steps(
+    settings: &Settings,
+    (node_id, listen_addr): (NodeId, SocketAddr),
+    data_dir: &DataDir,
+    gpus: Inventory,
+    tasks: &Tasks,
+) -> Result<Arc<Steps>, OtlpError> {
+    let tracer = Tracer::start(&settings.otlp, "compute-agent", node_id.to_string())?;
+    Ok(Arc::new(Steps {
+        node_id,
+        engines: engines(settings, node_id, data_dir, tasks).await,
+        gpus,
+        observer: Observer::new(tracer),
+        tasks: tasks.clone(),
+        stop_grace: settings.stop_grace(),
+        files: Files::new(settings, data_dir, listen_addr),
+    }))
 }
 
 fn client(settings: &Settings) -> Result<Client, InvalidSettings> {
