@@ -79,8 +79,12 @@ fn build() -> BTreeMap<String, PathBuf> {
             command.env_remove(name);
         }
     }
-    // The programs are as optimised as whoever asks for them.
-    if !cfg!(debug_assertions) {
+    if cfg!(debug_assertions) {
+        // With a test among what is built, cargo gives dependencies the features that
+        // dev-dependencies ask for, as `cargo test` did: nothing is compiled a second time.
+        command.args(["--test", "it"]);
+    } else {
+        // The programs are as optimised as whoever asks for them.
         command.arg("--release");
     }
     let output = command.output().unwrap_or_else(|error| panic!("cannot start cargo: {error}"));
