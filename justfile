@@ -34,3 +34,20 @@ chaos seconds='600':
 bench *arguments:
     cargo build --release --workspace --bins
     "${CARGO_TARGET_DIR:-target}/release/bench" {{arguments}}
+
+# The programs as static ones, for this machine's architecture, in target/*/dist: they run on any Linux.
+# Names are resolved by the programs themselves, so that no library of the system is needed at run time.
+static:
+    RUSTFLAGS='-C target-feature=+crt-static' cargo build --profile dist --workspace --bin orchestrator --bin compute-agent --bin jobctl --target "$(uname -m)-unknown-linux-gnu"
+
+# The container image, from static programs and no base image.
+image: static
+    deploy/image.sh
+
+# The demo cluster of deploy/compose.yaml: one orchestrator, three agents; `just cluster-up --metrics` adds Prometheus.
+cluster-up *arguments:
+    deploy/cluster.sh up {{arguments}}
+
+# Ends it, and leaves nothing behind.
+cluster-down:
+    deploy/cluster.sh down

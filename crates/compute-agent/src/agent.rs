@@ -4,11 +4,13 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use api_client::Client;
 use api_types::NodeId;
 use api_types::engine::EngineType;
 use api_types::quantity::Resources;
+use daemon::{Pulse, service_manager};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -34,8 +36,9 @@ use crate::settings::{InvalidSettings, Settings};
 use crate::steps::{Files, Steps, Tasks};
 use crate::supervisor::{Mailbox, Message, Parts, Supervisor, sweep};
 
-/// How often the supervisor looks whether finished executions are old enough to forget.
-const TICK: std::time::Duration = std::time::Duration::from_secs(5);
+/// How often the supervisor looks whether finished executions are old enough to forget, and beats
+/// its pulse when there is nothing else to do.
+const TICK: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -64,6 +67,8 @@ pub struct RunningAgent {
     tasks: Tasks,
     mailbox: Mailbox,
     supervisor: JoinHandle<()>,
+    pulse: Pulse,
+    session: Arc<SessionWatch>,
     server: JoinHandle<()>,
     stop_serving: CancellationToken,
     drain: Arc<Drain>,
@@ -129,8 +134,7 @@ impl Agent {
             steps: Arc::clone(&steps),
             mailbox: mailbox.clone(),
         };
-        let supervisor = Supervisor::new(ledger, contents, parts);
-        let supervisor = spawn_supervisor(supervisor, messages, data_dir);
+        let (pulse, supervisor) = spawn_supervisor(ledger, contents, parts, messages, data_dir);
         let record =
             Arc::new(NodeRecord::new(&settings, listen_addr, capacity, Arc::clone(&steps)));
         let watch = SessionWatch::new();
@@ -150,7 +154,7 @@ impl Agent {
         let shared = Shared {
             record,
             engines,
-            session: watch,
+            session: Arc::clone(&watch),
             mailbox: mailbox.clone(),
             outputs,
             published: published.clone(),
@@ -167,6 +171,8 @@ impl Agent {
             tasks,
             mailbox,
             supervisor,
+            pulse,
+            session: watch,
             server,
             stop_serving,
             drain,
@@ -182,15 +188,20 @@ fn client(settings: &Settings) -> Result<Client, InvalidSettings> {
 }
 
 fn spawn_supervisor(
-    supervisor: Supervisor,
+    ledger: Ledger,
+    contents: Contents,
+    parts: Parts,
     messages: mpsc::Receiver<Message>,
     data_dir: DataDir,
-) -> JoinHandle<()> {
-    tokio::task::spawn_blocking(move || {
+) -> (Pulse, JoinHandle<()>) {
+    let supervisor = Supervisor::new(ledger, contents, parts);
+    let pulse = supervisor.pulse();
+    let running = tokio::task::spawn_blocking(move || {
         // The lock is held until the ledger is closed.
         let _data_dir = data_dir;
         supervisor.run(messages);
-    })
+    });
+    (pulse, running)
 }
 
 async fn engines(
@@ -220,6 +231,8 @@ fn spawn_background(tasks: &Tasks, steps: Arc<Steps>, session: Arc<Session>, dra
     tasks.spawn(async move { drain.undo().await });
     let engines = Arc::clone(&steps.engines);
     tasks.spawn(async move { engines.watch().await });
+    let engines = Arc::clone(&steps.engines);
+    tasks.spawn(async move { engines.collect().await });
     let reporting = Arc::clone(&session);
     tasks.spawn(async move { reporting.report().await });
     tasks.spawn(async move { session.keep().await });
@@ -268,11 +281,20 @@ impl RunningAgent {
 }
 
 /// Runs an agent until it is told to stop; told a second time, it does not wait for a drain.
+/// The service manager hears that it is ready once the orchestrator has this node.
 pub async fn run<F: Future<Output = ()>>(
     settings: Settings,
     told_to_stop: impl Fn() -> F,
 ) -> Result<(), StartError> {
+    let orchestrator = settings.orchestrator.clone();
     let mut agent = Agent::start(settings).await?;
+    service_manager::status(&format!("joining the orchestrator at {orchestrator}"));
+    let watchdog = tokio::spawn(service_manager::watchdog(agent.pulse.clone()));
+    let session = Arc::clone(&agent.session);
+    let readiness = tokio::spawn(async move {
+        session.session().await;
+        service_manager::ready(&format!("joined the orchestrator at {orchestrator}"));
+    });
     tokio::select! {
         () = told_to_stop() => {}
         // Nothing ends the supervisor but a fault of it; without it the agent is of no use.
@@ -285,10 +307,16 @@ pub async fn run<F: Future<Output = ()>>(
             return Ok(());
         }
     }
+    readiness.abort();
+    match agent.drain.longest() {
+        Duration::ZERO => service_manager::stopping("what runs keeps running", Duration::ZERO),
+        longest => service_manager::stopping("draining: waiting for what runs", longest),
+    }
     tokio::select! {
         () = agent.drain.leave() => {}
         () = told_to_stop() => warn!("told to stop a second time; what runs keeps running"),
     }
     agent.shutdown().await;
+    watchdog.abort();
     Ok(())
 }

@@ -4,6 +4,7 @@
 //! lock                         held by the one agent that uses the directory
 //! ledger.sqlite                see `ledger`
 //! draining                     see `drain`
+//! images.json                  images that the agent pulled, see `executor::docker`
 //! published/<execution id>.tar.gz   archives that the agent serves, see `publisher::local`
 //! cache/<key>/                 inputs that were fetched before, see `source::cache`
 //! wasm-cache/                  compiled modules, by their content and the engine's version
@@ -177,6 +178,11 @@ impl ExecutionDir {
     pub(crate) fn remove(&self) -> io::Result<()> {
         remove_all(&self.root)
     }
+}
+
+/// The record of pulled images, below a data directory.
+pub(crate) fn images_of(root: &Path) -> PathBuf {
+    root.join("images.json")
 }
 
 /// Removes what is there; that nothing is there is fine.

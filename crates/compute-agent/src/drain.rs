@@ -60,6 +60,11 @@ impl Drain {
         Self { session, note, on_stop, deadline }
     }
 
+    /// How long [`Drain::leave`] waits at most.
+    pub(crate) fn longest(&self) -> Duration {
+        if self.on_stop { self.deadline } else { Duration::ZERO }
+    }
+
     /// At once where that is not set. Otherwise returns when nothing runs and all is reported, or at the deadline, or at once when the
     /// orchestrator cannot be asked; what runs by then keeps running.
     pub(crate) async fn leave(&self) {

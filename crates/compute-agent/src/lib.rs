@@ -40,4 +40,5 @@ mod web;
 mod testing;
 
 pub use agent::{Agent, RunningAgent, StartError, run};
+pub use data_dir::DataDirError;
 pub use settings::Settings;

@@ -3,7 +3,12 @@
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
+use api_types::routes;
+use api_types::version::VersionRecord;
+use compute_agent::settings::ENV_PREFIX;
 use compute_agent::{Settings, StartError};
+use daemon::Command;
+use daemon::help::Help;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::error;
 use tracing_subscriber::EnvFilter;
@@ -13,20 +18,55 @@ const BAD_SETTINGS: u8 = 64;
 /// `EX_UNAVAILABLE`: the data directory, the ledger or the port cannot be had.
 const UNAVAILABLE: u8 = 69;
 
-#[tokio::main]
-async fn main() -> ExitCode {
+const HELP: Help = Help {
+    program: "compute-agent",
+    about: "The compute agent: joins an orchestrator, and runs on this node what it is told to.",
+    prefix: ENV_PREFIX,
+    sample: include_str!("../../../deploy/compute-agent.toml"),
+    variables: &[
+        ("RUST_LOG", "what is logged, info by default"),
+        ("DOCKER_HOST", "the Docker Engine, when docker.host is not set"),
+        ("AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL, ...", "for S3"),
+    ],
+};
+
+fn main() -> ExitCode {
     failpoint::listen();
+    let (config, health) = match Command::parse(std::env::args().skip(1)) {
+        Ok(Command::Run { config }) => (config, false),
+        Ok(Command::Health { config }) => (config, true),
+        Ok(Command::Help) => return say(&HELP.text()),
+        Ok(Command::Version) => {
+            let version = VersionRecord::current();
+            return say(&format!(
+                "compute-agent {} ({})\n",
+                version.git_version, version.git_commit
+            ));
+        }
+        Err(error) => return refuse(BAD_SETTINGS, &error),
+    };
+    let settings = match Settings::load(config.as_deref()) {
+        Ok(settings) => settings,
+        Err(error) => return refuse(BAD_SETTINGS, &error),
+    };
+    if health {
+        return match daemon::health::ask(settings.listen, routes::READYZ) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => refuse(UNAVAILABLE, &error),
+        };
+    }
+    run(settings)
+}
+
+#[tokio::main]
+async fn run(settings: Settings) -> ExitCode {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .init();
-    let outcome = match Settings::from_arguments(std::env::args().skip(1)) {
-        Ok(settings) => compute_agent::run(settings, stop_signal).await,
-        Err(error) => Err(error.into()),
-    };
-    match outcome {
+    match compute_agent::run(settings, stop_signal).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             error!(error = &error as &dyn std::error::Error, "the agent cannot start");
@@ -53,4 +93,22 @@ async fn stop_signal() {
         }
         (Err(error), _) | (_, Err(error)) => error!(%error, "signals cannot be waited for"),
     }
+}
+
+#[expect(clippy::print_stdout, reason = "the answer to --help and --version")]
+fn say(text: &str) -> ExitCode {
+    print!("{text}");
+    ExitCode::SUCCESS
+}
+
+#[expect(clippy::print_stderr, reason = "the log is not set up yet")]
+fn refuse(code: u8, error: &dyn std::error::Error) -> ExitCode {
+    eprint!("compute-agent: {error}");
+    let mut cause = error.source();
+    while let Some(deeper) = cause {
+        eprint!(": {deeper}");
+        cause = deeper.source();
+    }
+    eprintln!();
+    ExitCode::from(code)
 }

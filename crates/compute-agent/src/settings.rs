@@ -157,8 +157,6 @@ pub enum InvalidSettings {
     File { path: PathBuf, reason: String },
     #[error("{0}")]
     Value(Box<figment::Error>),
-    #[error("unknown argument '{argument}'; usage: compute-agent [--config FILE]")]
-    Argument { argument: String },
     #[error("{key}: {reason}")]
     Refused { key: &'static str, reason: String },
 }
@@ -166,25 +164,6 @@ pub enum InvalidSettings {
 // === impl Settings ===
 
 impl Settings {
-    /// Reads the settings as the daemon does, `arguments` being what follows its name.
-    pub fn from_arguments(
-        arguments: impl IntoIterator<Item = String>,
-    ) -> Result<Self, InvalidSettings> {
-        let mut arguments = arguments.into_iter();
-        let mut config = None;
-        while let Some(argument) = arguments.next() {
-            match (argument.as_str(), argument.strip_prefix("--config=")) {
-                (_, Some(path)) => config = Some(PathBuf::from(path)),
-                ("--config", None) => match arguments.next() {
-                    Some(path) => config = Some(PathBuf::from(path)),
-                    None => return Err(InvalidSettings::Argument { argument }),
-                },
-                _ => return Err(InvalidSettings::Argument { argument }),
-            }
-        }
-        Self::load(config.as_deref())
-    }
-
     /// Defaults, then `file`, then the environment.
     pub fn load(file: Option<&Path>) -> Result<Self, InvalidSettings> {
         let mut figment = Figment::new();

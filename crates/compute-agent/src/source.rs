@@ -201,6 +201,3 @@ fn params<T: DeserializeOwned>(input: &InputSource) -> Result<T, String> {
 
 #[cfg(test)]
 mod contract;
-
-#[cfg(test)]
-pub(crate) use contract::noise;

@@ -17,6 +17,7 @@ use std::time::Duration;
 use api_types::protocol::Work;
 use api_types::quantity::Resources;
 use api_types::{ExecutionId, NodeId};
+use daemon::Pulse;
 use failpoint::Fault;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -48,6 +49,7 @@ pub(crate) struct Supervisor {
     outbox: Arc<Outbox>,
     steps: Arc<Steps>,
     mailbox: WeakMailbox,
+    pulse: Pulse,
 }
 
 /// What the supervisor is made from, besides the ledger.
@@ -82,7 +84,13 @@ impl Supervisor {
             outbox,
             steps,
             mailbox: mailbox.downgrade(),
+            pulse: Pulse::default(),
         }
+    }
+
+    /// Beats in each turn, and while a ledger that cannot be written is tried again.
+    pub(crate) fn pulse(&self) -> Pulse {
+        self.pulse.clone()
     }
 
     /// Takes up what was under way, then serves messages until it is told to stop.
@@ -94,6 +102,7 @@ impl Supervisor {
         }
         let mut waiting = Vec::with_capacity(MAX_MESSAGES_PER_TURN);
         while messages.blocking_recv_many(&mut waiting, MAX_MESSAGES_PER_TURN) > 0 {
+            self.pulse.beat();
             let mut round = Round::default();
             for message in waiting.drain(..) {
                 self.take(message, &mut round);
@@ -140,6 +149,7 @@ impl Supervisor {
                     error = &failure as &dyn std::error::Error,
                     "the ledger cannot be written; nothing goes on until it can"
                 );
+                self.pulse.beat();
                 std::thread::sleep(COMMIT_RETRY);
             }
         }

@@ -1,8 +1,5 @@
 //! What the unit tests of several modules build upon.
 
-pub(crate) mod kubo_server;
-pub(crate) mod s3_server;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -11,9 +8,12 @@ use api_types::job::{JobType, NetworkSpec, Task, TaskResources, Timeouts};
 use api_types::protocol::Work;
 use api_types::quantity::Capacity;
 use api_types::{ExecutionId, JobId};
+use peers::kubo::KuboServer;
+use peers::s3::{self, S3Server};
 use uuid::Uuid;
 
 use crate::disk::Disk;
+use crate::settings::{AwsVariables, IpfsSettings, Settings};
 
 pub(crate) fn execution_id(number: u128) -> ExecutionId {
     ExecutionId::from_uuid(Uuid::from_u128(number))
@@ -41,6 +41,39 @@ pub(crate) fn plain_work() -> Work {
             network: NetworkSpec { network_type: NetworkType::None, domains: Vec::new() },
             timeouts: Timeouts::default(),
         },
+    }
+}
+
+/// The settings of a node that reaches a peer.
+pub(crate) trait OfKubo {
+    fn settings(&self) -> Settings;
+}
+
+impl OfKubo for KuboServer {
+    fn settings(&self) -> Settings {
+        Settings { ipfs: IpfsSettings { api: self.api() }, ..Settings::default() }
+    }
+}
+
+/// The same, with credentials; jobs name the endpoint.
+pub(crate) trait OfS3 {
+    fn settings(&self, secret: &str) -> Settings;
+    fn good_settings(&self) -> Settings;
+}
+
+impl OfS3 for S3Server {
+    fn settings(&self, secret: &str) -> Settings {
+        let variables = [("AWS_ACCESS_KEY_ID", s3::KEY_ID), ("AWS_SECRET_ACCESS_KEY", secret)]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        Settings {
+            allow_private_addresses: true,
+            aws: AwsVariables(BTreeMap::from(variables)),
+            ..Settings::default()
+        }
+    }
+
+    fn good_settings(&self) -> Settings {
+        self.settings(s3::SECRET)
     }
 }
 

@@ -9,10 +9,13 @@ use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
 
-use crate::{CRASH, DELAY, DIRECTORY_VARIABLE, ERROR, Fault, TWICE};
+use crate::{CRASH, DELAY, DIRECTORY_VARIABLE, ERROR, Fault, HANG, TWICE};
 
 /// Longer than anything here takes by itself, shorter than any lease.
 const DELAY_TIME: Duration = Duration::from_millis(600);
+
+/// Longer than the watchdogs of tests wait.
+const HANG_TIME: Duration = Duration::from_secs(8);
 
 /// How often a test's wish is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -21,7 +24,7 @@ static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
 
 enum Action {
     Crash,
-    Delay,
+    Delay(Duration),
     Fault(Fault),
 }
 
@@ -49,8 +52,8 @@ fn take_wish(directory: &Path) {
 pub(crate) fn reach_blocking(place: &'static str) -> Option<Fault> {
     match evaluate(place)? {
         Action::Crash => crash(),
-        Action::Delay => {
-            thread::sleep(DELAY_TIME);
+        Action::Delay(time) => {
+            thread::sleep(time);
             None
         }
         Action::Fault(fault) => Some(fault),
@@ -60,8 +63,8 @@ pub(crate) fn reach_blocking(place: &'static str) -> Option<Fault> {
 pub(crate) async fn reach(place: &'static str) -> Option<Fault> {
     match evaluate(place)? {
         Action::Crash => crash(),
-        Action::Delay => {
-            tokio::time::sleep(DELAY_TIME).await;
+        Action::Delay(time) => {
+            tokio::time::sleep(time).await;
             None
         }
         Action::Fault(fault) => Some(fault),
@@ -73,7 +76,8 @@ fn evaluate(place: &'static str) -> Option<Action> {
         let argument = argument.unwrap_or_default();
         let action = match argument.as_str() {
             CRASH => Action::Crash,
-            DELAY => Action::Delay,
+            DELAY => Action::Delay(DELAY_TIME),
+            HANG => Action::Delay(HANG_TIME),
             ERROR => Action::Fault(Fault::Error),
             TWICE => Action::Fault(Fault::Twice),
             other => panic!("failpoint {place}: there is no action '{other}'"),

@@ -4,7 +4,7 @@
 //! place. Without the feature `failpoints` these are empty and cost nothing; with it, and with
 //! [`DIRECTORY_VARIABLE`] set, a test arms one place after the other in the running process: it
 //! puts a file `arm` with `place=actions` there (the grammar is the `fail` crate's, the value of
-//! `return` one of [`CRASH`], [`ERROR`], [`DELAY`], [`TWICE`]), which is taken away when it is in
+//! `return` one of [`CRASH`], [`ERROR`], [`DELAY`], [`HANG`], [`TWICE`]), which is taken away when it is in
 //! force. Whatever fires is first written to `hits`, one line `place action` each, so that a test
 //! that hit nothing cannot pass.
 
@@ -22,6 +22,8 @@ pub const CRASH: &str = "crash";
 pub const ERROR: &str = "error";
 /// What stands here takes longer.
 pub const DELAY: &str = "delay";
+/// It takes so long that it seems stuck.
+pub const HANG: &str = "hang";
 /// What stands here is done a second time.
 pub const TWICE: &str = "twice";
 

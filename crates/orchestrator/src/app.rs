@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use api_types::NodeId;
+use daemon::Pulse;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -96,6 +97,11 @@ impl Orchestrator {
 
     pub fn node_id(&self) -> NodeId {
         self.node_id
+    }
+
+    /// Beats while the driver makes progress.
+    pub fn pulse(&self) -> Pulse {
+        self.driver.pulse()
     }
 
     /// Waits until it cannot go on; while it can, this never returns.

@@ -13,6 +13,7 @@ use std::thread;
 
 use api_types::NodeId;
 use api_types::job::CreateJob;
+use daemon::Pulse;
 use tokio::sync::{mpsc, oneshot};
 
 mod batch;
@@ -105,6 +106,7 @@ pub(crate) enum Message {
 /// The driver's thread.
 pub struct Driver {
     ended: oneshot::Receiver<Result<(), DriverError>>,
+    pulse: Pulse,
 }
 
 /// Why the driver cannot start or go on.
@@ -136,15 +138,17 @@ pub fn start(
         .build()
         .map_err(DriverError::Thread)?;
     let (end, ended) = oneshot::channel();
+    let pulse = Pulse::default();
+    let beaten = pulse.clone();
     thread::Builder::new()
         .name("driver".to_owned())
         .spawn(move || {
             let work = work::Work::new(store, view, settings, engine, retention);
             // Nobody may wait for the end any more.
-            drop(end.send(runtime.block_on(work.run(messages))));
+            drop(end.send(runtime.block_on(work.run(messages, &beaten))));
         })
         .map_err(DriverError::Thread)?;
-    Ok((handle, Driver { ended }))
+    Ok((handle, Driver { ended, pulse }))
 }
 
 // === impl Driver ===
@@ -153,6 +157,11 @@ impl Driver {
     /// Waits for the end: after the last handle is gone, or when a commit failed for good.
     pub async fn ended(&mut self) -> Result<(), DriverError> {
         (&mut self.ended).await.unwrap_or(Err(DriverError::Vanished))
+    }
+
+    /// Beats in each turn, and while a full disk is waited for.
+    pub fn pulse(&self) -> Pulse {
+        self.pulse.clone()
     }
 }
 

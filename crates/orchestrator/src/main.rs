@@ -1,11 +1,15 @@
 //! The orchestrator daemon.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
+use api_types::routes;
 use api_types::version::VersionRecord;
+use daemon::help::Help;
+use daemon::{Command, service_manager};
+use orchestrator::settings::ENV_PREFIX;
 use orchestrator::{Orchestrator, Settings};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -16,46 +20,20 @@ const EXIT_SETTINGS: u8 = 64;
 /// `EX_UNAVAILABLE`: something that is needed is missing, or was lost on the way.
 const EXIT_UNAVAILABLE: u8 = 69;
 
-const HELP: &str = "\
-The orchestrator: takes jobs over HTTP, schedules them, and keeps them.
-
-Usage: orchestrator [--config FILE]
-
-Options:
-  --config FILE  read settings from a TOML file
-  --help         print this
-  --version      print the version
-
-Settings (in FILE by the name in brackets; the environment wins over FILE):
-  ORCHESTRATOR_LISTEN               [listen]               address of the API, 127.0.0.1:1234
-  ORCHESTRATOR_DATA_DIR             [data_dir]             state database, /var/lib/orchestrator
-  ORCHESTRATOR_NODE_TTL             [node_ttl]             seconds until a silent node is lost, 30
-  ORCHESTRATOR_APPROVE_NEW_NODES    [approve_new_nodes]    whether new nodes take part at once, true
-  ORCHESTRATOR_DRAIN_DEADLINE       [drain_deadline]       seconds a draining node waits for batch
-                                                           and ops work to end, 3600
-  ORCHESTRATOR_NODE_RETENTION       [node_retention]       seconds until a node that is away is
-                                                           forgotten, 2592000 (30 days), 0 for never
-  ORCHESTRATOR_JOB_RETENTION        [job_retention]        seconds for which a job is kept after its
-                                                           end, 2592000 (30 days), 0 for ever
-  ORCHESTRATOR_JOB_RETENTION_COUNT  [job_retention_count]  jobs that are over and kept at most,
-                                                           1000000, 0 for all
-  RUST_LOG                                                 what is logged, info
-
-Exit codes: 0 after a clean stop, 64 bad settings, 69 something that is needed is missing.
-";
-
-/// What the command line asks for.
-enum Command {
-    Run { config: Option<PathBuf> },
-    Help,
-    Version,
-}
+const HELP: Help = Help {
+    program: "orchestrator",
+    about: "The orchestrator: takes jobs over HTTP, schedules them, and keeps them.",
+    prefix: ENV_PREFIX,
+    sample: include_str!("../../../deploy/orchestrator.toml"),
+    variables: &[("RUST_LOG", "what is logged, info by default")],
+};
 
 fn main() -> ExitCode {
     failpoint::listen();
-    let config = match command(std::env::args().skip(1)) {
-        Ok(Command::Run { config }) => config,
-        Ok(Command::Help) => return say(HELP),
+    let (config, health) = match Command::parse(std::env::args().skip(1)) {
+        Ok(Command::Run { config }) => (config, false),
+        Ok(Command::Health { config }) => (config, true),
+        Ok(Command::Help) => return say(&HELP.text()),
         Ok(Command::Version) => {
             let version = VersionRecord::current();
             return say(&format!(
@@ -63,12 +41,18 @@ fn main() -> ExitCode {
                 version.git_version, version.git_commit
             ));
         }
-        Err(error) => return refuse(EXIT_SETTINGS, &error),
+        Err(error) => return refuse(EXIT_SETTINGS, &error.into()),
     };
     let settings = match Settings::load(config.as_deref()) {
         Ok(settings) => settings,
         Err(error) => return refuse(EXIT_SETTINGS, &error.into()),
     };
+    if health {
+        return match daemon::health::ask(settings.listen, routes::READYZ) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => refuse(EXIT_UNAVAILABLE, &error.into()),
+        };
+    }
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -81,30 +65,13 @@ fn main() -> ExitCode {
     }
 }
 
-fn command(arguments: impl Iterator<Item = String>) -> Result<Command> {
-    let mut arguments = arguments;
-    let mut config = None;
-    while let Some(argument) = arguments.next() {
-        match (argument.as_str(), argument.strip_prefix("--config=")) {
-            ("--help" | "-h", _) => return Ok(Command::Help),
-            ("--version" | "-V", _) => return Ok(Command::Version),
-            (_, Some(path)) => config = Some(PathBuf::from(path)),
-            ("--config", None) => {
-                let path = arguments.next().ok_or_else(|| anyhow!("--config needs a file"))?;
-                config = Some(PathBuf::from(path));
-            }
-            _ => bail!("unknown argument '{argument}'; try --help"),
-        }
-    }
-    Ok(Command::Run { config })
-}
-
 #[tokio::main]
 async fn run(settings: Settings) -> Result<()> {
     raise_file_limit();
     let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
     let data_dir = settings.data_dir.clone();
+    service_manager::status("reading the state database");
     let mut orchestrator = Orchestrator::start(settings).await.context("start the orchestrator")?;
     tracing::info!(
         address = %orchestrator.address(),
@@ -112,6 +79,8 @@ async fn run(settings: Settings) -> Result<()> {
         data_dir = %data_dir.display(),
         "serving"
     );
+    service_manager::ready(&format!("serving on {}", orchestrator.address()));
+    let watchdog = tokio::spawn(service_manager::watchdog(orchestrator.pulse()));
     tokio::select! {
         _ = terminate.recv() => tracing::info!("SIGTERM: stopping"),
         _ = interrupt.recv() => tracing::info!("SIGINT: stopping"),
@@ -121,7 +90,9 @@ async fn run(settings: Settings) -> Result<()> {
             return Err(error.context("the orchestrator cannot go on"));
         }
     }
+    service_manager::stopping("answering the requests under way", Duration::ZERO);
     orchestrator.shutdown().await.context("stop the orchestrator")?;
+    watchdog.abort();
     tracing::info!("stopped");
     Ok(())
 }

@@ -20,6 +20,7 @@ mod room;
 mod sandbox;
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::RwLock;
 use std::time::Duration;
 
@@ -89,12 +90,13 @@ pub(crate) struct Docker {
 // === impl Docker ===
 
 impl Docker {
-    pub(crate) fn new(settings: &DockerSettings, node_id: NodeId) -> Self {
+    /// `record` is the file that keeps which images were pulled.
+    pub(crate) fn new(settings: &DockerSettings, node_id: NodeId, record: &Path) -> Self {
         Self {
             host: settings.host.clone(),
             client: RwLock::new(None),
             changes: Semaphore::new(MAX_CHANGES_AT_ONCE),
-            images: image::Images::new(settings),
+            images: image::Images::new(settings, record),
             sandboxes: Sandboxes::new(node_id, settings.sandbox_pool),
             room: room::Room::default(),
         }
@@ -147,6 +149,7 @@ impl Docker {
         let client = self.client()?;
         let params =
             params(&run.work).map_err(|reason| ExecutorError::Failed(Failure::task(reason)))?;
+        let _held = self.images.hold(&params.image);
         let mut tries = 1;
         loop {
             cancel
@@ -257,7 +260,13 @@ impl Docker {
             _ => {}
         }
         self.sandboxes.give_back(id);
+        self.images.look();
         Ok(())
+    }
+
+    /// Removes images that are too much, for ever.
+    pub(crate) async fn collect_images(&self) {
+        self.images.collect(|| self.client()).await;
     }
 
     async fn list_own(&self, node_id: NodeId) -> Result<Vec<ExecutionId>, ExecutorError> {

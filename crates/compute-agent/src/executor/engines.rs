@@ -13,6 +13,7 @@ use super::Executor;
 use super::docker::Docker;
 use super::noop::Noop;
 use super::wasm::Wasm;
+use crate::data_dir;
 use crate::settings::Settings;
 
 /// How often the Docker Engine is asked whether it is there.
@@ -39,7 +40,10 @@ impl Engines {
         let always = noop.iter().map(|_| EngineType::Noop);
         let always = always.chain(wasm.iter().map(|_| EngineType::Wasm)).collect();
         Arc::new(Self {
-            docker: named(EngineType::Docker).then(|| Docker::new(&settings.docker, node_id)),
+            docker: named(EngineType::Docker).then(|| {
+                let images = data_dir::images_of(&settings.data_dir);
+                Docker::new(&settings.docker, node_id, &images)
+            }),
             wasm,
             noop,
             available: watch::Sender::new(always),
@@ -108,6 +112,14 @@ impl Engines {
                      what runs under it"
                 );
             }
+        }
+    }
+
+    /// Removes what the engines keep for later and is too much, for ever.
+    pub(crate) async fn collect(&self) {
+        match &self.docker {
+            Some(docker) => docker.collect_images().await,
+            None => std::future::pending().await,
         }
     }
 

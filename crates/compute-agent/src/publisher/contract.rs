@@ -61,7 +61,7 @@ impl Collected {
         let outputs = dir.results().join("outputs");
         fs::create_dir_all(outputs.join("deep")).unwrap();
         fs::write(dir.stdout(), "printed\n").unwrap();
-        fs::write(outputs.join("deep/data"), crate::source::noise(size_bytes)).unwrap();
+        fs::write(outputs.join("deep/data"), peers::noise(size_bytes)).unwrap();
         let executable = std::os::unix::fs::PermissionsExt::from_mode(0o750);
         fs::set_permissions(outputs.join("deep/data"), executable).unwrap();
         symlink("deep/data", outputs.join("link")).unwrap();
@@ -128,7 +128,7 @@ pub(super) async fn holds<S: Shelf>(shelf: &S) {
         entry(Regular, "exitCode", 0o644, b"3"),
         entry(Directory, "outputs", 0o755, b""),
         entry(Directory, "outputs/deep", 0o755, b""),
-        entry(Regular, "outputs/deep/data", 0o750, &crate::source::noise(SIZE_BYTES)),
+        entry(Regular, "outputs/deep/data", 0o750, &peers::noise(SIZE_BYTES)),
         entry(Symlink, "outputs/link", 0o777, b"deep/data"),
     ];
     assert!(entries(&bytes) == expected, "the archive is another");

@@ -33,6 +33,12 @@ pub struct DockerSettings {
     /// The configuration of docker's command line, asked for what `credentials` does not have;
     /// none is read when it is empty.
     pub config_file: PathBuf,
+    /// How full the Engine's file system may be before images that the agent pulled are removed;
+    /// 100 for no bound.
+    pub images_max_percent: u8,
+    /// What the images that the agent pulled may take; 0 for no bound.
+    #[serde(deserialize_with = "values::size")]
+    pub images_max_bytes: u64,
     /// Network sandboxes kept ready for tasks without network; 0 for none.
     pub sandbox_pool: u16,
 }
@@ -57,6 +63,10 @@ impl DockerSettings {
         if !["unix://", "tcp://", "http://"].iter().any(|scheme| host.starts_with(scheme)) {
             let reason = format!("'{host}' begins with none of unix://, tcp://, http://");
             return Err(InvalidSettings::Refused { key: "docker.host (or DOCKER_HOST)", reason });
+        }
+        if !(1..=100).contains(&self.images_max_percent) {
+            let reason = format!("{} is not a percentage from 1 to 100", self.images_max_percent);
+            return Err(InvalidSettings::Refused { key: "docker.images_max_percent", reason });
         }
         if self.sandbox_pool > MAX_SANDBOX_POOL {
             let reason = format!("at most {MAX_SANDBOX_POOL} places are kept ready");
@@ -88,6 +98,8 @@ impl Default for DockerSettings {
             host: host.unwrap_or_else(|| DEFAULT_HOST.to_owned()),
             pull_policy: PullPolicy::Missing,
             credentials: BTreeMap::new(),
+            images_max_percent: 85,
+            images_max_bytes: 0,
             config_file: directory.map(|path| path.join("config.json")).unwrap_or_default(),
             sandbox_pool: DEFAULT_SANDBOX_POOL,
         }

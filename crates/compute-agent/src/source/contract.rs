@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use api_types::source::SourceSpec;
+pub(super) use peers::noise;
 use serde_json::Value;
 
 use super::*;
@@ -111,17 +112,6 @@ pub(super) fn tree(directory: &Path) -> Vec<(String, Vec<u8>)> {
     }
     found.sort();
     found
-}
-
-/// Bytes that no compression or text mode leaves alone by chance.
-pub(crate) fn noise(count: usize) -> Vec<u8> {
-    let mut state: u32 = 1;
-    std::iter::repeat_with(|| {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        state.to_be_bytes()[0]
-    })
-    .take(count)
-    .collect()
 }
 
 /// The whole contract.

@@ -13,6 +13,7 @@ macro_rules! covers {
 }
 pub(crate) use covers;
 
+mod collecting;
 mod contract;
 mod daemon;
 mod engines;

@@ -25,27 +25,29 @@ use crate::registry::Registry;
 const PASSWORD: &str = "a?>~b?>~c";
 
 /// A node and a registry, and the images that are to be removed in the end.
-struct Setup {
-    node: Node,
-    registry: Registry,
-    docker: Docker,
+pub(crate) struct Setup {
+    pub(crate) node: Node,
+    pub(crate) registry: Registry,
+    pub(crate) docker: Docker,
 }
 
 impl Setup {
     /// None where there is no Docker Engine.
-    async fn start(change: impl FnOnce(&mut Settings, &Registry)) -> Option<Self> {
+    pub(crate) async fn start(change: impl FnOnce(&mut Settings, &Registry)) -> Option<Self> {
         let docker = image::docker().await?;
         let registry = Registry::start().await;
         let node = Node::start(|settings| {
             settings.engines = vec![EngineType::Docker];
             settings.docker.config_file = Path::new("").to_owned();
+            // However full the disk of this machine is.
+            settings.docker.images_max_percent = 100;
             change(settings, &registry);
         })
         .await;
         Some(Self { node, registry, docker })
     }
 
-    async fn completes(&self, image: &str, policy: Option<&str>) {
+    pub(crate) async fn completes(&self, image: &str, policy: Option<&str>) {
         let id = self.node.orchestrator.run(task(image, policy)).await;
         self.node.orchestrator.reported(id, ComputeState::Completed).await;
     }
@@ -63,7 +65,7 @@ impl Setup {
 }
 
 /// Once no container has it any more.
-async fn remove(docker: &Docker, image: &str) {
+pub(crate) async fn remove(docker: &Docker, image: &str) {
     crate::node::eventually(&format!("{image} to be removed"), async || {
         docker.remove_image(image, None::<RemoveImageOptions>, None).await.is_ok()
     })

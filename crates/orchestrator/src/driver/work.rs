@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use api_types::Timestamp;
 use api_types::job::CreateJob;
+use daemon::Pulse;
 use failpoint::Fault;
 use ring::rand::SecureRandom;
 use tokio::sync::mpsc;
@@ -31,6 +32,9 @@ const PROBE_EVERY: Duration = Duration::from_secs(1);
 /// seconds keeps up with a hundred submissions per second, and costs a commit.
 const FORGET_KEYS_EVERY: Duration = Duration::from_secs(10);
 const KEYS_FORGOTTEN_AT_ONCE: u32 = 1000;
+
+/// The longest that the driver sleeps: whoever watches its pulse sees a beat this often.
+const BEAT_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) struct Work {
     store: Box<dyn Store>,
@@ -91,6 +95,7 @@ impl Work {
     pub(super) async fn run(
         mut self,
         mut messages: mpsc::Receiver<Message>,
+        pulse: &Pulse,
     ) -> Result<(), DriverError> {
         self.show();
         let mut waiting = Vec::with_capacity(BATCH);
@@ -98,7 +103,8 @@ impl Work {
             let now = clock::now();
             let wake = self.engine.next_wake(now);
             let received = messages.recv_many(&mut waiting, BATCH);
-            let idle = wake.min(self.pruning.due()).since(now);
+            let idle = wake.min(self.pruning.due()).since(now).min(BEAT_EVERY);
+            pulse.beat();
             if let Ok(0) = tokio::time::timeout(idle, received).await {
                 return Ok(());
             }
@@ -124,7 +130,7 @@ impl Work {
                         "the disk is full: requests are refused until there is room"
                     );
                     batch.refuse(&self.engine);
-                    self.wait_for_room(&mut messages).await?;
+                    self.wait_for_room(&mut messages, pulse).await?;
                 }
                 Err(error) => return Err(DriverError::Commit(error)),
             }
@@ -231,11 +237,13 @@ impl Work {
     async fn wait_for_room(
         &mut self,
         messages: &mut mpsc::Receiver<Message>,
+        pulse: &Pulse,
     ) -> Result<(), DriverError> {
         self.streams.close_all();
         loop {
             let pause = tokio::time::sleep(PROBE_EVERY);
             tokio::pin!(pause);
+            pulse.beat();
             loop {
                 tokio::select! {
                     () = &mut pause => break,

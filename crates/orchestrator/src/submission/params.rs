@@ -46,6 +46,10 @@ enum Shape {
     AbsolutePath,
     DataUrl,
     HttpUrl,
+    /// `https`, `http` or `file`.
+    RepositoryUrl,
+    /// As the agents read it.
+    Regex,
     PullPolicy,
     /// One element of `InputSources`.
     Source,
@@ -84,7 +88,7 @@ const S3_SOURCE: &[Field] = &[
     optional("Endpoint", Shape::HttpUrl),
     optional("VersionID", Shape::Text),
     optional("ChecksumSHA256", Shape::Text),
-    optional("Filter", Shape::Text),
+    optional("Filter", Shape::Regex),
 ];
 
 const S3_PUBLISHER: &[Field] = &[
@@ -94,7 +98,8 @@ const S3_PUBLISHER: &[Field] = &[
     optional("Endpoint", Shape::HttpUrl),
 ];
 
-const REPOSITORY: &[Field] = &[required("Repo", Shape::Text), optional("Ref", Shape::Text)];
+const REPOSITORY: &[Field] =
+    &[required("Repo", Shape::RepositoryUrl), optional("Ref", Shape::Text)];
 
 const LOCAL_DIRECTORY: &[Field] =
     &[required("SourcePath", Shape::AbsolutePath), optional("ReadWrite", Shape::Flag)];
@@ -172,6 +177,10 @@ impl Shape {
             (Self::AbsolutePath, Value::String(text)) => findings.check_path(path, text),
             (Self::DataUrl, Value::String(text)) => check_data_url(text, path, findings),
             (Self::HttpUrl, Value::String(text)) => check_http_url(text, path, findings),
+            (Self::RepositoryUrl, Value::String(text)) => {
+                check_repository_url(text, path, findings);
+            }
+            (Self::Regex, Value::String(text)) => check_regex(text, path, findings),
             (Self::PullPolicy, Value::String(text)) => {
                 let policy: PullPolicy = findings.take(path, text.parse())?;
                 return Some(policy.as_str().into());
@@ -203,6 +212,8 @@ impl Shape {
                 | Self::AbsolutePath
                 | Self::DataUrl
                 | Self::HttpUrl
+                | Self::RepositoryUrl
+                | Self::Regex
                 | Self::PullPolicy
                 | Self::Source
                 | Self::SourceList,
@@ -227,9 +238,13 @@ impl Shape {
 
     const fn expected(self) -> &'static str {
         match self {
-            Self::Text | Self::AbsolutePath | Self::DataUrl | Self::HttpUrl | Self::PullPolicy => {
-                "a text"
-            }
+            Self::Text
+            | Self::AbsolutePath
+            | Self::DataUrl
+            | Self::HttpUrl
+            | Self::RepositoryUrl
+            | Self::Regex
+            | Self::PullPolicy => "a text",
             Self::Flag => "true or false",
             Self::TextList | Self::Variables => "a list of texts",
             Self::TextMap => "an object of texts",
@@ -317,13 +332,33 @@ fn check_data_url(text: &str, path: &str, findings: &mut Findings) {
 }
 
 fn check_http_url(text: &str, path: &str, findings: &mut Findings) {
+    if !is_http_url(text) {
+        findings.refuse(path, "must be a URL that begins with http:// or https://");
+    }
+}
+
+fn is_http_url(text: &str) -> bool {
     let lower = text.get(..8).unwrap_or(text).to_ascii_lowercase();
     let rest = ["https://", "http://"]
         .iter()
         .find_map(|scheme| lower.starts_with(scheme).then(|| &text[scheme.len()..]));
     let has_host = rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'));
-    if !has_host || text.chars().any(|c| c.is_whitespace() || c.is_control()) {
-        findings.refuse(path, "must be a URL that begins with http:// or https://");
+    has_host && !text.chars().any(|c| c.is_whitespace() || c.is_control())
+}
+
+fn check_repository_url(text: &str, path: &str, findings: &mut Findings) {
+    let is_local = text.get(..8).is_some_and(|begin| begin.eq_ignore_ascii_case("file:///"));
+    if !is_local && !is_http_url(text) {
+        findings.refuse(path, "must be a URL that begins with https://, http:// or file:///");
+    }
+}
+
+fn check_regex(text: &str, path: &str, findings: &mut Findings) {
+    if let Err(error) = regex::Regex::new(text) {
+        // The last line says what is wrong; those before point to where.
+        let error = error.to_string();
+        let reason = error.lines().next_back().unwrap_or_default().trim_start_matches("error: ");
+        findings.refuse(path, format!("is not a regular expression: {reason}"));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Where the daemons' programs are: built by cargo on first use, so that they are never stale.
+//! Where the programs are: built by cargo on first use, so that they are never stale.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use serde::Deserialize;
 /// Names a directory with programs that are built already; nothing is built then.
 const DIRECTORY_VARIABLE: &str = "TESTBED_BIN_DIR";
 
-const PROGRAMS: [&str; 2] = ["orchestrator", "compute-agent"];
+const PROGRAMS: [&str; 3] = ["orchestrator", "compute-agent", "jobctl"];
 
 /// How the variables begin by which cargo tells a test whose test it is.
 const OF_THIS_TEST: [&str; 4] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_CRATE_", "CARGO_BIN_"];
@@ -50,6 +50,7 @@ pub fn take_binaries_beside_this_program() -> anyhow::Result<()> {
 }
 
 /// The program of a daemon, `orchestrator` or `compute-agent`.
+/// One of the programs: `orchestrator`, `compute-agent` or `jobctl`.
 pub fn binary(name: &str) -> &'static Path {
     let binaries = BINARIES.get_or_init(|| match std::env::var_os(DIRECTORY_VARIABLE) {
         Some(directory) => named_in(Path::new(&directory)),

@@ -1,32 +1,41 @@
-//! Images: there when a task needs them, pulled as the policy says, and once however many tasks
-//! wait for one.
+//! Images: there when a task needs them, pulled as the policy says, once however many tasks wait
+//! for one, and removed when they take too much room.
 
+mod collector;
 mod config_file;
 mod credentials;
 mod helper;
 mod progress;
 mod pull;
+mod record;
 mod reference;
 mod refusal;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use api_types::engine::{DockerParams, PullPolicy};
 use bollard::Docker;
 use bollard::errors::Error;
+use bollard::query_parameters::ListImagesOptions;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, WeakShared};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
+use tracing::debug;
 
 use super::error::{is_not_found, of_engine};
+use crate::clock;
 use crate::execution::Failure;
 use crate::executor::ExecutorError;
 use crate::progress::Progress as Telling;
 use crate::settings::DockerSettings;
+use collector::Collector;
 use credentials::Credentials;
 use progress::Progress;
 use pull::PullError;
+use record::{Hold, Record};
+use reference::full_name;
 
 /// A pull as all see it who wait for it: it goes on while one of them does.
 type Pulling = BoxFuture<'static, Result<(), PullError>>;
@@ -37,6 +46,10 @@ pub(super) struct Images {
     credentials: Arc<Credentials>,
     /// By the name of the image, as tasks write it.
     under_way: Mutex<HashMap<String, UnderWay>>,
+    record: Record,
+    collector: Collector,
+    /// Told when there may be something to collect.
+    look: Arc<Notify>,
 }
 
 struct UnderWay {
@@ -47,8 +60,13 @@ struct UnderWay {
 // === impl Images ===
 
 impl Images {
-    pub(super) fn new(settings: &DockerSettings) -> Self {
+    /// `record` is the file that keeps what was pulled.
+    pub(super) fn new(settings: &DockerSettings, record: &Path) -> Self {
+        let record = Record::open(record);
         Self {
+            collector: Collector::new(settings, record.clone()),
+            record,
+            look: Arc::default(),
             policy: settings.pull_policy,
             credentials: Arc::new(Credentials::new(settings)),
             under_way: Mutex::default(),
@@ -75,6 +93,29 @@ impl Images {
         }
     }
 
+    /// Keeps the image from being collected while a container of it is made.
+    pub(super) fn hold(&self, image: &str) -> Hold {
+        self.record.hold(full_name(image))
+    }
+
+    /// A container is gone: its image may not be needed any more.
+    pub(super) fn look(&self) {
+        self.look.notify_one();
+    }
+
+    /// Removes what is too much, for ever.
+    pub(super) async fn collect(&self, client: impl Fn() -> Result<Docker, ExecutorError>) {
+        loop {
+            let _ = tokio::time::timeout(collector::INTERVAL, self.look.notified()).await;
+            if let Ok(client) = client()
+                && let Err(error) = self.collector.collect(&client).await
+            {
+                debug!(%error, "images are looked through again later");
+            }
+            tokio::time::sleep(collector::PAUSE).await;
+        }
+    }
+
     /// Makes sure that the image is there, and tells how far a pull is that takes long.
     pub(super) async fn ensure(
         &self,
@@ -85,10 +126,13 @@ impl Images {
         let (image, policy) = (params.image.as_str(), self.policy(params.pull_policy));
         match policy {
             PullPolicy::Always => {}
-            PullPolicy::Missing | PullPolicy::Never => match is_present(client, image).await? {
-                true => return Ok(()),
-                false if policy == PullPolicy::Never => return Err(self.absent(image)),
-                false => {}
+            PullPolicy::Missing | PullPolicy::Never => match present(client, image).await? {
+                Some(found) => {
+                    self.record.used(&found.id, clock::now());
+                    return Ok(());
+                }
+                None if policy == PullPolicy::Never => return Err(self.absent(image)),
+                None => {}
             },
         }
         let (pulling, progress) = self.join_pull(client, image);
@@ -111,8 +155,14 @@ impl Images {
             return (pulling, pull.progress.clone());
         }
         let (sender, progress) = watch::channel(Progress::default());
-        let credentials = Arc::clone(&self.credentials);
-        let pull = pull::pull(client.clone(), image.to_owned(), credentials, sender);
+        let pull = pull_and_record(
+            client.clone(),
+            image.to_owned(),
+            Arc::clone(&self.credentials),
+            sender,
+            self.record.clone(),
+            Arc::clone(&self.look),
+        );
         let pulling = pull.boxed().shared();
         if let Some(weak) = pulling.downgrade() {
             let pull = UnderWay { pulling: weak, progress: progress.clone() };
@@ -133,10 +183,48 @@ impl Images {
     }
 }
 
-async fn is_present(client: &Docker, image: &str) -> Result<bool, ExecutorError> {
+/// Pulls the image, and writes down that it was this agent, unless it was there before under
+/// another name.
+async fn pull_and_record(
+    client: Docker,
+    image: String,
+    credentials: Arc<Credentials>,
+    progress: watch::Sender<Progress>,
+    record: Record,
+    look: Arc<Notify>,
+) -> Result<(), PullError> {
+    let before = ids(&client).await;
+    pull::pull(client.clone(), image.clone(), credentials, progress).await?;
+    // What cannot be found out is taken for somebody else's.
+    if let (Some(before), Ok(Some(found))) = (before, present(&client, &image).await) {
+        if record.knows(&found.id) || !before.contains(&found.id) {
+            record.pulled(&found.id, full_name(&image), found.size_bytes, clock::now()).await;
+        } else {
+            debug!(image, "an image that was pulled was there before: it is not ours");
+        }
+    }
+    look.notify_one();
+    Ok(())
+}
+
+/// An image that the Engine has.
+struct Found {
+    id: String,
+    size_bytes: u64,
+}
+
+async fn ids(client: &Docker) -> Option<HashSet<String>> {
+    let images = client.list_images(None::<ListImagesOptions>).await.ok()?;
+    Some(images.into_iter().map(|image| image.id).collect())
+}
+
+async fn present(client: &Docker, image: &str) -> Result<Option<Found>, ExecutorError> {
     match client.inspect_image(image).await {
-        Ok(_) => Ok(true),
-        Err(error) if is_not_found(&error) => Ok(false),
+        Ok(found) => Ok(Some(Found {
+            id: found.id.unwrap_or_default(),
+            size_bytes: found.size.and_then(|size| u64::try_from(size).ok()).unwrap_or(0),
+        })),
+        Err(error) if is_not_found(&error) => Ok(None),
         Err(Error::DockerResponseServerError { status_code: 400, message }) => {
             let message = format!("'{image}' is not the name of an image: {message}");
             Err(ExecutorError::Failed(Failure::task(message)))

@@ -1,9 +1,10 @@
 //! Results on IPFS, against a server that plays Kubo.
 
+use peers::kubo::KuboServer;
 use serde_json::json;
 
 use super::*;
-use crate::testing::kubo_server::KuboServer;
+use crate::testing::OfKubo;
 
 impl Shelf for KuboServer {
     const KIND: PublisherType = PublisherType::Ipfs;

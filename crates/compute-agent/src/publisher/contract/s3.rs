@@ -4,11 +4,12 @@ use std::sync::atomic::Ordering;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use peers::s3::{BUCKET, S3Server};
 use ring::digest::{SHA256, digest};
 use serde_json::json;
 
 use super::*;
-use crate::testing::s3_server::{BUCKET, S3Server};
+use crate::testing::OfS3;
 
 fn publishers(settings: &Settings, data_dir: &DataDir) -> Publishers {
     let buckets = Buckets::new(&settings.aws, Web::new(Reach::of(settings)), QUICK);
@@ -55,7 +56,7 @@ async fn a_large_archive_goes_in_parts() {
     assert_eq!(server.multiparts.load(Ordering::SeqCst), 1);
     let bytes = server.bytes(&collected.data_dir, &result).await;
     assert!(bytes.len() > 16 << 20, "{} bytes were too few for parts", bytes.len());
-    assert!(entries(&bytes)[5].3 == crate::source::noise(20_000_000), "the bytes are others");
+    assert!(entries(&bytes)[5].3 == peers::noise(20_000_000), "the bytes are others");
 }
 
 #[tokio::test]

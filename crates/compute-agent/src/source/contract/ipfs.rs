@@ -1,9 +1,10 @@
 //! Inputs from IPFS, against a server that plays Kubo.
 
+use peers::kubo::KuboServer;
 use serde_json::json;
 
 use super::*;
-use crate::testing::kubo_server::KuboServer;
+use crate::testing::OfKubo;
 
 fn asked(cid: &str) -> InputSource {
     input(SourceType::Ipfs, json!({ "CID": cid }), "/in/it")

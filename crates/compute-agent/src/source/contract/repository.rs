@@ -1,87 +1,18 @@
 //! Inputs from real git repositories: on this machine's disk, and behind real HTTP servers.
 
-use std::process::{Command, Output, Stdio};
-
-use axum::body::{Body, Bytes};
-use axum::extract::{Request, State};
-use axum::response::Response;
-use http::StatusCode;
+use peers::forge::{Forge, Service, needs};
 use serde_json::json;
-use tokio::io::AsyncWriteExt;
 
 use super::*;
 use crate::source::repository::{LargeFiles, Programs};
 
-/// A work tree, and the bare repository that it pushes to.
-struct Forge {
-    dir: tempfile::TempDir,
+/// A node that may reach the forge, and what is asked of it.
+trait Reached {
+    fn input(&self, url: &str, reference: &str) -> InputSource;
+    fn node(&self) -> Node;
 }
 
-/// None where the program is missing, which a run of the continuous integration must not bear.
-fn needs(name: &str, found: bool) -> Option<()> {
-    if !found {
-        assert!(std::env::var_os("CI").is_none(), "these tests need {name}");
-        eprintln!("skipped: this machine has no {name}");
-        return None;
-    }
-    Some(())
-}
-
-impl Forge {
-    fn new() -> Option<Self> {
-        needs("git", Programs::of_this_machine().git)?;
-        let forge = Self { dir: tempfile::tempdir().unwrap() };
-        forge.git("init --quiet --bare --initial-branch=main bare.git");
-        forge.git("init --quiet --initial-branch=main tree");
-        forge.in_tree("remote add origin ../bare.git");
-        Some(forge)
-    }
-
-    fn output(&self, directory: &str, arguments: &[&str]) -> Output {
-        Command::new("git")
-            .args(arguments)
-            .current_dir(self.dir.path().join(directory))
-            .env("HOME", self.dir.path())
-            .env("GIT_CONFIG_NOSYSTEM", "1")
-            .envs(["AUTHOR", "COMMITTER"].iter().flat_map(|who| {
-                [(format!("GIT_{who}_NAME"), "a"), (format!("GIT_{who}_EMAIL"), "a@example")]
-            }))
-            .output()
-            .unwrap()
-    }
-
-    fn call(&self, directory: &str, arguments: &str) -> String {
-        let arguments: Vec<_> = arguments.split(' ').collect();
-        let output = self.output(directory, &arguments);
-        assert!(output.status.success(), "{arguments:?}: {output:?}");
-        String::from_utf8(output.stdout).unwrap().trim().to_owned()
-    }
-
-    fn git(&self, arguments: &str) -> String {
-        self.call(".", arguments)
-    }
-
-    fn in_tree(&self, arguments: &str) -> String {
-        self.call("tree", arguments)
-    }
-
-    fn write(&self, path: &str, bytes: &[u8]) {
-        fs::write(self.dir.path().join("tree").join(path), bytes).unwrap();
-    }
-
-    /// Commits the file and pushes it to the branch; answers with the commit.
-    fn commit(&self, path: &str, bytes: &[u8], branch: &str) -> String {
-        self.write(path, bytes);
-        self.in_tree("add --all");
-        self.in_tree("commit --quiet --allow-empty --message=x");
-        self.in_tree(&format!("push --quiet --force origin HEAD:refs/heads/{branch}"));
-        self.in_tree("rev-parse HEAD")
-    }
-
-    fn url(&self) -> String {
-        format!("file://{}", self.dir.path().join("bare.git").display())
-    }
-
+impl Reached for Forge {
     fn input(&self, url: &str, reference: &str) -> InputSource {
         let params = json!({ "Repo": url, "Ref": reference });
         input(SourceType::RepoClone, params, "/in/repo")
@@ -95,7 +26,7 @@ impl Forge {
 impl Origin for Forge {
     fn sources(&self, cache: &Path) -> Sources {
         let settings = Settings {
-            allow_local_paths: vec![self.dir.path().to_str().unwrap().to_owned()],
+            allow_local_paths: vec![self.directory().to_str().unwrap().to_owned()],
             ..Settings::default()
         };
         let kind = |large_files| Repository {
@@ -182,75 +113,11 @@ async fn a_repository_of_the_node_is_cloned_when_its_path_is_allowed() {
     assert!(told.contains("is not below a path that this node's settings allow"), "{told}");
 }
 
-/// How a server gives out the repository.
-#[derive(Clone, Copy)]
-enum Service {
-    /// As `git http-backend`.
-    Smart,
-    /// As plain files.
-    Dumb,
-}
-
-async fn serve(forge: &Forge, service: Service) -> (String, tokio::task::JoinHandle<()>) {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/moved/bare.git", listener.local_addr().unwrap());
-    let root = forge.dir.path().to_owned();
-    let router = axum::Router::new().fallback(answer).with_state((root, service));
-    let stopping = tokio_util::sync::CancellationToken::new();
-    (url, tokio::spawn(crate::http::serve(listener, router, stopping)))
-}
-
-async fn answer(State((root, service)): State<(PathBuf, Service)>, request: Request) -> Response {
-    let (parts, body) = request.into_parts();
-    let respond = |status, body: Body| Response::builder().status(status).body(body).unwrap();
-    if let Some(path) = parts.uri.to_string().strip_prefix("/moved") {
-        let moved = Response::builder().status(StatusCode::FOUND).header("location", path);
-        return moved.body(Body::empty()).unwrap();
-    }
-    if let Service::Dumb = service {
-        let path = root.join(parts.uri.path().trim_start_matches('/'));
-        return match fs::read(path) {
-            Ok(bytes) => respond(StatusCode::OK, bytes.into()),
-            Err(_) => respond(StatusCode::NOT_FOUND, Body::empty()),
-        };
-    }
-    let header =
-        |name: &str| parts.headers.get(name).map_or("", |value| value.to_str().unwrap()).to_owned();
-    let body: Bytes = axum::body::to_bytes(body, 1 << 20).await.unwrap();
-    let mut child = tokio::process::Command::new("git")
-        .arg("http-backend")
-        .env("GIT_PROJECT_ROOT", &root)
-        .env("GIT_HTTP_EXPORT_ALL", "1")
-        .env("PATH_INFO", parts.uri.path())
-        .env("QUERY_STRING", parts.uri.query().unwrap_or_default())
-        .env("REQUEST_METHOD", parts.method.as_str())
-        .env("CONTENT_TYPE", header("content-type"))
-        .env("CONTENT_LENGTH", body.len().to_string())
-        .env("HTTP_CONTENT_ENCODING", header("content-encoding"))
-        .env("GIT_PROTOCOL", header("git-protocol"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all(&body).await.unwrap();
-    let output = child.wait_with_output().await.unwrap().stdout;
-    let split = output.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
-    let mut response = Response::builder();
-    for line in std::str::from_utf8(&output[..split]).unwrap().lines() {
-        let (name, value) = line.split_once(": ").unwrap();
-        response = match name {
-            "Status" => response.status(&value[..3]),
-            _ => response.header(name, value),
-        };
-    }
-    response.body(Body::from(output[split + 4..].to_vec())).unwrap()
-}
-
 #[tokio::test]
 async fn a_repository_behind_http_is_cloned_also_when_it_moved() {
     for service in [Service::Smart, Service::Dumb] {
         let Some(forge) = Forge::new() else { return };
-        let (url, serving) = serve(&forge, service).await;
+        let (url, serving) = forge.serve(service).await;
         every_reference_is_found(&forge, &url).await;
         let unknown = "12".repeat(20);
         let told = forge.node().refusal(1, &forge.input(&url, &unknown)).await;
@@ -259,7 +126,7 @@ async fn a_repository_behind_http_is_cloned_also_when_it_moved() {
         let absent = url.replace("/moved/bare.git", "/absent.git");
         let told = forge.node().refusal(1, &forge.input(&absent, "")).await;
         assert!(told.contains("does not exist (404 Not Found); check the URL"), "{told}");
-        serving.abort();
+        drop(serving);
     }
 }
 
@@ -292,7 +159,7 @@ async fn addresses_that_are_not_public_are_refused() {
 #[tokio::test]
 async fn large_files_come_with_lfs_and_stay_pointers_without() {
     let Some(forge) = Forge::new() else { return };
-    let Some(()) = needs("git-lfs", Programs::of_this_machine().git_lfs) else { return };
+    let Some(()) = needs("git", &["lfs", "version"]) else { return };
     forge.in_tree("lfs install --local");
     forge.in_tree("lfs track *.bin");
     forge.in_tree(&format!("remote set-url origin {}", forge.url()));
@@ -310,7 +177,7 @@ async fn large_files_come_with_lfs_and_stay_pointers_without() {
         assert!(fs::read(mounted.source.join("large.bin")).unwrap() == bytes, "other bytes");
     }
     // An object that the store of large files lost.
-    fs::remove_dir_all(forge.dir.path().join("bare.git/lfs")).unwrap();
+    fs::remove_dir_all(forge.directory().join("bare.git/lfs")).unwrap();
     let told = forge.node().refusal(4, &with_lfs).await;
     assert!(told.contains("git lfs of "), "{told}");
 }

@@ -3,11 +3,12 @@
 use api_types::source::S3SourceParams;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use peers::s3::{BUCKET, S3Server};
 use ring::digest::{SHA256, digest};
 use serde_json::json;
 
 use super::*;
-use crate::testing::s3_server::{BUCKET, S3Server};
+use crate::testing::OfS3;
 
 /// The sources of a node, with waits that a test can bear.
 fn sources(settings: &Settings, cache: &Path) -> Sources {
@@ -200,37 +201,14 @@ fn what_does_not_go_together_is_declined() {
     }
 }
 
-/// The in-process server keeps no versions; this one answers as S3 documents it for them.
 #[tokio::test]
 async fn a_version_is_asked_for_by_its_id() {
-    use axum::extract::RawQuery;
-    use axum::response::IntoResponse;
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let endpoint = format!("http://{}", listener.local_addr().unwrap());
-    let serve = async |RawQuery(query): RawQuery| {
-        let version = match query.as_deref() {
-            None | Some("") => "2",
-            Some("versionId=1") => "1",
-            Some(_) => {
-                let body = "<Error><Code>NoSuchVersion</Code></Error>";
-                return (http::StatusCode::NOT_FOUND, body).into_response();
-            }
-        };
-        let headers = [
-            ("x-amz-version-id", version),
-            ("etag", "\"same\""),
-            ("last-modified", "Sat, 21 Nov 2026 08:00:00 GMT"),
-        ];
-        (headers, format!("version {version}")).into_response()
-    };
-    let router = axum::Router::new().route("/bucket/k", axum::routing::get(serve));
-    let stopping = tokio_util::sync::CancellationToken::new();
-    let serving = tokio::spawn(crate::http::serve(listener, router, stopping));
+    let server = peers::s3::versions().await;
     let settings = S3Server::start().await.good_settings();
     let node = Node::new(|cache| sources(&settings, cache));
     for (version, expected) in [("", "version 2"), ("1", "version 1"), ("2", "")] {
         let params = json!({
-            "Bucket": "bucket", "Key": "k", "Endpoint": endpoint, "VersionID": version,
+            "Bucket": BUCKET, "Key": "k", "Endpoint": server.url, "VersionID": version,
         });
         let outcome = node.fetch(1, &input(SourceType::S3, params, "/x")).await;
         match outcome {
@@ -241,5 +219,4 @@ async fn a_version_is_asked_for_by_its_id() {
             }
         }
     }
-    serving.abort();
 }

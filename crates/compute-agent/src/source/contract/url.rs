@@ -1,127 +1,38 @@
 //! Inputs from a URL, against a server that redirects, serves ranges and fails as it is told.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use axum::Router;
-use axum::body::{Body, Bytes};
-use axum::extract::{Request, State};
-use axum::response::{IntoResponse, Response};
-use futures_util::stream::{self, StreamExt};
-use http::StatusCode;
-use http::header::{ETAG, IF_RANGE, LAST_MODIFIED, LOCATION, RANGE};
+use peers::pages::{Page, Pages};
 use reqwest::dns::{Name, Resolve, Resolving};
 use serde_json::json;
 
 use super::*;
 use crate::web::addresses::judged;
 
-/// What is served at a path.
-#[derive(Clone, Default)]
-struct Page {
-    bytes: Bytes,
-    etag: Option<&'static str>,
-    last_modified: Option<&'static str>,
-    location: Option<String>,
-    /// How many of the next answers break off after a quarter of what they should bring.
-    cuts: usize,
-    /// What the next answers are instead.
-    statuses: Vec<u16>,
-    no_ranges: bool,
-    requests: usize,
-    ranges: Vec<String>,
-}
-
 pub(super) struct Server {
+    pages: Pages,
     address: SocketAddr,
-    pages: Arc<Mutex<BTreeMap<String, Page>>>,
-    runtime: tokio::task::JoinHandle<()>,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.runtime.abort();
-    }
 }
 
 impl Server {
     async fn start() -> Self {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let pages = Arc::new(Mutex::new(BTreeMap::new()));
-        let router = Router::new().fallback(serve).with_state(Arc::clone(&pages));
-        let stopping = tokio_util::sync::CancellationToken::new();
-        let runtime = tokio::spawn(crate::http::serve(listener, router, stopping));
-        Self { address, pages, runtime }
+        let pages = Pages::start().await;
+        Self { address: pages.address(), pages }
     }
 
     fn put(&self, path: &str, page: Page) -> InputSource {
-        self.pages.lock().unwrap().insert(path.to_owned(), page);
-        let url = format!("http://{}{path}", self.address);
+        let url = self.pages.put(path, page);
         input(SourceType::UrlDownload, json!({ "URL": url }), "/in/it")
     }
 
     fn page(&self, path: &str) -> Page {
-        self.pages.lock().unwrap()[path].clone()
+        self.pages.page(path)
     }
 
     fn node(&self) -> Node {
         Node::new(|cache| self.sources(cache))
     }
-}
-
-async fn serve(
-    State(pages): State<Arc<Mutex<BTreeMap<String, Page>>>>,
-    request: Request,
-) -> Response {
-    let mut pages = pages.lock().unwrap();
-    let Some(page) = pages.get_mut(request.uri().path()) else {
-        return StatusCode::NOT_FOUND.into_response();
-    };
-    page.requests += 1;
-    if let Some(status) = page.statuses.pop() {
-        return StatusCode::from_u16(status).unwrap().into_response();
-    }
-    if let Some(location) = &page.location {
-        return (StatusCode::FOUND, [(LOCATION, location.clone())]).into_response();
-    }
-    let header = |name| request.headers().get(name).map(|value| value.to_str().unwrap());
-    let mut start = 0;
-    let mut response = Response::builder();
-    if let Some(range) = header(RANGE) {
-        page.ranges.push(range.to_owned());
-        let same = header(IF_RANGE)
-            .is_some_and(|value| Some(value) == page.etag || Some(value) == page.last_modified);
-        if same && !page.no_ranges {
-            start = range["bytes=".len()..].trim_end_matches('-').parse().unwrap();
-            let (last, all) = (page.bytes.len() - 1, page.bytes.len());
-            response = response
-                .status(StatusCode::PARTIAL_CONTENT)
-                .header("content-range", format!("bytes {start}-{last}/{all}"));
-        }
-    }
-    for (name, value) in [(ETAG, page.etag), (LAST_MODIFIED, page.last_modified)] {
-        if let Some(value) = value {
-            response = response.header(name, value);
-        }
-    }
-    let rest = page.bytes.slice(start..);
-    response = response.header("content-length", rest.len());
-    if page.cuts == 0 {
-        return response.body(Body::from(rest)).unwrap();
-    }
-    page.cuts -= 1;
-    let part = rest.slice(..rest.len() / 4);
-    let broken = stream::iter([Ok(part), Err(std::io::Error::other("cut"))]);
-    // The first piece has to leave before the connection goes.
-    let paced = broken.then(|piece| async {
-        if piece.is_err() {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        piece
-    });
-    response.body(Body::from_stream(paced)).unwrap()
 }
 
 impl Origin for Server {
@@ -132,13 +43,13 @@ impl Origin for Server {
     }
 
     fn file(&self, bytes: &[u8]) -> InputSource {
-        let bytes = Bytes::copy_from_slice(bytes);
+        let bytes = bytes.to_vec().into();
         self.put("/file", Page { bytes, etag: Some("\"1\""), ..Page::default() })
     }
 
     fn missing(&self) -> (InputSource, &'static str) {
         let input = self.put("/file", Page::default());
-        self.pages.lock().unwrap().clear();
+        self.pages.clear();
         (input, "/file' does not exist (404 Not Found); check the URL")
     }
 }
@@ -254,8 +165,7 @@ async fn the_cache_answers_for_content_that_did_not_change() {
     };
     comes_whole(&node, 2, &input).await;
     assert_eq!(inode(1), inode(2));
-    let changed =
-        Page { bytes: Bytes::from_static(b"new"), etag: Some("\"2\""), ..Page::default() };
+    let changed = Page { bytes: b"new".to_vec().into(), etag: Some("\"2\""), ..Page::default() };
     server.put("/data", changed);
     let mounted = node.fetch(3, &input).await.unwrap();
     assert_eq!(fs::read(mounted.source).unwrap(), b"new");

@@ -213,3 +213,34 @@ fn two_inputs_cannot_have_one_target() {
         ["Tasks[0].InputSources[0].Target: must not be the root of the task's file system"]
     );
 }
+
+#[test]
+fn a_filter_and_a_repository_are_looked_at_before_any_node_is_asked() {
+    for (kind, params, problem) in [
+        (
+            "s3",
+            json!({ "Bucket": "b", "Key": "k/", "Filter": "part-(" }),
+            "Filter: is not a regular expression: unclosed group",
+        ),
+        (
+            "repoclone",
+            json!({ "Repo": "git@example.com:x.git" }),
+            "Repo: must be a URL that begins with https://, http:// or file:///",
+        ),
+        (
+            "repoclonelfs",
+            json!({ "Repo": "ssh://example.com/x.git" }),
+            "Repo: must be a URL that begins with https://, http:// or file:///",
+        ),
+    ] {
+        let source = json!({ "Type": kind, "Params": params });
+        let inputs = json!([{ "Source": source, "Target": "/in" }]);
+        let told = problems(&task(json!({ "InputSources": inputs })));
+        assert_eq!(told, [format!("Tasks[0].InputSources[0].Source.Params.{problem}")]);
+    }
+    for repo in ["file:///srv/x.git", "FILE:///srv/x.git", "http://h/x.git"] {
+        let source = json!({ "Type": "repoclone", "Params": { "Repo": repo } });
+        let inputs = json!([{ "Source": source, "Target": "/in" }]);
+        accept_job(&task(json!({ "InputSources": inputs })));
+    }
+}

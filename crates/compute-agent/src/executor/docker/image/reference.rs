@@ -22,6 +22,29 @@ pub(super) fn registry_of_key(key: &str) -> String {
     canonical(host.split('/').next().unwrap_or_default())
 }
 
+/// The name with its registry, its path there and its tag or digest, so that two that mean the
+/// same are the same.
+pub(super) fn full_name(image: &str) -> String {
+    let registry = registry(image);
+    let path = match image.split_once('/') {
+        Some((first, rest)) if is_host(first) => rest,
+        _ => image,
+    };
+    // Images of the hub itself lie in a place that is seldom said.
+    let library = if registry == DOCKER_HUB && !path.contains('/') { "library/" } else { "" };
+    match name_and_tag(path).1 {
+        Some(tag) => format!("{registry}/{library}{path}:{tag}"),
+        None => format!("{registry}/{library}{path}"),
+    }
+}
+
+/// A full name without its tag or digest.
+pub(super) fn repository(full_name: &str) -> &str {
+    let name = full_name.split('@').next().unwrap_or_default();
+    let last = name.rfind('/').map_or(0, |slash| slash + 1);
+    name[last..].rfind(':').map_or(name, |colon| &name[..last + colon])
+}
+
 /// The first part of a name is a host when no user of the hub could be called so.
 fn is_host(first: &str) -> bool {
     first.contains(['.', ':'])
@@ -77,6 +100,23 @@ mod tests {
         ] {
             assert_eq!(registry(image), wanted, "{image}");
         }
+    }
+
+    #[test]
+    fn names_that_mean_the_same_are_the_same_in_full() {
+        for (image, wanted) in [
+            ("alpine", "docker.io/library/alpine:latest"),
+            ("docker.io/library/alpine:latest", "docker.io/library/alpine:latest"),
+            ("index.docker.io/alpine", "docker.io/library/alpine:latest"),
+            ("user/image:1", "docker.io/user/image:1"),
+            ("h:5000/a", "h:5000/a:latest"),
+            ("h:5000/a/b@sha256:00", "h:5000/a/b@sha256:00"),
+        ] {
+            assert_eq!(full_name(image), wanted, "{image}");
+        }
+        assert_eq!(repository("h:5000/a/b@sha256:00"), "h:5000/a/b");
+        assert_eq!(repository("h:5000/a/b:1@sha256:00"), "h:5000/a/b");
+        assert_eq!(repository("h:5000/a:1"), "h:5000/a");
     }
 
     #[test]

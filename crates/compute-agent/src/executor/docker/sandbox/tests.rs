@@ -30,7 +30,7 @@ impl Bench {
     /// None where there is no Docker Engine, said out loud; with `CI` set that is a failure.
     async fn start(node_id: NodeId, places: u16) -> Option<Self> {
         let settings = DockerSettings { sandbox_pool: places, ..DockerSettings::default() };
-        let engine = Arc::new(Engine::new(&settings, node_id));
+        let engine = Arc::new(Engine::new(&settings, node_id, std::path::Path::new("no-record")));
         if let Err(error) = engine.probe().await {
             assert!(std::env::var_os("CI").is_none(), "{error}");
             println!("skipped: {error}");

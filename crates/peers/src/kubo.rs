@@ -16,11 +16,11 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
 use ring::digest::{SHA256, digest};
 
-use crate::settings::{IpfsSettings, Settings};
+use crate::Serving;
 
 type Tree = Vec<(String, Vec<u8>)>;
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Content {
     /// By id: the one file with an empty path, or those of a directory.
     trees: Mutex<BTreeMap<String, Tree>>,
@@ -30,54 +30,49 @@ struct Content {
     cuts: AtomicUsize,
 }
 
-pub(crate) struct KuboServer {
+#[derive(Debug)]
+pub struct KuboServer {
     content: Arc<Content>,
-    api: String,
-    serving: tokio::task::JoinHandle<()>,
-}
-
-impl Drop for KuboServer {
-    fn drop(&mut self) {
-        self.serving.abort();
-    }
+    serving: Serving,
 }
 
 // === impl KuboServer ===
 
 impl KuboServer {
-    pub(crate) async fn start() -> Self {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let api = format!("http://{}", listener.local_addr().unwrap());
+    pub async fn start() -> Self {
         let content = Arc::new(Content::default());
         // Kubo takes POST alone.
         let router = Router::new()
             .route("/api/v0/get", post(get))
             .route("/api/v0/add", post(add).layer(axum::extract::DefaultBodyLimit::disable()))
             .with_state(Arc::clone(&content));
-        let stopping = tokio_util::sync::CancellationToken::new();
-        let serving = tokio::spawn(crate::http::serve(listener, router, stopping));
-        Self { content, api, serving }
+        Self { content, serving: Serving::start(router).await }
     }
 
-    pub(crate) fn settings(&self) -> Settings {
-        Settings { ipfs: IpfsSettings { api: self.api.clone() }, ..Settings::default() }
+    /// What the agent's setting `ipfs.api` says.
+    pub fn api(&self) -> String {
+        self.serving.url.clone()
     }
 
-    pub(crate) fn put(&self, files: &[(&str, &[u8])]) -> String {
+    /// Adds a directory of these files, or the one file with an empty path; answers its id.
+    pub fn put(&self, files: &[(&str, &[u8])]) -> String {
         let tree: Tree =
             files.iter().map(|(path, bytes)| ((*path).to_owned(), bytes.to_vec())).collect();
         self.content.put(tree)
     }
 
-    pub(crate) fn file(&self, cid: &str) -> Vec<u8> {
+    /// The content of a file that was added.
+    pub fn file(&self, cid: &str) -> Vec<u8> {
         self.content.trees.lock().unwrap()[cid][0].1.clone()
     }
 
-    pub(crate) fn fail(&self, count: usize) {
+    /// Lets so many of the next answers be errors that pass.
+    pub fn fail(&self, count: usize) {
         self.content.failures.store(count, Ordering::SeqCst);
     }
 
-    pub(crate) fn cut(&self, count: usize) {
+    /// Lets so many of the next downloads break off.
+    pub fn cut(&self, count: usize) {
         self.content.cuts.store(count, Ordering::SeqCst);
     }
 }

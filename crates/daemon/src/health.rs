@@ -1,0 +1,97 @@
+//! Asking a daemon on this machine whether it is ready, for those who can only start a program:
+//! a container's health check, a script.
+//!
+//! It speaks as little HTTP as that takes, so that a daemon needs no client for it.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// A daemon that takes longer for an answer is not ready. Its own look at itself takes 5 seconds
+/// at most.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+/// More of the answer is not read: the status is in its first bytes, what it says behind them.
+const ANSWER_BYTES: u64 = 4096;
+
+/// Why it is not ready.
+#[derive(Debug, thiserror::Error)]
+pub enum Unhealthy {
+    #[error("nothing answers at {address}: {source}")]
+    Silent { address: SocketAddr, source: std::io::Error },
+    #[error("it is not ready: {said}")]
+    NotReady { said: String },
+}
+
+/// Asks the daemon that listens on this address for this path.
+pub fn ask(listen: SocketAddr, path: &str) -> Result<(), Unhealthy> {
+    let address = reachable(listen);
+    let answer = get(address, path).map_err(|source| Unhealthy::Silent { address, source })?;
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    match head.split_whitespace().nth(1) {
+        Some("200") => Ok(()),
+        _ => {
+            let said = if body.is_empty() { head } else { body };
+            Err(Unhealthy::NotReady { said: said.trim().to_owned() })
+        }
+    }
+}
+
+/// A daemon that listens on every address is asked on loopback.
+fn reachable(listen: SocketAddr) -> SocketAddr {
+    let ip = match listen.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, listen.port())
+}
+
+fn get(address: SocketAddr, path: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    // HTTP/1.0: the answer is not chunked, and ends with the connection.
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n")?;
+    let mut answer = Vec::new();
+    stream.take(ANSWER_BYTES).read_to_end(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// A server that gives one answer.
+    fn answering(answer: &'static str) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = [0; 512];
+            let read = stream.read(&mut request).unwrap();
+            assert!(request[..read].starts_with(b"GET /readyz HTTP/1.0\r\n"));
+            stream.write_all(answer.as_bytes()).unwrap();
+        });
+        address
+    }
+
+    #[test]
+    fn only_200_is_ready() {
+        let ready = answering("HTTP/1.1 200 OK\r\n\r\n{}");
+        let everywhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, ready.port()));
+        ask(everywhere, "/readyz").unwrap();
+        let stopping = answering("HTTP/1.0 503 Service Unavailable\r\nx: y\r\n\r\nit stops\n");
+        let error = ask(stopping, "/readyz").unwrap_err();
+        assert_eq!(error.to_string(), "it is not ready: it stops");
+    }
+
+    #[test]
+    fn nobody_there_is_told_with_the_address() {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let error = ask(free, "/readyz").unwrap_err().to_string();
+        assert!(error.starts_with(&format!("nothing answers at {free}: ")), "{error}");
+    }
+}

@@ -1,0 +1,156 @@
+//! Real git repositories: on this machine's disk, and behind real HTTP servers.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::response::Response;
+use http::StatusCode;
+use tokio::io::AsyncWriteExt;
+
+use crate::Serving;
+
+/// A work tree, and the bare repository that it pushes to.
+#[derive(Debug)]
+pub struct Forge {
+    dir: tempfile::TempDir,
+}
+
+/// How a server gives out the repository.
+#[derive(Debug, Clone, Copy)]
+pub enum Service {
+    /// As `git http-backend`.
+    Smart,
+    /// As plain files.
+    Dumb,
+}
+
+/// Whether this machine has what such a test needs; where `CI` is set it must.
+pub fn needs(name: &str, arguments: &[&str]) -> Option<()> {
+    let mut command = Command::new(name);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    if command.status().is_ok_and(|status| status.success()) {
+        return Some(());
+    }
+    assert!(std::env::var_os("CI").is_none(), "these tests need {name} {arguments:?}");
+    None
+}
+
+// === impl Forge ===
+
+impl Forge {
+    /// None where there is no git.
+    pub fn new() -> Option<Self> {
+        needs("git", &["--version"])?;
+        let forge = Self { dir: tempfile::tempdir().unwrap() };
+        forge.git("init --quiet --bare --initial-branch=main bare.git");
+        forge.git("init --quiet --initial-branch=main tree");
+        forge.in_tree("remote add origin ../bare.git");
+        Some(forge)
+    }
+
+    /// Holds `bare.git` and `tree`.
+    pub fn directory(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub fn output(&self, directory: &str, arguments: &[&str]) -> Output {
+        Command::new("git")
+            .args(arguments)
+            .current_dir(self.dir.path().join(directory))
+            .env("HOME", self.dir.path())
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .envs(["AUTHOR", "COMMITTER"].iter().flat_map(|who| {
+                [(format!("GIT_{who}_NAME"), "a"), (format!("GIT_{who}_EMAIL"), "a@example")]
+            }))
+            .output()
+            .unwrap()
+    }
+
+    pub fn call(&self, directory: &str, arguments: &str) -> String {
+        let arguments: Vec<_> = arguments.split(' ').collect();
+        let output = self.output(directory, &arguments);
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    pub fn git(&self, arguments: &str) -> String {
+        self.call(".", arguments)
+    }
+
+    pub fn in_tree(&self, arguments: &str) -> String {
+        self.call("tree", arguments)
+    }
+
+    pub fn write(&self, path: &str, bytes: &[u8]) {
+        std::fs::write(self.dir.path().join("tree").join(path), bytes).unwrap();
+    }
+
+    /// Commits the file and pushes it to the branch; answers with the commit.
+    pub fn commit(&self, path: &str, bytes: &[u8], branch: &str) -> String {
+        self.write(path, bytes);
+        self.in_tree("add --all");
+        self.in_tree("commit --quiet --allow-empty --message=x");
+        self.in_tree(&format!("push --quiet --force origin HEAD:refs/heads/{branch}"));
+        self.in_tree("rev-parse HEAD")
+    }
+
+    pub fn url(&self) -> String {
+        format!("file://{}", self.dir.path().join("bare.git").display())
+    }
+
+    /// Serves the repository; it has moved from where the URL leads.
+    pub async fn serve(&self, service: Service) -> (String, Serving) {
+        let root = self.dir.path().to_owned();
+        let router = axum::Router::new().fallback(answer).with_state((root, service));
+        let serving = Serving::start(router).await;
+        (format!("{}/moved/bare.git", serving.url), serving)
+    }
+}
+
+async fn answer(State((root, service)): State<(PathBuf, Service)>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let respond = |status, body: Body| Response::builder().status(status).body(body).unwrap();
+    if let Some(path) = parts.uri.to_string().strip_prefix("/moved") {
+        let moved = Response::builder().status(StatusCode::FOUND).header("location", path);
+        return moved.body(Body::empty()).unwrap();
+    }
+    if let Service::Dumb = service {
+        let path = root.join(parts.uri.path().trim_start_matches('/'));
+        return match std::fs::read(path) {
+            Ok(bytes) => respond(StatusCode::OK, bytes.into()),
+            Err(_) => respond(StatusCode::NOT_FOUND, Body::empty()),
+        };
+    }
+    let header =
+        |name: &str| parts.headers.get(name).map_or("", |value| value.to_str().unwrap()).to_owned();
+    let body: Bytes = axum::body::to_bytes(body, 1 << 20).await.unwrap();
+    let mut child = tokio::process::Command::new("git")
+        .arg("http-backend")
+        .env("GIT_PROJECT_ROOT", &root)
+        .env("GIT_HTTP_EXPORT_ALL", "1")
+        .env("PATH_INFO", parts.uri.path())
+        .env("QUERY_STRING", parts.uri.query().unwrap_or_default())
+        .env("REQUEST_METHOD", parts.method.as_str())
+        .env("CONTENT_TYPE", header("content-type"))
+        .env("CONTENT_LENGTH", body.len().to_string())
+        .env("HTTP_CONTENT_ENCODING", header("content-encoding"))
+        .env("GIT_PROTOCOL", header("git-protocol"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(&body).await.unwrap();
+    let output = child.wait_with_output().await.unwrap().stdout;
+    let split = output.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+    let mut response = Response::builder();
+    for line in std::str::from_utf8(&output[..split]).unwrap().lines() {
+        let (name, value) = line.split_once(": ").unwrap();
+        response = match name {
+            "Status" => response.status(&value[..3]),
+            _ => response.header(name, value),
+        };
+    }
+    response.body(Body::from(output[split + 4..].to_vec())).unwrap()
+}

@@ -1,0 +1,134 @@
+//! A web server that redirects, serves ranges and fails as it is told.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream::{self, StreamExt};
+use http::StatusCode;
+use http::header::{ETAG, IF_RANGE, LAST_MODIFIED, LOCATION, RANGE};
+
+use crate::Serving;
+
+/// What is served at a path.
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    pub bytes: Bytes,
+    pub etag: Option<&'static str>,
+    pub last_modified: Option<&'static str>,
+    /// Where the client is sent instead.
+    pub location: Option<String>,
+    /// How many of the next answers break off after a quarter of what they should bring.
+    pub cuts: usize,
+    /// How many of the next answers stop there, and never end.
+    pub stalls: usize,
+    /// What the next answers are instead.
+    pub statuses: Vec<u16>,
+    /// Whether the server gives out no parts.
+    pub no_ranges: bool,
+    /// How often it was asked for.
+    pub requests: usize,
+    /// Of the requests that asked for a part, what they asked for.
+    pub ranges: Vec<String>,
+}
+
+/// Pages by their path.
+#[derive(Debug)]
+pub struct Pages {
+    pages: Arc<Mutex<BTreeMap<String, Page>>>,
+    serving: Serving,
+}
+
+// === impl Pages ===
+
+impl Pages {
+    pub async fn start() -> Self {
+        let pages = Arc::new(Mutex::new(BTreeMap::new()));
+        let router = Router::new().fallback(serve).with_state(Arc::clone(&pages));
+        Self { pages, serving: Serving::start(router).await }
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.serving.address
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.serving.url)
+    }
+
+    /// Serves the page from now on; answers its URL.
+    pub fn put(&self, path: &str, page: Page) -> String {
+        self.pages.lock().unwrap().insert(path.to_owned(), page);
+        self.url(path)
+    }
+
+    pub fn page(&self, path: &str) -> Page {
+        self.pages.lock().unwrap()[path].clone()
+    }
+
+    pub fn clear(&self) {
+        self.pages.lock().unwrap().clear();
+    }
+}
+
+async fn serve(
+    State(pages): State<Arc<Mutex<BTreeMap<String, Page>>>>,
+    request: Request,
+) -> Response {
+    let mut pages = pages.lock().unwrap();
+    let Some(page) = pages.get_mut(request.uri().path()) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    page.requests += 1;
+    if let Some(status) = page.statuses.pop() {
+        return StatusCode::from_u16(status).unwrap().into_response();
+    }
+    if let Some(location) = &page.location {
+        return (StatusCode::FOUND, [(LOCATION, location.clone())]).into_response();
+    }
+    let header = |name| request.headers().get(name).map(|value| value.to_str().unwrap());
+    let mut start = 0;
+    let mut response = Response::builder();
+    if let Some(range) = header(RANGE) {
+        page.ranges.push(range.to_owned());
+        let same = header(IF_RANGE)
+            .is_some_and(|value| Some(value) == page.etag || Some(value) == page.last_modified);
+        if same && !page.no_ranges {
+            start = range["bytes=".len()..].trim_end_matches('-').parse().unwrap();
+            let (last, all) = (page.bytes.len() - 1, page.bytes.len());
+            response = response
+                .status(StatusCode::PARTIAL_CONTENT)
+                .header("content-range", format!("bytes {start}-{last}/{all}"));
+        }
+    }
+    for (name, value) in [(ETAG, page.etag), (LAST_MODIFIED, page.last_modified)] {
+        if let Some(value) = value {
+            response = response.header(name, value);
+        }
+    }
+    let rest = page.bytes.slice(start..);
+    response = response.header("content-length", rest.len());
+    if page.stalls > 0 {
+        page.stalls -= 1;
+        let part = stream::iter([Ok::<_, std::io::Error>(rest.slice(..rest.len() / 4))]);
+        return response.body(Body::from_stream(part.chain(stream::pending()))).unwrap();
+    }
+    if page.cuts == 0 {
+        return response.body(Body::from(rest)).unwrap();
+    }
+    page.cuts -= 1;
+    let part = rest.slice(..rest.len() / 4);
+    let broken = stream::iter([Ok(part), Err(std::io::Error::other("cut"))]);
+    // The first piece has to leave before the connection goes.
+    let paced = broken.then(|piece| async {
+        if piece.is_err() {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+        piece
+    });
+    response.body(Body::from_stream(paced)).unwrap()
+}

@@ -1,0 +1,216 @@
+//! The demo cluster in containers: `deploy/image.sh`, `deploy/compose.yaml`, `deploy/cluster.sh`.
+
+use std::fs;
+use std::process::{Command, Output};
+
+use api_client::{Client, ExecutionsQuery, NodesQuery};
+use api_types::JobId;
+use api_types::execution::{ComputeState, Execution};
+use api_types::job::JobStateType;
+use api_types::node::Connection;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use testbed::harness::{DataUrl, batch, binary, eventually};
+use testbed::{docker, image};
+
+use super::{has, root, said};
+
+/// Seconds for which a silent node keeps its work.
+const NODE_TTL: &str = "3";
+
+/// A cluster of this test alone; it is ended, and its image removed, when this is dropped.
+struct Containers {
+    name: String,
+    image: String,
+    port: u16,
+    ended: bool,
+}
+
+// === impl Containers ===
+
+impl Containers {
+    /// The image is made of the tests' own programs, with the libraries that they are linked with.
+    fn start() -> Self {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("there is a free port");
+        let port = listener.local_addr().expect("it is bound").port();
+        drop(listener);
+        let name = format!("testbed-{}-{port}", std::process::id());
+        let image = format!("{name}:latest");
+        let programs = programs();
+        let made = Command::new(root().join("deploy/image.sh"))
+            .args(["--tag", &image, "--binaries"])
+            .arg(programs.path())
+            .output()
+            .expect("it starts");
+        assert!(made.status.success(), "{}", said(&made));
+        let cluster = Self { name, image, port, ended: false };
+        let up = cluster.run(&["up"]);
+        assert!(up.status.success(), "{}", said(&up));
+        cluster
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        Command::new(root().join("deploy/cluster.sh"))
+            .args(arguments)
+            .env("CLUSTER_NAME", &self.name)
+            .env("CLUSTER_IMAGE", &self.image)
+            .env("CLUSTER_PORT", self.port.to_string())
+            .env("CLUSTER_NODE_TTL", NODE_TTL)
+            .output()
+            .expect("it starts")
+    }
+
+    fn client(&self) -> Client {
+        Client::new(&format!("http://127.0.0.1:{}", self.port)).expect("a base URL")
+    }
+
+    /// Names of what docker has of this cluster.
+    fn left(&self) -> String {
+        let filter = format!("name={}", self.name);
+        [&["ps", "--all"][..], &["volume", "ls"], &["network", "ls"]]
+            .iter()
+            .map(|kind| {
+                let listed = Command::new("docker")
+                    .args(*kind)
+                    .args(["--quiet", "--filter", &filter])
+                    .output()
+                    .expect("docker starts");
+                said(&listed)
+            })
+            .collect()
+    }
+}
+
+impl Drop for Containers {
+    fn drop(&mut self) {
+        if !self.ended {
+            if std::thread::panicking() {
+                eprintln!("{}", said(&self.run(&["logs", "--tail=100"])));
+            }
+            drop(self.run(&["down"]));
+        }
+        drop(Command::new("docker").args(["rmi", "--force", &self.image]).output());
+    }
+}
+
+/// The tests' programs side by side.
+fn programs() -> TempDir {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    for name in ["orchestrator", "compute-agent", "jobctl"] {
+        std::os::unix::fs::symlink(binary(name), directory.path().join(name)).expect("a new link");
+    }
+    directory
+}
+
+async fn executions(client: &Client, id: JobId) -> Vec<Execution> {
+    client.job_executions(id, &ExecutionsQuery::default()).await.expect("a page").executions
+}
+
+async fn submit(client: &Client, job: &Value) -> JobId {
+    let body = json!({ "Job": job }).to_string();
+    client.create_job_raw(body.into(), None).await.expect("it is accepted").job_id
+}
+
+async fn in_state(client: &Client, id: JobId, wanted: JobStateType) {
+    eventually(&format!("the job is {wanted}"), async || {
+        let state = client.describe_job(id).await.map_err(|error| error.to_string())?.state;
+        if state.state_type == wanted { Ok(()) } else { Err(format!("{state:?}")) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_cluster_runs_jobs_survives_an_agent_and_leaves_nothing_behind() {
+    let v2 = Command::new("docker").args(["compose", "version"]).output();
+    if !v2.is_ok_and(|output| output.status.success()) && !has("docker-compose", "docker-compose") {
+        return;
+    }
+    let engine = match docker::connect().await {
+        Ok(engine) => engine,
+        Err(missing) => {
+            assert!(std::env::var_os("CI").is_none(), "{missing}");
+            return eprintln!("skipped: {missing}");
+        }
+    };
+    let task = image::ensure(&engine).await.expect("the task image");
+    let mut cluster = Containers::start();
+    let client = cluster.client();
+
+    // An input goes through the agent's volume: the Engine mounts it from the host.
+    let mut job = batch(&task, &["cat", "/in/text"]);
+    job["Tasks"][0]["InputSources"] = json!([{
+        "Target": "/in/text",
+        "Source": { "Type": "inline", "Params": { "URL": DataUrl::text("from the volume") } },
+    }]);
+    let id = submit(&client, &job).await;
+    in_state(&client, id, JobStateType::Completed).await;
+    let output = executions(&client, id).await.remove(0).run_output;
+    assert_eq!(output.stdout.trim(), "from the volume", "{output:?}");
+
+    // The agent of a task is killed; another does the work.
+    let id = submit(&client, &batch(&task, &["sleep", "6000"])).await;
+    let first = eventually("it runs", async || match executions(&client, id).await.as_slice() {
+        [execution] if execution.compute_state.state_type == ComputeState::BidAccepted => {
+            Ok(execution.clone())
+        }
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    let node = client.describe_node(first.node_id).await.expect("it is known");
+    let service = format!("agent-{}", node.labels["agent"]);
+    let killed = cluster.run(&["kill", &service]);
+    assert!(killed.status.success(), "{}", said(&killed));
+    eventually("another node runs it", async || {
+        let all = executions(&client, id).await;
+        let moved = all.iter().any(|execution| {
+            execution.compute_state.state_type == ComputeState::BidAccepted
+                && execution.node_id != first.node_id
+        });
+        if moved { Ok(()) } else { Err(format!("{all:?}")) }
+    })
+    .await;
+    let lost = client.describe_node(first.node_id).await.expect("it is known").connection;
+    assert_eq!(lost, Connection::Disconnected);
+
+    let nodes = client.list_nodes(&NodesQuery::default()).await.expect("a page").nodes;
+    let down = cluster.run(&["down"]);
+    cluster.ended = true;
+    assert!(down.status.success(), "{}", said(&down));
+    assert_eq!(cluster.left(), "", "{}", said(&down));
+    for node in nodes {
+        let node = node.peer_info.id.to_string();
+        let tasks = docker::containers_of_node(&engine, &node).await;
+        assert_eq!(tasks.expect("docker answers"), [], "{}", said(&down));
+        let sandboxes = docker::sandboxes_of_node(&engine, &node).await;
+        assert_eq!(sandboxes.expect("docker answers"), [], "{}", said(&down));
+    }
+}
+
+#[test]
+fn prometheus_is_told_of_every_daemon_of_the_cluster() {
+    let read = |path: &str| -> Value {
+        let text = fs::read_to_string(root().join(path)).expect("the file is there");
+        yaml_serde::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
+    };
+    let scraped = read("deploy/prometheus/prometheus.yml");
+    let targets: Vec<_> = scraped["scrape_configs"]
+        .as_array()
+        .expect("jobs")
+        .iter()
+        .flat_map(|job| job["static_configs"][0]["targets"].as_array().expect("targets").clone())
+        .map(|target| target.as_str().expect("text").to_owned())
+        .collect();
+    let cluster = read("deploy/compose.yaml");
+    let daemons: Vec<_> = cluster["services"]
+        .as_object()
+        .expect("services")
+        .keys()
+        .filter(|name| *name != "prometheus")
+        .map(|name| format!("{name}:1234"))
+        .collect();
+    assert_eq!(daemons.len(), 4, "{daemons:?}");
+    for daemon in &daemons {
+        assert!(targets.contains(daemon), "{daemon} is not scraped: {targets:?}");
+    }
+    assert_eq!(targets.len(), daemons.len(), "{targets:?}");
+}

@@ -1,0 +1,118 @@
+//! Every kind of publisher, from the task to where its results are fetched, byte for byte.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+
+use api_client::{Client, ResultsQuery};
+use api_types::execution::Execution;
+use api_types::job::JobStateType;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use flate2::read::GzDecoder;
+use futures_util::TryStreamExt;
+use peers::kubo::KuboServer;
+use peers::s3::{BUCKET, S3Server};
+use ring::digest::{SHA256, digest};
+use serde_json::{Value, json};
+use testbed::harness::{AgentSpec, Cluster, ClusterSpec, batch};
+
+use crate::sources::s3_agent;
+
+/// Leaves a file at its result path, prints a line, and ends well.
+fn leaving(cluster: &Cluster, publisher: &Value) -> Value {
+    let mut job = batch(&cluster.image, &["fill", "/outputs/data.bin", "1"]);
+    job["Tasks"][0]["ResultPaths"] = json!([{ "Name": "outputs", "Path": "/outputs" }]);
+    job["Tasks"][0]["Publisher"] = publisher.clone();
+    job
+}
+
+fn files(archive: &[u8]) -> BTreeMap<String, Vec<u8>> {
+    let mut tar = tar::Archive::new(GzDecoder::new(archive));
+    let entries = tar.entries().expect("a tar").map(|entry| {
+        let mut entry = entry.expect("an entry");
+        let mut bytes = Vec::new();
+        entry.read_to_end(&mut bytes).expect("it is whole");
+        (entry.path().expect("a path").display().to_string(), bytes)
+    });
+    entries.collect()
+}
+
+/// The archive of [`leaving`].
+fn is_whole(archive: &[u8]) {
+    let expected: BTreeMap<String, Vec<u8>> = [
+        ("stdout", &b"wrote 1 MB\n"[..]),
+        ("stderr", b""),
+        ("exitCode", b"0"),
+        ("outputs", b""),
+        ("outputs/data.bin", &[b'x'; 1_000_000]),
+    ]
+    .map(|(path, bytes)| (path.to_owned(), bytes.to_vec()))
+    .into();
+    let found = files(archive);
+    assert!(found == expected, "{:?}", found.keys());
+}
+
+async fn download(execution: &Execution) -> Vec<u8> {
+    let url = execution.published_result.params["URL"].as_str().expect("a URL");
+    let download = Client::new(url).expect("a URL").download(0).await.expect("it is served");
+    download.bytes.try_collect::<Vec<_>>().await.expect("it comes whole").concat()
+}
+
+#[tokio::test]
+async fn noop_publishes_nothing() {
+    let Some(cluster) = Cluster::of(1).await else { return };
+    let execution = cluster.run_one(&leaving(&cluster, &json!({ "Type": "noop" }))).await;
+    assert!(execution.published_result.params.is_empty(), "{execution:?}");
+    let results =
+        cluster.client().job_results(execution.job_id, &ResultsQuery::default()).await.unwrap();
+    assert_eq!(results.results.len(), 0);
+}
+
+#[tokio::test]
+async fn local_serves_the_archive_itself_of_failed_tasks_too() {
+    let Some(cluster) = Cluster::of(1).await else { return };
+    let local = json!({ "Type": "local" });
+    let execution = cluster.run_one(&leaving(&cluster, &local)).await;
+    is_whole(&download(&execution).await);
+    let mut failing = batch(&cluster.image, &["exit", "3", "so", "far"]);
+    failing["Tasks"][0]["Publisher"] = local;
+    let id = cluster.submit(&failing).await;
+    cluster.job_in(id, JobStateType::Failed).await;
+    let found = files(&download(&cluster.execution(id).await).await);
+    assert_eq!((&found["stdout"][..], &found["exitCode"][..]), (&b"so far\n"[..], &b"3"[..]));
+}
+
+#[tokio::test]
+async fn s3_keeps_the_archive_under_the_key_with_its_checksum() {
+    let server = S3Server::start().await;
+    let Some(cluster) = ClusterSpec::new().agent(s3_agent()).start().await else { return };
+    let publisher = json!({
+        "Type": "s3",
+        "Params": {
+            "Bucket": BUCKET, "Key": "{jobID}/{nodeID}/{executionID}.tar.gz",
+            "Region": "eu-north-1", "Endpoint": server.endpoint(),
+        },
+    });
+    let execution = cluster.run_one(&leaving(&cluster, &publisher)).await;
+    let Execution { id, job_id, node_id, .. } = &execution;
+    let key = format!("{job_id}/{node_id}/{id}.tar.gz");
+    let archive = std::fs::read(server.object(&key)).unwrap();
+    is_whole(&archive);
+    let checksum = BASE64_STANDARD.encode(digest(&SHA256, &archive));
+    let params = Value::Object(execution.published_result.params.clone());
+    let expected = json!({
+        "Bucket": BUCKET, "Key": key, "Region": "eu-north-1", "ChecksumSHA256": checksum,
+        "VersionID": "",
+    });
+    assert_eq!(params, expected);
+}
+
+#[tokio::test]
+async fn ipfs_adds_the_archive_under_its_content_id() {
+    let server = KuboServer::start().await;
+    let agent = AgentSpec::new().setting("COMPUTE_AGENT_IPFS__API", &server.api());
+    let Some(cluster) = ClusterSpec::new().agent(agent).start().await else { return };
+    let execution = cluster.run_one(&leaving(&cluster, &json!({ "Type": "ipfs" }))).await;
+    let cid = execution.published_result.params["CID"].as_str().expect("a content id").to_owned();
+    is_whole(&server.file(&cid));
+}

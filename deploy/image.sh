@@ -1,0 +1,67 @@
+#!/bin/sh
+# Makes the image of deploy/Dockerfile from programs that are built already.
+set -eu
+
+usage() {
+    cat <<'TEXT'
+Usage: deploy/image.sh [--binaries DIR] [--tag NAME]
+
+Options:
+  --binaries DIR  where orchestrator, compute-agent and jobctl are
+                  (default: target/HOST/dist of this checkout, which `just static` fills)
+  --tag NAME      name of the image (default: job-orchestrator:latest)
+
+Programs that are not static bring the libraries along that they are linked with.
+TEXT
+}
+
+fail() {
+    echo "image.sh: $*" >&2
+    exit 1
+}
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+binaries=${CARGO_TARGET_DIR:-$root/target}/$(uname -m)-unknown-linux-gnu/dist
+tag=job-orchestrator:latest
+while [ $# -gt 0 ]; do
+    case $1 in
+        --binaries) [ $# -gt 1 ] || fail "--binaries needs a directory"; binaries=$2; shift ;;
+        --tag) [ $# -gt 1 ] || fail "--tag needs a name"; tag=$2; shift ;;
+        --help) usage; exit 0 ;;
+        *) fail "unknown argument '$1'; try --help" ;;
+    esac
+    shift
+done
+
+context=$(mktemp -d)
+trap 'rm -rf "$context"' EXIT
+mkdir -p "$context/image/usr/bin" "$context/image/etc/ssl/certs" "$context/image/tmp" \
+    "$context/data/orchestrator" "$context/data/compute-agent"
+chmod 1777 "$context/image/tmp"
+for name in orchestrator compute-agent jobctl; do
+    [ -x "$binaries/$name" ] ||
+        fail "there is no program $binaries/$name; build it with 'just static', or name its directory with --binaries"
+    install -m 0755 "$binaries/$name" "$context/image/usr/bin/$name"
+    # Debug information is of no use where there is no debugger.
+    if command -v strip >/dev/null; then
+        strip "$context/image/usr/bin/$name"
+    fi
+    # `ldd` fails for what is static.
+    libraries=$(ldd "$binaries/$name" 2>/dev/null | grep -o '/[^ )]*') || libraries=
+    for library in $libraries; do
+        mkdir -p "$context/image$(dirname "$library")"
+        cp -L "$library" "$context/image$library"
+    done
+done
+# Whom to trust with TLS: inputs, registries of objects and publishers are reached over https.
+for bundle in /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt; do
+    if [ -e "$bundle" ]; then
+        cp -L "$bundle" "$context/image/etc/ssl/certs/ca-certificates.crt"
+        break
+    fi
+done
+[ -e "$context/image/etc/ssl/certs/ca-certificates.crt" ] ||
+    echo "image.sh: no bundle of certificates here: https will not work in the image; install ca-certificates" >&2
+printf 'root:x:0:0::/:\nnonroot:x:65532:65532::/:\n' >"$context/image/etc/passwd"
+cp "$root/deploy/Dockerfile" "$context/Dockerfile"
+docker build --quiet --tag "$tag" "$context"

@@ -1,0 +1,116 @@
+#!/bin/sh
+# Installs the daemons, jobctl, the systemd units and the settings on this machine, or removes them.
+set -eu
+
+usage() {
+    cat <<'TEXT'
+Usage: deploy/install.sh [OPTION]... [orchestrator] [compute-agent] [jobctl]
+
+Installs what is named, everything if nothing is. Installing again is an upgrade: settings files
+that are there already are left alone. Nothing is started.
+
+Options:
+  --binaries DIR  where the programs are (default: target/release of this checkout)
+  --prefix DIR    programs go to DIR/bin (default: /usr/local)
+  --no-services   programs only: no units, no users, no settings
+  --uninstall     remove it; settings, data and users stay
+  --help          print this
+
+DESTDIR=DIR in the environment puts everything below DIR, as for a package, and runs nothing.
+TEXT
+}
+
+fail() {
+    echo "install.sh: $*" >&2
+    exit 1
+}
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+binaries=${CARGO_TARGET_DIR:-$root/target}/release
+prefix=/usr/local
+destdir=${DESTDIR:-}
+services=yes
+action=install
+names=
+
+while [ $# -gt 0 ]; do
+    case $1 in
+        --binaries) [ $# -gt 1 ] || fail "--binaries needs a directory"; binaries=$2; shift ;;
+        --prefix) [ $# -gt 1 ] || fail "--prefix needs a directory"; prefix=$2; shift ;;
+        --no-services) services=no ;;
+        --uninstall) action=uninstall ;;
+        --help) usage; exit 0 ;;
+        orchestrator | compute-agent | jobctl) names="$names $1" ;;
+        *) fail "unknown argument '$1'; try --help" ;;
+    esac
+    shift
+done
+names=${names:-orchestrator compute-agent jobctl}
+case $prefix in /*) ;; *) fail "--prefix needs an absolute path, '$prefix' came" ;; esac
+
+units=$destdir/etc/systemd/system
+sysusers=$destdir/etc/sysusers.d
+daemons=
+for name in $names; do
+    [ "$name" = jobctl ] || daemons="$daemons $name"
+done
+# systemd is spoken to where it runs, and not when a package is made.
+systemd=no
+if [ -z "$destdir" ] && [ $services = yes ] && [ -n "$daemons" ] && [ -d /run/systemd/system ]; then
+    systemd=yes
+fi
+
+if [ $action = uninstall ]; then
+    for name in $daemons; do
+        [ $systemd = no ] || systemctl disable --now "$name" || true
+        if [ $services = yes ]; then
+            rm -f "$units/$name.service" "$sysusers/$name.conf"
+        fi
+    done
+    for name in $names; do
+        rm -f "$destdir$prefix/bin/$name"
+    done
+    [ $systemd = no ] || systemctl daemon-reload
+    echo "removed:$(printf ' %s' $names)"
+    for name in $daemons; do
+        echo "left: /etc/$name (settings), /var/lib/$name (data)"
+    done
+    exit 0
+fi
+
+# Everything is looked at before anything is changed.
+for name in $names; do
+    [ -x "$binaries/$name" ] ||
+        fail "there is no program $binaries/$name; build it with 'cargo build --release --workspace', or name its directory with --binaries"
+done
+mkdir -p "$destdir$prefix/bin" || fail "$destdir$prefix/bin cannot be written; use sudo, or another --prefix"
+for name in $names; do
+    # Beside, then renamed: a program that runs is replaced whole.
+    install -m 0755 "$binaries/$name" "$destdir$prefix/bin/.$name.new"
+    mv -f "$destdir$prefix/bin/.$name.new" "$destdir$prefix/bin/$name"
+done
+if [ $services = yes ] && [ -n "$daemons" ]; then
+    mkdir -p "$units" "$sysusers"
+    for name in $daemons; do
+        mkdir -p "$destdir/etc/$name"
+        if [ -e "$destdir/etc/$name/$name.toml" ]; then
+            echo "left alone: /etc/$name/$name.toml"
+        else
+            install -m 0644 "$root/deploy/$name.toml" "$destdir/etc/$name/$name.toml"
+        fi
+        sed "s|^ExecStart=/usr/local/bin/|ExecStart=$prefix/bin/|" "$root/deploy/systemd/$name.service" \
+            >"$units/$name.service"
+        chmod 0644 "$units/$name.service"
+        install -m 0644 "$root/deploy/systemd/$name.sysusers" "$sysusers/$name.conf"
+    done
+fi
+echo "installed in $prefix/bin:$(printf ' %s' $names)"
+if [ $systemd = yes ]; then
+    for name in $daemons; do
+        systemd-sysusers "$sysusers/$name.conf"
+    done
+    systemctl daemon-reload
+    echo "Look at /etc/*/*.toml, then start it: systemctl enable --now$daemons"
+elif [ $services = yes ] && [ -n "$daemons" ] && [ -z "$destdir" ]; then
+    echo "systemd does not run here: start the daemons by hand, or as your system does"
+fi
