@@ -134,6 +134,10 @@ pub struct Work {
     pub resources: Capacity,
     #[serde(rename = "Task")]
     pub task: Task,
+    /// The span of the execution, as the W3C header `traceparent` has it; absent when its job is
+    /// not traced.
+    #[serde(rename = "Traceparent", default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
 }
 
 /// `PUT …/nodes/:nodeID/executions`: a batch of observed states.

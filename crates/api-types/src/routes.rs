@@ -31,6 +31,7 @@ pub const OPENAPI: &str = "/api/v1/openapi.json";
 
 pub const LIVEZ: &str = "/livez";
 pub const READYZ: &str = "/readyz";
+pub const METRICS: &str = "/metrics";
 
 /// A route with its one parameter filled in.
 pub fn fill(route: &str, value: impl std::fmt::Display) -> String {

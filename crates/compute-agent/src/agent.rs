@@ -11,6 +11,7 @@ use api_types::NodeId;
 use api_types::engine::EngineType;
 use api_types::quantity::Resources;
 use daemon::{Pulse, service_manager};
+use telemetry::traces::{OtlpError, Tracer};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -28,6 +29,7 @@ use crate::gpu::Inventory;
 use crate::http::{self, Shared};
 use crate::ledger::{Ledger, LedgerError};
 use crate::node_record::NodeRecord;
+use crate::observer::Observer;
 use crate::outbox::Outbox;
 use crate::output::Outputs;
 use crate::publisher::PublishedDir;
@@ -52,6 +54,8 @@ pub enum StartError {
     Listen { address: SocketAddr, source: io::Error },
     #[error("the capacity of this machine cannot be found out: {0}; set it with capacity")]
     Capacity(#[source] io::Error),
+    #[error("send traces over OTLP")]
+    Otlp(#[from] OtlpError),
 }
 
 /// Starts agents.
@@ -72,6 +76,7 @@ pub struct RunningAgent {
     server: JoinHandle<()>,
     stop_serving: CancellationToken,
     drain: Arc<Drain>,
+    observer: Arc<Observer>,
 }
 
 /// What an agent cannot start without.
@@ -115,17 +120,10 @@ impl Agent {
         info!(%node_id, %listen_addr, %capacity, "the agent starts");
 
         let tasks = Tasks::new(Handle::current());
-        let engines = engines(&settings, node_id, &data_dir, &tasks).await;
         let published =
             PublishedDir::new(data_dir.published(), settings.results.published_max_bytes);
-        let steps = Arc::new(Steps {
-            node_id,
-            engines: Arc::clone(&engines),
-            gpus,
-            tasks: tasks.clone(),
-            stop_grace: settings.stop_grace(),
-            files: Files::new(&settings, &data_dir, listen_addr),
-        });
+        let steps = steps(&settings, (node_id, listen_addr), &data_dir, gpus, &tasks).await?;
+        let (engines, observer) = (Arc::clone(&steps.engines), Arc::clone(&steps.observer));
         let (mailbox, messages) = Mailbox::new();
         let (outbox, note) = (Arc::new(Outbox::default()), data_dir.drain_note());
         let parts = Parts {
@@ -146,7 +144,8 @@ impl Agent {
             record: Arc::clone(&record),
             engines: Arc::clone(&engines),
             mailbox: mailbox.clone(),
-            outbox,
+            outbox: Arc::clone(&outbox),
+            observer: Arc::clone(&observer),
             watch: Arc::clone(&watch),
             streams,
         });
@@ -159,6 +158,8 @@ impl Agent {
             outputs,
             published: published.clone(),
             stopping: stop_serving.clone(),
+            outbox,
+            observer: Arc::clone(&observer),
         };
         let server =
             tokio::spawn(http::serve(listener, http::router(shared), stop_serving.clone()));
@@ -176,8 +177,28 @@ impl Agent {
             server,
             stop_serving,
             drain,
+            observer,
         })
     }
+}
+
+async fn steps(
+    settings: &Settings,
+    (node_id, listen_addr): (NodeId, SocketAddr),
+    data_dir: &DataDir,
+    gpus: Inventory,
+    tasks: &Tasks,
+) -> Result<Arc<Steps>, OtlpError> {
+    let tracer = Tracer::start(&settings.otlp, "compute-agent", node_id.to_string())?;
+    Ok(Arc::new(Steps {
+        node_id,
+        engines: engines(settings, node_id, data_dir, tasks).await,
+        gpus,
+        observer: Observer::new(tracer),
+        tasks: tasks.clone(),
+        stop_grace: settings.stop_grace(),
+        files: Files::new(settings, data_dir, listen_addr),
+    }))
 }
 
 fn client(settings: &Settings) -> Result<Client, InvalidSettings> {
@@ -256,7 +277,9 @@ impl RunningAgent {
         self.stop_serving.cancel();
         self.tasks.stop().await;
         self.mailbox.send(Message::Stop).await;
+        let observer = Arc::clone(&self.observer);
         self.end().await;
+        observer.shutdown().await;
     }
 
     /// Ends as if the process were killed: nothing is finished, told or tidied up. For tests of

@@ -241,14 +241,15 @@ impl Core {
         let effects = slot.execution.handle(event, now);
         let execution = &slot.execution;
         if execution.phase.word() != phase {
-            debug!(execution = %id, from = phase, to = execution.phase.word(), "phase");
+            let job = execution.work.job_id;
+            debug!(execution = %id, %job, from = phase, to = execution.phase.word(), "phase");
             match &execution.phase {
                 // Thousands a second are an ordinary load.
                 Phase::Done { state: ComputeState::Completed, .. } => {
-                    debug!(execution = %id, "an execution is completed");
+                    debug!(execution = %id, %job, "an execution is completed");
                 }
                 Phase::Done { state, message: why, .. } => {
-                    info!(execution = %id, ?state, why, "an execution is done");
+                    info!(execution = %id, %job, ?state, why, "an execution is done");
                 }
                 _ => {}
             }

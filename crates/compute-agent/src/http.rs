@@ -3,6 +3,7 @@
 mod executions;
 mod failure;
 mod identity;
+mod metrics;
 mod openapi;
 mod render;
 mod results;
@@ -17,6 +18,8 @@ use utoipa_axum::routes as collect;
 
 use crate::executor::Engines;
 use crate::node_record::NodeRecord;
+use crate::observer::Observer;
+use crate::outbox::Outbox;
 use crate::output::Outputs;
 use crate::publisher::PublishedDir;
 use crate::session::SessionWatch;
@@ -35,6 +38,8 @@ pub(crate) struct Shared {
     /// Cancelled when the agent is to stop: what is followed breaks off.
     pub(crate) stopping: CancellationToken,
     pub(crate) published: PublishedDir,
+    pub(crate) outbox: Arc<Outbox>,
+    pub(crate) observer: Arc<Observer>,
 }
 
 pub(crate) fn router(shared: Shared) -> Router {
@@ -42,6 +47,7 @@ pub(crate) fn router(shared: Shared) -> Router {
         .fallback(failure::unknown_path)
         .method_not_allowed_fallback(failure::wrong_method)
         .layer(axum::middleware::from_fn(render::envelope))
+        .layer(axum::middleware::from_fn_with_state(shared.clone(), metrics::count))
         .with_state(shared)
 }
 
@@ -57,6 +63,7 @@ fn routes() -> Router<Shared> {
         .routes(collect!(results::archive))
         .routes(collect!(identity::livez))
         .routes(collect!(identity::readyz))
+        .routes(collect!(metrics::metrics))
         .split_for_parts();
     router.merge(openapi::router(collected))
 }

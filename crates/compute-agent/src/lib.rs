@@ -24,6 +24,7 @@ mod kubo;
 mod ledger;
 mod mint;
 mod node_record;
+mod observer;
 mod outbox;
 mod output;
 mod progress;

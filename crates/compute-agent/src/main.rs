@@ -1,6 +1,5 @@
 //! The daemon: settings, log, signals, exit code.
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use api_types::routes;
@@ -11,7 +10,6 @@ use daemon::Command;
 use daemon::help::Help;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::error;
-use tracing_subscriber::EnvFilter;
 
 /// `EX_USAGE`: the settings are bad.
 const BAD_SETTINGS: u8 = 64;
@@ -60,12 +58,7 @@ fn main() -> ExitCode {
 
 #[tokio::main]
 async fn run(settings: Settings) -> ExitCode {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .init();
+    telemetry::log::init(settings.log_format);
     match compute_agent::run(settings, stop_signal).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -75,6 +68,7 @@ async fn run(settings: Settings) -> ExitCode {
                 StartError::DataDir(_)
                 | StartError::Ledger(_)
                 | StartError::Listen { .. }
+                | StartError::Otlp(_)
                 | StartError::Capacity(_) => UNAVAILABLE,
             })
         }

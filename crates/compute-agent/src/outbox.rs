@@ -69,6 +69,11 @@ impl Outbox {
         batch.iter().filter(|report| !known.contains(&key(report))).count()
     }
 
+    /// How many were not acknowledged.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting().len()
+    }
+
     /// Whether everything was acknowledged.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting().is_empty()

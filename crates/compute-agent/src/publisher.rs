@@ -24,6 +24,7 @@ use crate::data_dir::ExecutionDir;
 use crate::disk::Disk;
 use crate::execution::{Failure, Publishing};
 use crate::kubo::Kubo;
+use crate::observer;
 use crate::s3::Buckets;
 use crate::settings::Settings;
 use crate::web::Web;
@@ -148,10 +149,18 @@ impl Publishers {
         publisher: &dyn Publisher,
         run: &Publication<'_>,
     ) -> Result<PublishedResult, Failure> {
-        let archive = Archive::pack(run, &self.disk).await?;
-        let result = self.patience.persist(|| publisher.publish(run, &archive)).await;
-        archive.remove().await;
-        result
+        let kind = run.work.task.publisher.publisher_type;
+        observer::publish(kind, async {
+            let archive = match Archive::pack(run, &self.disk).await {
+                Ok(archive) => archive,
+                Err(failure) => return (0, Err(failure)),
+            };
+            let bytes = archive.size_bytes;
+            let result = self.patience.persist(|| publisher.publish(run, &archive)).await;
+            archive.remove().await;
+            (bytes, result)
+        })
+        .await
     }
 
     fn route(&self, kind: PublisherType) -> Route<'_> {

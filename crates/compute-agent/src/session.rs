@@ -24,6 +24,7 @@ use crate::backoff::Backoff;
 use crate::clock;
 use crate::executor::Engines;
 use crate::node_record::NodeRecord;
+use crate::observer::Observer;
 use crate::outbox::Outbox;
 use crate::supervisor::Mailbox;
 pub(crate) use streams::Streams;
@@ -75,6 +76,7 @@ pub(crate) struct Session {
     pub(crate) engines: Arc<Engines>,
     pub(crate) mailbox: Mailbox,
     pub(crate) outbox: Arc<Outbox>,
+    pub(crate) observer: Arc<Observer>,
     pub(crate) watch: Arc<SessionWatch>,
     pub(crate) streams: Streams,
 }
@@ -94,6 +96,7 @@ impl Session {
             let answer = self.join(&offered).await;
             let joined_at = tokio::time::Instant::now();
             self.watch.joined(&answer);
+            self.observer.metrics.sessions.inc();
             tokio::select! {
                 Refused = self.heartbeats(&answer) => {}
                 Refused = self.follow(answer.session) => {}
@@ -173,6 +176,7 @@ impl Session {
                 Err(error) if is_refusal(&error) => return Refused,
                 Err(error) => {
                     missed += 1;
+                    self.observer.metrics.missed_heartbeats.inc();
                     if missed == 1 {
                         warn!(%error, "a heartbeat failed; work goes on, trying again");
                     }

@@ -14,6 +14,8 @@ use api_types::quantity::Resources;
 use figment::Figment;
 use figment::providers::{Env, Format, Toml};
 use serde::Deserialize;
+use telemetry::log::LogFormat;
+use telemetry::traces::OtlpSettings;
 
 pub use docker::{DockerSettings, RegistryCredentials};
 pub use secret::Secret;
@@ -59,6 +61,10 @@ pub struct Settings {
     pub results: ResultSettings,
     pub disk: DiskSettings,
     pub ipfs: IpfsSettings,
+    /// Lines for people, or JSON for machines.
+    pub log_format: LogFormat,
+    /// Where traces go, if anywhere.
+    pub otlp: OtlpSettings,
     /// The process's own `AWS_…` variables: credentials, region and endpoint for S3. They are
     /// named as every other program names them, and stand in no settings file.
     #[serde(skip)]
@@ -202,6 +208,7 @@ impl Settings {
                 return Err(InvalidSettings::Refused { key, reason });
             }
         }
+        self.otlp.check().map_err(|(key, reason)| InvalidSettings::Refused { key, reason })?;
         Ok(self)
     }
 
@@ -240,6 +247,8 @@ impl Default for Settings {
             results: ResultSettings::default(),
             disk: DiskSettings::default(),
             ipfs: IpfsSettings::default(),
+            log_format: LogFormat::Text,
+            otlp: OtlpSettings::default(),
             aws: AwsVariables::of_this_process(),
         }
     }

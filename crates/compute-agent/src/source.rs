@@ -26,6 +26,7 @@ use crate::disk::{self, Disk, LimitedBy};
 use crate::execution::Failure;
 use crate::executor::MountedInput;
 use crate::kubo::Kubo;
+use crate::observer;
 use crate::s3::Buckets;
 use crate::settings::Settings;
 use crate::web::Web;
@@ -187,9 +188,12 @@ impl Sources {
             .map_err(|error| disk::failure(&error))?;
         let place = Place::new(root, input);
         let fetch = Fetch { input, place, quota: Arc::clone(quota), cache: &self.cache };
-        source.fetch(fetch).await.map_err(|setback| match setback {
-            Setback::Lasting(failure) | Setback::Passing(failure) => failure,
+        observer::fetch(input.source.source_type, index, || quota.taken_bytes(), async {
+            source.fetch(fetch).await.map_err(|setback| match setback {
+                Setback::Lasting(failure) | Setback::Passing(failure) => failure,
+            })
         })
+        .await
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::{debug, warn};
+use tracing::{Instrument, debug, warn};
 
 use crate::backoff::Backoff;
 use crate::clock;
@@ -24,6 +24,7 @@ use crate::disk::Disk;
 use crate::execution::{Event, Failure};
 use crate::executor::{Engines, Executor, ExecutorError, Run};
 use crate::gpu::Inventory;
+use crate::observer::{Observer, Stage};
 use crate::progress::Progress;
 use crate::publisher::{Publication, Publishers};
 use crate::settings::Settings;
@@ -52,6 +53,7 @@ pub(crate) struct Steps {
     pub(crate) node_id: NodeId,
     pub(crate) engines: Arc<Engines>,
     pub(crate) gpus: Inventory,
+    pub(crate) observer: Arc<Observer>,
     pub(crate) stop_grace: Duration,
     pub(crate) tasks: Tasks,
     pub(crate) files: Files,
@@ -142,7 +144,7 @@ impl Files {
 impl Steps {
     pub(crate) fn prepare(self: &Arc<Self>, step: Step, cancel: CancellationToken) {
         let steps = Arc::clone(self);
-        self.tasks.spawn(async move {
+        self.spawn(&step.clone(), async move {
             let event = match steps.make_ready(&step, &cancel).await {
                 Ok(()) => Event::Prepared,
                 Err(failure) => Event::Failed(failure),
@@ -158,9 +160,13 @@ impl Steps {
         let inputs_count = wanted.len();
         wanted.extend(executor.modules(&step.work));
         let disk_bytes = step.work.resources.disk;
+        let watch = self.observer.watch(step.id, &step.work);
         let fetching = self.files.sources.fetch_all(&wanted, disk_bytes, &dir);
-        let fetched = cancel.run_until_cancelled(fetching).await;
-        let mut inputs = match fetched.ok_or(ExecutorError::Cancelled)? {
+        let fetching = async {
+            let fetched = cancel.run_until_cancelled(fetching).await;
+            fetched.ok_or_else(|| Failure::from(ExecutorError::Cancelled))
+        };
+        let mut inputs = match watch.stage(Stage::Inputs, async { fetching.await? }).await {
             Ok(inputs) => inputs,
             Err(failure) => {
                 // At once: on a disk that they fill, the failure could not even be written down.
@@ -175,12 +181,17 @@ impl Steps {
         let progress = Progress::new(step.id, step.mailbox.clone());
         let (id, node_id) = (step.id, self.node_id);
         let run = Run { id, node_id, work, inputs, modules, gpus, progress };
+        watch.stage(Stage::Make, self.make(&run, cancel)).await
+    }
+
+    async fn make(&self, run: &Run, cancel: &CancellationToken) -> Result<(), Failure> {
+        let executor = self.executor(&run.work)?;
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
-        let prepare = || failpoint::around(CREATE, || executor.prepare(&run, cancel));
+        let prepare = || failpoint::around(CREATE, || executor.prepare(run, cancel));
         for _ in 1..PREPARE_TRIES {
             match prepare().await {
                 Err(error @ ExecutorError::Unreachable { .. }) => {
-                    debug!(execution = %step.id, %error, "preparing waits for the engine");
+                    debug!(%error, "preparing waits for the engine");
                 }
                 outcome => return Ok(outcome?),
             }
@@ -191,8 +202,9 @@ impl Steps {
 
     pub(crate) fn start(self: &Arc<Self>, step: Step) {
         let steps = Arc::clone(self);
-        self.tasks.spawn(async move {
-            let event = match steps.start_once(&step).await {
+        self.spawn(&step.clone(), async move {
+            let watch = steps.observer.watch(step.id, &step.work);
+            let event = match watch.stage(Stage::Start, steps.start_once(&step)).await {
                 Ok(at) => Event::Started { at },
                 Err(failure) => Event::Failed(failure),
             };
@@ -208,7 +220,7 @@ impl Steps {
         loop {
             match failpoint::around(START, || executor.start(step.id)).await {
                 Err(error @ ExecutorError::Unreachable { .. }) => {
-                    debug!(execution = %step.id, %error, "starting waits for the engine");
+                    debug!(%error, "starting waits for the engine");
                 }
                 outcome => return Ok(outcome?),
             }
@@ -218,7 +230,7 @@ impl Steps {
 
     pub(crate) fn watch(self: &Arc<Self>, step: Step, deadline: Option<Timestamp>) {
         let steps = Arc::clone(self);
-        self.tasks.spawn(async move {
+        self.spawn(&step.clone(), async move {
             let executor = match steps.executor(&step.work) {
                 Ok(executor) => executor,
                 Err(failure) => return step.tell(Event::Failed(failure)).await,
@@ -233,7 +245,10 @@ impl Steps {
                 }
             };
             let event = match end {
-                Ok(exit) => Event::Exited(exit),
+                Ok(exit) => {
+                    steps.observer.exited(step.id, &exit, clock::now());
+                    Event::Exited(exit)
+                }
                 Err(error) => Event::Failed(error.into()),
             };
             step.tell(event).await;
@@ -262,12 +277,12 @@ impl Steps {
     /// Keeps asking until the engine has done it; that the process ended is told by the watch.
     pub(crate) fn stop(self: &Arc<Self>, step: Step) {
         let steps = Arc::clone(self);
-        self.tasks.spawn(async move {
+        self.spawn(&step.clone(), async move {
             let Ok(executor) = steps.executor(&step.work) else { return };
             let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
             let stop = || executor.stop(step.id, steps.stop_grace);
             while let Err(error) = failpoint::around(STOP, stop).await {
-                warn!(execution = %step.id, %error, "a task cannot be stopped; trying again");
+                warn!(%error, "a task cannot be stopped; trying again");
                 backoff.wait().await;
             }
         });
@@ -275,8 +290,9 @@ impl Steps {
 
     pub(crate) fn collect(self: &Arc<Self>, step: Step, exit_code: i32) {
         let steps = Arc::clone(self);
-        self.tasks.spawn(async move {
-            let event = match steps.collect_whole(&step, exit_code).await {
+        self.spawn(&step.clone(), async move {
+            let watch = steps.observer.watch(step.id, &step.work);
+            let event = match watch.within(steps.collect_whole(&step, exit_code)).await {
                 Ok(collected) => Event::Collected(collected),
                 Err(failure) => Event::Failed(failure),
             };
@@ -305,7 +321,7 @@ impl Steps {
             let collect = || collect::collect(executor, &self.files.publishers, &run, intake());
             match failpoint::around(COLLECT, collect).await {
                 Err(CollectError::Executor(error @ ExecutorError::Unreachable { .. })) => {
-                    debug!(execution = %step.id, %error, "collecting waits for the engine");
+                    debug!(%error, "collecting waits for the engine");
                 }
                 outcome => return Ok(outcome?),
             }
@@ -316,10 +332,10 @@ impl Steps {
     /// Removes the container and the inputs. What fails here is found by the next sweep.
     pub(crate) fn discard(self: &Arc<Self>, step: Step) {
         let steps = Arc::clone(self);
-        self.tasks.spawn(async move {
+        self.spawn(&step.clone(), async move {
             let Ok(executor) = steps.executor(&step.work) else { return };
             if let Err(error) = failpoint::around(REMOVE, || executor.remove(step.id)).await {
-                debug!(execution = %step.id, %error, "a container is left to the next sweep");
+                debug!(%error, "a container is left to the next sweep");
             }
             let modules = executor.modules(&step.work);
             if step.work.task.input_sources.is_empty() && modules.is_empty() {
@@ -327,6 +343,17 @@ impl Steps {
             }
             remove_inputs(steps.files.dirs.of(step.id), step.id).await;
         });
+    }
+
+    /// Whatever is logged on the way names the execution.
+    fn spawn(&self, step: &Step, task: impl Future<Output = ()> + Send + 'static) {
+        let span = tracing::info_span!(
+            "step",
+            execution = %step.id,
+            job = %step.work.job_id,
+            node = %self.node_id
+        );
+        self.tasks.spawn(task.instrument(span));
     }
 
     fn executor(&self, work: &Work) -> Result<&dyn Executor, Failure> {

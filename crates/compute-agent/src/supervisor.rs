@@ -12,7 +12,7 @@ pub(crate) mod sweep;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use api_types::protocol::Work;
 use api_types::quantity::Resources;
@@ -25,8 +25,8 @@ use tracing::error;
 
 use crate::admission::Admission;
 use crate::clock;
-use crate::core::{Batch, Contents, Core, Limits, Turn};
-use crate::execution::Effect;
+use crate::core::{Batch, Contents, Core, Input, Limits, Turn};
+use crate::execution::{Effect, Phase};
 use crate::ledger::{Ledger, LedgerError};
 use crate::outbox::Outbox;
 use crate::steps::{Files, Step, Steps};
@@ -117,6 +117,9 @@ impl Supervisor {
     fn take(&mut self, message: Message, round: &mut Round) {
         match message {
             Message::Core(input) => {
+                if let Input::Acknowledged(reports) = &input {
+                    self.steps.observer.acknowledged(reports, clock::now());
+                }
                 let (steps, capacity) = (&self.steps, self.capacity);
                 let admit = |work: &Work| admission(steps, capacity, work);
                 self.core.take(input, &admit, clock::now(), &mut round.turn);
@@ -141,6 +144,7 @@ impl Supervisor {
         let Round { mut turn, answers, .. } = round;
         self.core.close(clock::now(), &mut turn);
         if !turn.batch.is_empty() {
+            let began = Instant::now();
             while let Err(failure) = self.commit(&turn.batch) {
                 if self.steps.tasks.stopping().is_cancelled() {
                     return false;
@@ -152,6 +156,8 @@ impl Supervisor {
                 self.pulse.beat();
                 std::thread::sleep(COMMIT_RETRY);
             }
+            self.steps.observer.metrics.committed(began.elapsed().as_secs_f64());
+            self.observe(&turn.batch);
         }
         self.outbox.push(turn.batch.reports);
         for (id, effect) in turn.effects {
@@ -164,6 +170,16 @@ impl Supervisor {
             answer();
         }
         true
+    }
+
+    /// Tells those who watch what has happened now.
+    fn observe(&self, batch: &Batch) {
+        let now = clock::now();
+        for stored in &batch.reports {
+            if let Some(execution) = self.core.execution(stored.report.execution_id) {
+                self.steps.observer.reported(&stored.report, &execution.work, now);
+            }
+        }
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), LedgerError> {
@@ -183,12 +199,16 @@ impl Supervisor {
     fn carry_out(&mut self, id: ExecutionId, effect: Effect) {
         let Some(execution) = self.core.execution(id) else { return };
         let Some(mailbox) = self.mailbox.upgrade() else { return };
+        if let (Effect::Watch { .. }, Phase::Running { started_at }) = (&effect, &execution.phase) {
+            self.steps.observer.runs(id, &execution.work, *started_at);
+        }
         let (work, gpus) = (Arc::clone(&execution.work), execution.gpus.clone());
         let step = Step { id, work, gpus, mailbox };
         match effect {
             // Reports went to the outbox.
             Effect::Report(_) => {}
             Effect::Prepare => {
+                self.steps.observer.told_to_run(id, clock::now());
                 let cancel = CancellationToken::new();
                 self.cancels.insert(id, cancel.clone());
                 self.steps.prepare(step, cancel);

@@ -29,6 +29,7 @@ pub(crate) fn plain_work() -> Work {
         index: 0,
         count: 1,
         resources: Capacity { cpu: 0.5, memory: 64_000_000, disk: 0, gpu: 0 },
+        traceparent: None,
         task: Task {
             name: "main".to_owned(),
             engine: EngineSpec { engine_type: EngineType::Noop, params: Params::new() },

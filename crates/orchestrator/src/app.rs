@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use api_types::NodeId;
 use daemon::Pulse;
+use telemetry::traces::{OtlpError, Tracer};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -15,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::driver::{self, Driver, DriverError};
 use crate::http::{self, Api, Own, Places, Reader, SpecCache};
 use crate::identity::{Identity, IdentityError};
+use crate::observer::Observer;
 use crate::settings::Settings;
 use crate::store::{StoreError, sqlite};
 use crate::submission::Requester;
@@ -28,6 +30,7 @@ pub struct Orchestrator {
     stopping: CancellationToken,
     server: JoinHandle<()>,
     driver: Driver,
+    tracer: Tracer,
 }
 
 /// Why it does not start.
@@ -41,6 +44,8 @@ pub enum StartError {
     Store(#[from] StoreError),
     #[error("start the driver")]
     Driver(#[from] DriverError),
+    #[error("send traces over OTLP")]
+    Otlp(#[from] OtlpError),
     #[error("start a blocking task")]
     Task(#[from] tokio::task::JoinError),
 }
@@ -56,14 +61,18 @@ impl Orchestrator {
 
         let (engine, retention) = (settings.engine(), settings.retention());
         let view = Arc::new(View::default());
-        let (identity, reads, handle, driver) = {
+        let (identity, reads, handle, driver, observer) = {
             let (view, data_dir) = (Arc::clone(&view), settings.data_dir.clone());
+            let otlp = settings.otlp.clone();
             // Reads the whole live state: seconds for a large one.
             tokio::task::spawn_blocking(move || {
                 let identity = Identity::load_or_make(&data_dir)?;
+                let instance = identity.node_id.to_string();
+                let observer = Observer::new(Tracer::start(&otlp, "orchestrator", instance)?);
                 let (store, reads) = sqlite::open(&data_dir)?;
-                let (handle, driver) = driver::start(Box::new(store), view, engine, retention)?;
-                Ok::<_, StartError>((identity, reads, handle, driver))
+                let (handle, driver) =
+                    driver::start(Box::new(store), view, engine, retention, observer.clone())?;
+                Ok::<_, StartError>((identity, reads, handle, driver, observer))
             })
             .await??
         };
@@ -71,6 +80,7 @@ impl Orchestrator {
         let stopping = CancellationToken::new();
         let node_id = identity.node_id;
         let requester = Requester { id: node_id.to_string(), public_key: identity.public_key };
+        let tracer = observer.tracer.clone();
         let api = Arc::new(Api {
             handle,
             reader: Reader::new(reads),
@@ -83,11 +93,11 @@ impl Orchestrator {
             streams: Places::of_event_streams(),
             large_bodies: Places::of_large_bodies(),
             log_readers: Places::of_log_readers(),
+            observer,
             stopping: stopping.clone(),
         });
-        let server =
-            tokio::spawn(http::serve::serve(listener, http::router(api), stopping.clone()));
-        Ok(Self { address, node_id, stopping, server, driver })
+        let server = tokio::spawn(http::serve::serve(listener, api, stopping.clone()));
+        Ok(Self { address, node_id, stopping, server, driver, tracer })
     }
 
     /// Where the API is served.
@@ -116,7 +126,9 @@ impl Orchestrator {
             tracing::error!(%error, "the server ended badly");
         }
         // The last handle went with the last connection.
-        self.driver.ended().await
+        let ended = self.driver.ended().await;
+        self.tracer.shutdown().await;
+        ended
     }
 }
 

@@ -24,6 +24,7 @@ mod work;
 use crate::engine::change::AssignmentChange;
 use crate::engine::input::{Answer, Input, Refusal, Submit};
 use crate::engine::{Engine, RestoreError, Settings};
+use crate::observer::Observer;
 use crate::store::{Retention, Store, StoreError};
 use crate::view::View;
 
@@ -130,6 +131,7 @@ pub fn start(
     view: Arc<View>,
     settings: Settings,
     retention: Retention,
+    observer: Observer,
 ) -> Result<(Handle, Driver), DriverError> {
     let (handle, messages) = Handle::new();
     let engine = work::restore(store.as_mut(), settings)?;
@@ -143,7 +145,7 @@ pub fn start(
     thread::Builder::new()
         .name("driver".to_owned())
         .spawn(move || {
-            let work = work::Work::new(store, view, settings, engine, retention);
+            let work = work::Work::new(store, view, settings, engine, retention, observer);
             // Nobody may wait for the end any more.
             drop(end.send(runtime.block_on(work.run(messages, &beaten))));
         })
@@ -213,6 +215,24 @@ impl Handle {
             drop(reply.send(question(engine)));
         })))?;
         answer.await.map_err(|_| CallError::Stopping)
+    }
+
+    /// The same for whoever watches the service: it is asked just when the queue is full, so it
+    /// may take a place that is kept for nodes. There is one for each scrape under way.
+    pub(crate) async fn inspect<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Engine) -> T + Send + 'static,
+    ) -> Result<T, CallError> {
+        let (reply, answer) = oneshot::channel();
+        let question =
+            Message::Question(Box::new(move |engine| drop(reply.send(question(engine)))));
+        self.inputs.try_send(question).map_err(|_| CallError::QueueFull)?;
+        answer.await.map_err(|_| CallError::Stopping)
+    }
+
+    /// How many inputs wait for the driver.
+    pub(crate) fn waiting_inputs(&self) -> usize {
+        self.inputs.max_capacity() - self.inputs.capacity()
     }
 
     fn send(&self, message: Message) -> Result<(), CallError> {

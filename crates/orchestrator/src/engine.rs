@@ -15,6 +15,7 @@ use std::time::Duration;
 use api_types::node::Node;
 use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 
+mod census;
 pub mod change;
 pub mod demand;
 mod execution;
@@ -34,7 +35,8 @@ mod timer;
 #[cfg(test)]
 mod tests;
 
-use change::{Changes, Effect, ExecutionRow};
+pub use census::{Census, Waiting};
+use change::{Changes, Effect, ExecutionRow, Fact};
 use input::{Answer, Input};
 use job::LiveJob;
 use mint::Mint;
@@ -93,6 +95,7 @@ pub struct Engine {
 pub struct Output {
     pub changes: Changes,
     pub effects: Vec<Effect>,
+    pub facts: Vec<Fact>,
 }
 
 /// Placement that is left over from turns whose budget was used up.

@@ -13,6 +13,7 @@ mod history;
 mod jobs;
 mod logs;
 mod lookup;
+mod metrics;
 mod nodes;
 mod openapi;
 mod paging;
@@ -38,6 +39,7 @@ use tokio_util::sync::CancellationToken;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::driver::Handle;
+use crate::observer::Observer;
 use crate::submission::Requester;
 use crate::view::View;
 use error::Failure;
@@ -65,6 +67,7 @@ pub(crate) struct Api {
     pub log_readers: Places,
     /// For bodies of requests that are not small.
     pub large_bodies: Places,
+    pub observer: Observer,
     /// Cancelled when the service is to stop: streams end.
     pub stopping: CancellationToken,
 }
@@ -92,12 +95,14 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .merge(protocol::router())
         .merge(agent::router())
         .merge(health::router())
+        .merge(metrics::router())
         .split_for_parts();
     router
         .merge(requester::router())
         .merge(openapi::router(collected))
         .fallback(path_not_found)
         .method_not_allowed_fallback(method_not_allowed)
+        .layer(axum::middleware::from_fn(edge::note_route))
         .with_state(api)
 }
 

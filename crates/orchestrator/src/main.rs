@@ -1,6 +1,5 @@
 //! The orchestrator daemon.
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -12,7 +11,6 @@ use daemon::{Command, service_manager};
 use orchestrator::settings::ENV_PREFIX;
 use orchestrator::{Orchestrator, Settings};
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 
 /// `EX_USAGE`: bad settings.
 const EXIT_SETTINGS: u8 = 64;
@@ -53,12 +51,7 @@ fn main() -> ExitCode {
             Err(error) => refuse(EXIT_UNAVAILABLE, &error.into()),
         };
     }
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr)
-        .init();
+    telemetry::log::init(settings.log_format);
     match run(settings) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => refuse(EXIT_UNAVAILABLE, &error),

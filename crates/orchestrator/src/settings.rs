@@ -8,6 +8,8 @@ use figment::Figment;
 use figment::providers::{Env, Format, Serialized, Toml};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use telemetry::log::LogFormat;
+use telemetry::traces::OtlpSettings;
 
 use crate::engine;
 use crate::store::Retention;
@@ -26,7 +28,7 @@ const MAX_SECONDS: u64 = 100 * 365 * 86_400;
 
 const DAY_SECONDS: u64 = 86_400;
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// Where the API is served; port 0 takes a free one.
     pub listen: SocketAddr,
@@ -44,6 +46,10 @@ pub struct Settings {
     pub job_retention: u64,
     /// How many jobs that are over are kept; 0 for all of them.
     pub job_retention_count: u64,
+    /// Lines for people, or JSON for machines.
+    pub log_format: LogFormat,
+    /// Where traces go, if anywhere.
+    pub otlp: OtlpSettings,
 }
 
 /// Settings that the daemon refuses to start with.
@@ -62,7 +68,8 @@ pub enum InvalidSettings {
 fn unknown_settings(names: &[String]) -> String {
     format!(
         "unknown settings: {}; known: listen, data_dir, node_ttl, approve_new_nodes, \
-         drain_deadline, node_retention, job_retention, job_retention_count",
+         drain_deadline, node_retention, job_retention, job_retention_count, log_format, \
+         otlp",
         names.join(", ")
     )
 }
@@ -78,6 +85,8 @@ impl Default for Settings {
             node_retention: 30 * DAY_SECONDS,
             job_retention: 30 * DAY_SECONDS,
             job_retention_count: 1_000_000,
+            log_format: LogFormat::Text,
+            otlp: OtlpSettings::default(),
         }
     }
 }
@@ -140,6 +149,7 @@ impl Settings {
             let reason = "must name a directory".to_owned();
             return Err(InvalidSettings::Refused { key: "data_dir", reason });
         }
+        self.otlp.check().map_err(|(key, reason)| InvalidSettings::Refused { key, reason })?;
         Ok(self)
     }
 
@@ -233,6 +243,11 @@ mod tests {
             ("node_retention = 9000000000", "node_retention: must be at most 3153600000 seconds"),
             ("job_retention = 9000000000", "job_retention: must be at most"),
             ("job_retention_count = 'all'", "job_retention_count"),
+            ("log_format = 'xml'", "log_format"),
+            ("otlp.endpoint = 'collector'", "otlp.endpoint: is not an http or https URL"),
+            ("otlp.sampling_ratio = 2", "otlp.sampling_ratio: must be between 0 and 1"),
+            ("otlp.headers = 'x'", "headers are written name=value"),
+            ("otlp.endpont = 'x'", "endpont"),
             ("data_dir = ''", "data_dir: must name a directory"),
         ] {
             let error = extract(toml).unwrap_err();

@@ -92,8 +92,22 @@ pub trait Reads: Send + Sync {
     fn events(&self, query: &EventsQuery) -> Result<EventsPage, StoreError>;
     /// The sequence of the last event that was ever stored; 0 when there was none.
     fn last_event(&self) -> Result<u64, StoreError>;
+    /// How large the database is.
+    fn size(&self) -> Result<StoreSize, StoreError>;
     /// The sequence of the last stored event before this moment; 0 when there is none.
     fn last_event_before(&self, time: Timestamp) -> Result<u64, StoreError>;
+}
+
+/// What the database takes of the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StoreSize {
+    pub database_bytes: u64,
+    /// The write-ahead log beside it.
+    pub log_bytes: u64,
+    pub pages: u64,
+    /// Pages that the next rows take, before the file grows.
+    pub free_pages: u64,
+    pub page_bytes: u64,
 }
 
 /// Which jobs that are over are kept; none of them is when it is beyond either bound.
@@ -305,6 +319,12 @@ pub enum StoreError {
     Sqlite(#[from] rusqlite::Error),
     #[error("access {}", .path.display())]
     Io { path: PathBuf, source: std::io::Error },
+}
+
+impl StoreSize {
+    pub fn free_bytes(&self) -> u64 {
+        self.free_pages.saturating_mul(self.page_bytes)
+    }
 }
 
 impl Retention {

@@ -104,3 +104,9 @@ impl Failure {
         Self { cause: FailureCause::Task, message: message.into() }
     }
 }
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}

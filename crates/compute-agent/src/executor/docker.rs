@@ -44,6 +44,7 @@ use super::{Executor, ExecutorError, OutputChunk, Run};
 use crate::backoff::Backoff;
 use crate::clock;
 use crate::execution::{Exit, Failure, NO_EXIT_CODE};
+use crate::observer;
 use crate::settings::DockerSettings;
 use error::{is_conflict, is_not_found};
 use sandbox::Sandboxes;
@@ -153,7 +154,10 @@ impl Docker {
         let mut tries = 1;
         loop {
             cancel
-                .run_until_cancelled(self.images.ensure(&client, &params, &run.progress))
+                .run_until_cancelled(observer::part(
+                    "ensure image",
+                    self.images.ensure(&client, &params, &run.progress),
+                ))
                 .await
                 .unwrap_or(Err(ExecutorError::Cancelled))?;
             let _change = self.change().await;

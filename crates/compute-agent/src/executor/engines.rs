@@ -50,6 +50,11 @@ impl Engines {
         })
     }
 
+    /// The engines that the settings name, whether they answer or not.
+    pub(crate) fn named(&self) -> impl Iterator<Item = EngineType> {
+        self.all().map(|(engine, _)| engine)
+    }
+
     /// The engines that answer; the receiver sees every change.
     pub(crate) fn available(&self) -> watch::Receiver<BTreeSet<EngineType>> {
         self.available.subscribe()

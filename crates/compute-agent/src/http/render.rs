@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue, Uri};
 use serde::Serialize;
+use tracing::Instrument;
 
 use super::failure::Failure;
 use crate::mint;
@@ -77,7 +78,13 @@ pub(super) async fn envelope(request: Request, next: Next) -> Response {
         .filter(|id| is_sane(id.as_bytes()))
         .and_then(|id| id.to_str().ok())
         .map_or_else(mint::request_id, str::to_owned);
-    let mut response = next.run(request).await;
+    let span = tracing::info_span!(
+        "request",
+        request_id,
+        method = %request.method(),
+        path = request.uri().path()
+    );
+    let mut response = next.run(request).instrument(span).await;
     let status = response.status();
     if !status.is_success() {
         let mut error = match response.extensions_mut().remove::<Failure>() {

@@ -6,6 +6,7 @@ use api_types::engine::EngineType;
 use api_types::execution::{ComputeState, DesiredState};
 use api_types::protocol::{Acknowledgement, Assignment, Report, Work};
 use rusqlite::Connection;
+use telemetry::traces::Tracer;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
@@ -14,6 +15,7 @@ use crate::core::{Input, Usage};
 use crate::data_dir::DataDir;
 use crate::executor::Engines;
 use crate::gpu::Inventory;
+use crate::observer::Observer;
 use crate::settings::Settings;
 use crate::steps::Tasks;
 use crate::testing::{execution_id, plain_work};
@@ -40,6 +42,7 @@ fn start(root: TempDir, retain: Duration) -> Fixture {
         node_id: ledger.node_id(),
         engines: Engines::new(&settings, ledger.node_id(), None),
         gpus: Inventory::default(),
+        observer: Observer::new(Tracer::default()),
         stop_grace: Duration::ZERO,
         tasks: Tasks::new(tokio::runtime::Handle::current()),
         files: Files::new(&settings, &data_dir, settings.listen),

@@ -22,6 +22,7 @@ mod gpus;
 mod http;
 mod image;
 mod interrupted;
+mod metrics;
 mod node;
 mod noop;
 mod openapi;

@@ -169,6 +169,7 @@ pub(crate) fn work(engine: EngineType, params: Value) -> Work {
         index: 2,
         count: 3,
         resources: Capacity { cpu: 0.5, memory: 64_000_000, disk: 0, gpu: 0 },
+        traceparent: None,
         task: Task {
             name: "main".to_owned(),
             engine: EngineSpec { engine_type: engine, params },

@@ -18,7 +18,8 @@ crate::covers! {
 }
 
 /// What the modules of these tests cover.
-const COVERED: &[crate::Covered] = &[COVERS, crate::http::COVERS, crate::publishing::COVERS];
+const COVERED: &[crate::Covered] =
+    &[COVERS, crate::http::COVERS, crate::metrics::COVERS, crate::publishing::COVERS];
 
 fn golden() -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(GOLDEN);

@@ -1,7 +1,7 @@
 //! The driver's loop.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use api_types::Timestamp;
 use api_types::job::CreateJob;
@@ -18,6 +18,8 @@ use crate::clock;
 use crate::engine::input::{Answer, Input};
 use crate::engine::mint::Mint;
 use crate::engine::{Engine, Settings};
+use crate::observer::Observer;
+use crate::spans::Spans;
 use crate::store::{IDEMPOTENCY_HOURS, IdempotencyRow, Retention, Store, StoreError};
 use crate::view::View;
 
@@ -46,6 +48,8 @@ pub(super) struct Work {
     explained: Timestamp,
     forgot_keys: Timestamp,
     pruning: Pruning,
+    observer: Observer,
+    spans: Spans,
 }
 
 /// The engine as the store holds it, and the number of the last commit.
@@ -77,7 +81,9 @@ impl Work {
         settings: Settings,
         (engine, last_commit): (Engine, u64),
         retention: Retention,
+        observer: Observer,
     ) -> Self {
+        observer.metrics.recount(&engine.census());
         Self {
             store,
             view,
@@ -88,6 +94,8 @@ impl Work {
             explained: Timestamp::ZERO,
             forgot_keys: Timestamp::ZERO,
             pruning: Pruning::new(retention),
+            spans: Spans::new(observer.tracer.clone()),
+            observer,
         }
     }
 
@@ -109,6 +117,7 @@ impl Work {
                 return Ok(());
             }
             let mut batch = Batch::default();
+            let inputs = waiting.len();
             for message in waiting.drain(..) {
                 self.take(&mut batch, message);
             }
@@ -117,11 +126,13 @@ impl Work {
                 self.engine.handle(now, Input::Tick, &mut batch.output);
                 batch.take_effects();
             }
-            match self.commit(&batch) {
+            match self.commit(&batch, inputs) {
                 Ok(()) => {
                     // Reads that wait are woken after the nodes are shown, and before the callers.
                     self.show();
                     self.view.feed().announce(&batch.output.changes);
+                    self.observer.metrics.happened(&batch.output);
+                    self.spans.happened(&batch.output);
                     batch.release(&self.engine, &mut self.streams);
                 }
                 Err(StoreError::Full { path }) => {
@@ -129,6 +140,7 @@ impl Work {
                         path = %path.display(),
                         "the disk is full: requests are refused until there is room"
                     );
+                    self.observer.metrics.commit_failed();
                     batch.refuse(&self.engine);
                     self.wait_for_room(&mut messages, pulse).await?;
                 }
@@ -214,12 +226,13 @@ impl Work {
         Ok(created)
     }
 
-    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
+    fn commit(&mut self, batch: &Batch, inputs: usize) -> Result<(), StoreError> {
         if batch.output.changes.is_empty() && batch.keys.is_empty() {
             return Ok(());
         }
         let keys: Vec<_> = batch.keys.values().cloned().collect();
         let number = self.last_commit + 1;
+        let began = Instant::now();
         match failpoint::reach_blocking("commit.before") {
             None => {}
             Some(Fault::Error) => return Err(full_by_failpoint()),
@@ -230,6 +243,7 @@ impl Work {
             return Err(full_by_failpoint());
         }
         self.last_commit = number;
+        self.observer.metrics.committed(inputs, began.elapsed());
         Ok(())
     }
 
@@ -263,6 +277,7 @@ impl Work {
         let (engine, last_commit) = restore(self.store.as_mut(), self.settings)?;
         self.engine = engine;
         self.last_commit = last_commit;
+        self.observer.metrics.recount(&self.engine.census());
         self.view.clear();
         self.show();
         tracing::info!("the disk has room again: requests are accepted");

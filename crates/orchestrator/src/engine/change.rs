@@ -174,6 +174,32 @@ pub enum Effect {
     CloseStream { node: NodeId },
 }
 
+/// What those who count and trace are told beyond what is stored; nothing depends on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fact {
+    /// A slot got its node.
+    Placed {
+        execution: ExecutionId,
+        job: JobId,
+        index: u32,
+        at: Timestamp,
+        /// When the job came.
+        submitted: Timestamp,
+        /// The slot was never tried before, and was there from the beginning.
+        is_first: bool,
+    },
+    /// The process of an execution started.
+    Started { at: Timestamp, submitted: Timestamp, placed: Timestamp, is_first: bool },
+    /// A job reached a state that it keeps.
+    JobEnded {
+        job: JobId,
+        job_type: JobType,
+        state: JobStateType,
+        at: Timestamp,
+        submitted: Timestamp,
+    },
+}
+
 /// What is desired of one execution.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AssignmentChange {

@@ -4,12 +4,13 @@
 //! each other; every change of either counts the revision up and leaves one event.
 
 use api_types::execution::{ComputeState, DesiredState};
-use api_types::job::JobStateType;
+use api_types::job::{JobStateType, JobType};
 use api_types::protocol::{FailureCause, Report};
 use api_types::{ExecutionId, NodeId, Timestamp};
 
 use super::change::{
-    AssignmentChange, Effect, EventRow, EventSubject, ExecutionRow, OutputRow, Text, WorkOrder,
+    AssignmentChange, Effect, EventRow, EventSubject, ExecutionRow, Fact, OutputRow, Text,
+    WorkOrder,
 };
 use super::job::Slot;
 use super::{Engine, Turn};
@@ -86,6 +87,14 @@ impl Engine {
             modify_time: turn.now,
             start_time: Timestamp::ZERO,
         };
+        turn.out.facts.push(Fact::Placed {
+            execution: id,
+            job: job_id,
+            index: row.index,
+            at: turn.now,
+            submitted: job.plan.rank.created,
+            is_first: row.previous.is_none() && job.plan.job_type != JobType::Daemon,
+        });
         job.executions.insert(id);
         node.executions.insert(id);
         node.used = node.used.plus(&resources);
@@ -188,17 +197,24 @@ impl Engine {
         }
         row.start_time = turn.now;
         row.compute_message = Text::Borrowed("");
-        let (job_id, node_id) = (row.job, row.node);
+        let (job_id, node_id, placed) = (row.job, row.node, row.create_time);
+        let is_first = row.previous.is_none();
         self.observe(turn, id, ComputeState::BidAccepted, or_else(message, "started on its node"));
         if let Some(node) = self.nodes.get_mut(&node_id) {
             node.running += 1;
             self.touched.insert(node_id);
         }
-        if let Some(job) = self.jobs.get_mut(&job_id)
-            && !job.row.started
-        {
-            job.row.started = true;
-            turn.out.changes.jobs.insert(job_id, job.row.clone());
+        if let Some(job) = self.jobs.get_mut(&job_id) {
+            turn.out.facts.push(Fact::Started {
+                at: turn.now,
+                submitted: job.plan.rank.created,
+                placed,
+                is_first: is_first && job.plan.job_type != JobType::Daemon,
+            });
+            if !job.row.started {
+                job.row.started = true;
+                turn.out.changes.jobs.insert(job_id, job.row.clone());
+            }
         }
         self.refresh_job(turn, job_id);
     }

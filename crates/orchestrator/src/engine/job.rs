@@ -8,7 +8,7 @@ use api_types::job::{JobSpec, JobStateType, JobType, RetryPolicy};
 use api_types::{EvaluationId, ExecutionId, JobId, NodeId, Timestamp};
 
 use super::change::{
-    Changes, EventRow, EventSubject, JobRow, NewJobRow, PendingSlotRow, Text, Tries,
+    Changes, EventRow, EventSubject, Fact, JobRow, NewJobRow, PendingSlotRow, Text, Tries,
 };
 use super::demand::Demand;
 use super::input::{Answer, Refusal, Submit};
@@ -334,6 +334,15 @@ impl Engine {
         job.row.revision += 1;
         job.row.state = state;
         job.row.modify_time = turn.now;
+        if state.is_terminal() && !previous.is_terminal() {
+            turn.out.facts.push(Fact::JobEnded {
+                job: id,
+                job_type: job.plan.job_type,
+                state,
+                at: turn.now,
+                submitted: job.plan.rank.created,
+            });
+        }
         turn.out.changes.jobs.insert(id, job.row.clone());
         turn.out.changes.events.push(EventRow {
             seq,

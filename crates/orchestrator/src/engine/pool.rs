@@ -226,6 +226,11 @@ impl Queue {
         self.classes.iter()
     }
 
+    /// Classes in which a job waits.
+    pub(super) fn waiting_classes(&self) -> impl Iterator<Item = &Class> {
+        self.waiting.iter().filter_map(|id| self.classes.get(id))
+    }
+
     pub(super) fn is_waiting(&self, id: ClassId) -> bool {
         self.waiting.contains(&id)
     }

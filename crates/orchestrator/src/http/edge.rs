@@ -2,27 +2,50 @@
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::{Body, Bytes, HttpBody, to_bytes};
-
+use axum::extract::MatchedPath;
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::{BoxError, Router};
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use tower::ServiceExt;
+use tracing::{Instrument, field};
 use uuid::Uuid;
 
 use super::error::{Failed, Failure, REQUEST_ID};
 use super::query::wants_pretty;
 use crate::json;
+use crate::metrics::Metrics;
 
 /// The longest request id that is kept; logs repeat it.
 const MAX_REQUEST_ID_CHARS: usize = 128;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-pub(super) async fn answer<B>(router: Router, request: Request<B>) -> Result<Response, Infallible>
+/// The route of the request that an answer is to.
+#[derive(Clone)]
+struct Route(Option<MatchedPath>);
+
+/// Has the answer carry its route to the edge.
+pub(super) async fn note_route(
+    route: Option<MatchedPath>,
+    request: Request<Body>,
+    next: Next,
+) -> Response {
+    let mut response = next.run(request).await;
+    response.extensions_mut().insert(Route(route));
+    response
+}
+
+pub(super) async fn answer<B>(
+    router: Router,
+    metrics: Arc<Metrics>,
+    request: Request<B>,
+) -> Result<Response, Infallible>
 where
     B: HttpBody<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
@@ -32,14 +55,24 @@ where
     let pretty = wants_pretty(request.uri().query());
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
+    let span = tracing::info_span!(
+        "request",
+        request_id,
+        %method,
+        path,
+        job = field::Empty,
+        execution = field::Empty,
+        node = field::Empty
+    );
 
-    let outcome = AssertUnwindSafe(router.oneshot(request.map(Body::new))).catch_unwind().await;
+    let handling = router.oneshot(request.map(Body::new)).instrument(span.clone());
+    let outcome = AssertUnwindSafe(handling).catch_unwind().await;
     let mut response = outcome.unwrap_or_else(|panic| {
         Ok(Failure::Internal { cause: format!("panic: {}", said(&*panic)) }.into_response())
     })?;
 
     if let Some(Failed(failure)) = response.extensions_mut().remove::<Failed>() {
-        failure.log(&request_id, &method, &path);
+        span.in_scope(|| failure.log());
         let body = serde_json::to_vec(&failure.envelope(&request_id)).unwrap_or_default();
         *response.body_mut() = Body::from(body);
         // The framework counted the bytes of the empty body that stood here.
@@ -52,9 +85,10 @@ where
     if let Ok(value) = HeaderValue::from_str(&request_id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
-    let status = response.status().as_u16();
-    let elapsed_us = started.elapsed().as_micros();
-    tracing::debug!(%request_id, %method, %path, status, elapsed_us, "answered");
+    let (status, took) = (response.status().as_u16(), started.elapsed());
+    let route = response.extensions_mut().remove::<Route>().and_then(|Route(route)| route);
+    metrics.http.answered(&method, route.as_ref().map(MatchedPath::as_str), status, took);
+    span.in_scope(|| tracing::debug!(status, elapsed_us = took.as_micros(), "answered"));
     Ok(response)
 }
 
@@ -118,7 +152,7 @@ mod tests {
     async fn asked(handler: fn() -> Response, path: &str) -> (Response, Value) {
         let router = Router::new().route("/", get(move || async move { handler() }));
         let request = Request::get(path).header("X-Request-Id", "r-1").body(Body::empty()).unwrap();
-        let response = answer(router, request).await.unwrap();
+        let response = answer(router, Arc::new(Metrics::new()), request).await.unwrap();
         let (parts, body) = response.into_parts();
         let bytes = to_bytes(body, usize::MAX).await.unwrap();
         let value = serde_json::from_slice(&bytes).unwrap();

@@ -234,7 +234,7 @@ impl Failure {
     }
 
     /// Writes the failure down once, with causes that the caller is not told.
-    pub(super) fn log(&self, request_id: &str, method: &http::Method, path: &str) {
+    pub(super) fn log(&self) {
         let message = self.message();
         let cause = match self {
             Self::Store(error) => chain(error),
@@ -243,13 +243,13 @@ impl Failure {
         };
         let level = self.level();
         if level == Level::ERROR {
-            tracing::error!(%request_id, %method, %path, %cause, "{message}");
+            tracing::error!(%cause, "{message}");
         } else if level == Level::WARN {
-            tracing::warn!(%request_id, %method, %path, %cause, "{message}");
+            tracing::warn!(%cause, "{message}");
         } else if level == Level::INFO {
-            tracing::info!(%request_id, %method, %path, "{message}");
+            tracing::info!("{message}");
         } else {
-            tracing::debug!(%request_id, %method, %path, "{message}");
+            tracing::debug!("{message}");
         }
     }
 }

@@ -18,6 +18,7 @@ pub(super) fn job(reads: &dyn Reads, text: &str) -> Result<StoredJob, Failure> {
     } else {
         only(Kind::Job, text, reads.find_jobs(prefix, MAX_CANDIDATES + 1)?)?
     };
+    note("job", id);
     reads.job(id)?.ok_or_else(|| absent(Kind::Job, text))
 }
 
@@ -29,6 +30,7 @@ pub(super) fn execution(reads: &dyn Reads, text: &str) -> Result<StoredExecution
     } else {
         only(Kind::Execution, text, reads.find_executions(prefix, MAX_CANDIDATES + 1)?)?
     };
+    note("execution", id);
     reads.execution(id)?.ok_or_else(|| absent(Kind::Execution, text))
 }
 
@@ -43,16 +45,23 @@ pub(super) fn node(api: &Api, text: &str) -> Result<NodeId, Failure> {
         .chain([api.own.id])
         .filter(|id| prefix.contains(id.uuid()))
         .collect();
-    only(Kind::Node, text, found)
+    only(Kind::Node, text, found).inspect(|id| note("node", *id))
+}
+
+/// Names it in whatever is logged of the request from now on.
+pub(super) fn note(field: &'static str, id: impl std::fmt::Display) {
+    tracing::Span::current().record(field, tracing::field::display(id));
 }
 
 /// A full node ID: whoever joins knows its own.
 pub(super) fn full_node(text: &str) -> Result<NodeId, Failure> {
-    text.parse().map_err(|_| Failure::NotFound {
+    let node = text.parse().map_err(|_| Failure::NotFound {
         kind: Kind::Node,
         text: text.to_owned(),
         cause: NotFoundCause::Malformed,
-    })
+    })?;
+    note("node", node);
+    Ok(node)
 }
 
 pub(super) fn absent(kind: Kind, text: &str) -> Failure {

@@ -82,12 +82,15 @@ async fn join(
         return Err(Failure::InvalidBody(problems));
     }
     match api.handle.call(Input::Join { node, request: Box::new(request) }).await? {
-        Answer::Joined { session, membership } => json(&SessionAnswer {
-            session,
-            lease_seconds: api.lease_seconds,
-            heartbeat_seconds: (api.lease_seconds / HEARTBEATS_PER_LEASE).max(1),
-            membership,
-        }),
+        Answer::Joined { session, membership } => {
+            api.observer.metrics.sessions.inc();
+            json(&SessionAnswer {
+                session,
+                lease_seconds: api.lease_seconds,
+                heartbeat_seconds: (api.lease_seconds / HEARTBEATS_PER_LEASE).max(1),
+                membership,
+            })
+        }
         other => Err(unexpected("join", &other)),
     }
 }
@@ -179,6 +182,7 @@ async fn report(
         return Err(Failure::InvalidBody(problems));
     }
     let take = || api.handle.call(Input::Reports { node, session, reports: reports.clone() });
+    api.observer.metrics.reports.inc_by(reports.len() as u64);
     match failpoint::around(REPORT_PLACES, take).await? {
         Answer::Acknowledged(acknowledged) => json(&ReportAnswer { acknowledged }),
         other => Err(unexpected("reports", &other)),

@@ -43,7 +43,9 @@ impl Reader {
             .map_err(|_| Failure::ReadersBusy { waited: self.turn_timeout })?
             .map_err(|_| Failure::Internal { cause: "the readers' turns are closed".to_owned() })?;
         let reads = Arc::clone(&self.reads);
+        let span = tracing::Span::current();
         let answer = tokio::task::spawn_blocking(move || {
+            let _span = span.entered();
             // The turn ends with the query, not with a caller that went away.
             let _turn = turn;
             question(&*reads)

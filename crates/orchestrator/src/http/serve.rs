@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -15,7 +14,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::edge;
+use super::{Api, edge, router};
 
 /// Connections at the same time: room for all inputs that may wait for the driver, all reads that
 /// wait, all streams of events, and as many again for agents and other reads. Beyond it new ones
@@ -51,7 +50,9 @@ pub(crate) fn max_connections() -> usize {
 }
 
 /// Serves until `stopping`, then until the last request is answered.
-pub(crate) async fn serve(listener: TcpListener, router: Router, stopping: CancellationToken) {
+pub(crate) async fn serve(listener: TcpListener, api: Arc<Api>, stopping: CancellationToken) {
+    let metrics = Arc::clone(&api.observer.metrics);
+    let router = router(api);
     let graceful = GracefulShutdown::new();
     let places = Arc::new(Semaphore::new(max_connections()));
     let mut connections = JoinSet::new();
@@ -69,14 +70,16 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, stopping: Cance
             tracing::debug!(%error, "a connection ended before it began");
             continue;
         }
-        let router = router.clone();
+        let (router, metrics) = (router.clone(), Arc::clone(&metrics));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_TIMEOUT)
             .max_buf_size(MAX_HEAD_BYTES)
             .serve_connection(
                 TokioIo::new(stream),
-                service_fn(move |request| edge::answer(router.clone(), request)),
+                service_fn(move |request| {
+                    edge::answer(router.clone(), Arc::clone(&metrics), request)
+                }),
             );
         let connection = graceful.watch(connection);
         connections.spawn(async move {

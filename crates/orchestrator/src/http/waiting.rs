@@ -73,6 +73,11 @@ impl Places {
             .map_err(|_| Failure::NoPlace { what: self.what, count: self.count })
     }
 
+    /// How many are taken now.
+    pub(crate) fn taken(&self) -> usize {
+        self.count.saturating_sub(self.places.available_permits())
+    }
+
     #[cfg(test)]
     pub(super) fn free(&self) -> usize {
         self.places.available_permits()

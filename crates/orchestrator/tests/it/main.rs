@@ -24,6 +24,7 @@ mod health;
 mod history;
 mod jobs;
 mod logs;
+mod metrics;
 mod node;
 mod nodes;
 mod openapi;

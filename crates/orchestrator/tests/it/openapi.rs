@@ -28,6 +28,7 @@ const COVERED: &[crate::Covered] = &[
     crate::history::COVERS,
     crate::jobs::COVERS,
     crate::logs::COVERS,
+    crate::metrics::COVERS,
     crate::nodes::COVERS,
     crate::protocol::COVERS,
     crate::requester::COVERS,

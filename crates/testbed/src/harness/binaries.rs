@@ -49,7 +49,6 @@ pub fn take_binaries_beside_this_program() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The program of a daemon, `orchestrator` or `compute-agent`.
 /// One of the programs: `orchestrator`, `compute-agent` or `jobctl`.
 pub fn binary(name: &str) -> &'static Path {
     let binaries = BINARIES.get_or_init(|| match std::env::var_os(DIRECTORY_VARIABLE) {

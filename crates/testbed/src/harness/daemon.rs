@@ -169,10 +169,14 @@ impl Daemon {
         &self.failpoints
     }
 
+    /// All that it wrote.
+    pub fn log(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
+
     /// The last lines of what it wrote.
     pub fn log_tail(&self) -> String {
-        let bytes = fs::read(&self.log).unwrap_or_default();
-        let text = String::from_utf8_lossy(&bytes);
+        let text = self.log();
         let lines: Vec<_> = text.lines().collect();
         lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..].join("\n")
     }

@@ -176,6 +176,7 @@ impl Orchestrator {
                 count: order.count,
                 resources: order.resources.into(),
                 task: spec.tasks.into_iter().next().expect("a job has a task"),
+                traceparent: None,
             }
         });
         Assignment {

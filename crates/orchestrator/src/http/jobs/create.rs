@@ -20,10 +20,14 @@ use crate::http::edge::json;
 use crate::http::error::Failure;
 use crate::http::openapi::{BODY, CALL, QUERY, examples, params, refusals};
 use crate::http::query::Query;
-use crate::http::{Api, Handled};
+use crate::http::{Api, Handled, lookup};
+use crate::spans::{self, Submitted};
 use crate::submission::{self, Accepted, Rejected};
 
 const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
+
+/// Where W3C Trace Context says what a request is a part of.
+const TRACEPARENT: &str = "traceparent";
 
 /// Characters of an idempotency key; it is kept for a day.
 const MAX_KEY_CHARS: usize = 255;
@@ -73,8 +77,16 @@ pub(super) async fn create(
         return preview(&api, accepted).await;
     }
     let Accepted { id, id_given, spec, spec_json, warnings } = accepted;
+    let from = clock::now();
     let submit = Submit { id, spec, spec_json };
     let answer = api.handle.submit(Submission { submit, id_given, warnings, key }).await?;
+    lookup::note("job", answer.job_id);
+    // A repeat of an earlier request is no submission.
+    if answer.job_id == id {
+        let traceparent = headers.get(TRACEPARENT).and_then(|value| value.to_str().ok());
+        let submitted = Submitted { job: id, from, to: clock::now(), traceparent };
+        spans::submitted(&api.observer.tracer, &submitted);
+    }
     json(&answer)
 }
 

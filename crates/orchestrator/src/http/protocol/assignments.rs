@@ -13,6 +13,7 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use futures_util::stream;
 use http::{Method, Uri, header};
+use telemetry::traces::{Tracer, execution_span};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -160,7 +161,8 @@ impl Lines {
                     write(&mut bytes, &AssignmentLine::Snapshot { executions })?;
                 }
                 Unrendered::Change(change) => {
-                    let assignment = assignment(change, &specs)?;
+                    let tracer = &self.api.observer.tracer;
+                    let assignment = assignment(change, &specs, tracer)?;
                     write(&mut bytes, &AssignmentLine::Assignment(Box::new(assignment)))?;
                 }
             }
@@ -217,7 +219,9 @@ impl Lines {
 fn assignment(
     change: AssignmentChange,
     specs: &HashMap<JobId, Arc<JobSpec>>,
+    tracer: &Tracer,
 ) -> Result<Assignment, Failure> {
+    let execution = change.execution;
     let work = match change.work {
         None => None,
         Some(order) => {
@@ -234,6 +238,9 @@ fn assignment(
                 count: order.count,
                 resources: order.resources.into(),
                 task: task.clone(),
+                traceparent: tracer
+                    .samples(order.job)
+                    .then(|| execution_span(order.job, execution).to_string()),
             })
         }
     };

@@ -14,7 +14,8 @@ use uuid::Uuid;
 
 use crate::driver;
 use crate::engine::change::{Changes, Live};
-use crate::http::{Api, Own, Places, Reader, SpecCache, router, serve};
+use crate::http::{Api, Own, Places, Reader, SpecCache, serve};
+use crate::observer::Observer;
 use crate::settings::Settings;
 use crate::store::{IdempotencyRow, Pruned, Retention, Store, StoreError, sqlite};
 use crate::submission::Requester;
@@ -145,6 +146,7 @@ impl Service {
             Arc::clone(&view),
             settings.engine(),
             settings.retention(),
+            Observer::default(),
         )
         .unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -164,9 +166,10 @@ impl Service {
             waiting: Places::of_waiting_reads(),
             streams: Places::of_event_streams(),
             large_bodies: Places::of_large_bodies(),
+            observer: Observer::default(),
             stopping: stopping.clone(),
         });
-        tokio::spawn(serve::serve(listener, router(Arc::clone(&api)), stopping));
+        tokio::spawn(serve::serve(listener, Arc::clone(&api), stopping));
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let url = format!("http://{address}/api/v1/orchestrator");
         Self { url, client, api, gate, _directory: directory }

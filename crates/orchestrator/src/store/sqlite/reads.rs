@@ -17,7 +17,7 @@ use super::{events, executions, history, jobs, results};
 use crate::engine::change::EventRow;
 use crate::store::{
     EventsPage, EventsQuery, ExecutionQuery, HistoryQuery, JobQuery, Page, Reads, ResultQuery,
-    StoreError, StoredExecution, StoredJob, StoredResult,
+    StoreError, StoreSize, StoredExecution, StoredJob, StoredResult,
 };
 
 /// Reads that run at the same time; more wait for one of them to end. Twice the cores of the
@@ -142,6 +142,24 @@ impl Reads for SqliteReads {
 
     fn last_event(&self) -> Result<u64, StoreError> {
         self.read(events::last_event)
+    }
+
+    fn size(&self) -> Result<StoreSize, StoreError> {
+        let (pages, free_pages, page_bytes) = self.read(|connection| {
+            let pragma =
+                |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+            Ok((pragma("page_count")?, pragma("freelist_count")?, pragma("page_size")?))
+        })?;
+        let length = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
+        let mut log = self.path.clone().into_os_string();
+        log.push("-wal");
+        Ok(StoreSize {
+            database_bytes: length(&self.path),
+            log_bytes: length(Path::new(&log)),
+            pages: pages.unsigned_abs(),
+            free_pages: free_pages.unsigned_abs(),
+            page_bytes: page_bytes.unsigned_abs(),
+        })
     }
 
     fn last_event_before(&self, time: Timestamp) -> Result<u64, StoreError> {

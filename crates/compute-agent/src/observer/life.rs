@@ -1,0 +1,94 @@
+//! The life of an execution as the supervisor commits it: accepted, told to run, started, over.
+
+use std::sync::Arc;
+
+use api_types::execution::ComputeState;
+use api_types::protocol::{Acknowledgement, Report, Work};
+use api_types::{ExecutionId, Timestamp};
+use telemetry::metrics::elapsed;
+
+use super::{Observer, Stage, Watch};
+use crate::execution::Exit;
+
+/// What is known of an execution that is not over.
+pub(super) struct Life {
+    work: Arc<Work>,
+    /// None for one that was taken up after a restart.
+    accepted: Option<Timestamp>,
+    started: Option<Timestamp>,
+    /// The number of its last report, and when it was made.
+    told: Option<(u64, Timestamp)>,
+}
+
+// === impl Life ===
+
+impl Life {
+    fn new(work: &Arc<Work>) -> Self {
+        Self { work: Arc::clone(work), accepted: None, started: None, told: None }
+    }
+}
+
+// === impl Observer: lives ===
+
+impl Observer {
+    /// The report is in the ledger and on its way.
+    pub(crate) fn reported(&self, report: &Report, work: &Arc<Work>, now: Timestamp) {
+        let id = report.execution_id;
+        let mut lives = self.lives();
+        match report.compute_state {
+            ComputeState::AskForBidAccepted => {
+                lives.entry(id).or_insert_with(|| Life::new(work)).accepted = Some(now);
+            }
+            ComputeState::BidAccepted => {
+                if let Some(accepted) = lives.get(&id).and_then(|life| life.accepted) {
+                    self.metrics.acceptance_to_start(work, elapsed(now.since(accepted)));
+                }
+            }
+            state => {
+                self.metrics.ended(state);
+                let traced = self.context(work).is_some();
+                match lives.get_mut(&id).filter(|_| traced) {
+                    Some(life) => life.told = Some((report.sequence, now)),
+                    None => drop(lives.remove(&id)),
+                }
+            }
+        }
+    }
+
+    /// The orchestrator's word that the execution may run has come.
+    pub(crate) fn told_to_run(&self, id: ExecutionId, now: Timestamp) {
+        let lives = self.lives();
+        let Some(life) = lives.get(&id) else { return };
+        if let Some(accepted) = life.accepted {
+            self.metrics.stage(&life.work, Stage::GoAhead, elapsed(now.since(accepted)));
+        }
+    }
+
+    /// Its process runs since then.
+    pub(crate) fn runs(&self, id: ExecutionId, work: &Arc<Work>, since: Timestamp) {
+        self.lives().entry(id).or_insert_with(|| Life::new(work)).started = Some(since);
+    }
+
+    /// Its process has ended.
+    pub(crate) fn exited(self: &Arc<Self>, id: ExecutionId, exit: &Exit, now: Timestamp) {
+        let life = self.lives().get(&id).and_then(|life| Some((life.work.clone(), life.started?)));
+        let Some((work, started)) = life else { return };
+        self.metrics.ran(&work, elapsed(now.since(started)));
+        let error = (exit.code != 0).then(|| format!("exit code {}", exit.code));
+        self.watch(id, &work).span(Watch::RUN, started, now, error);
+    }
+
+    /// The orchestrator has these reports.
+    pub(crate) fn acknowledged(self: &Arc<Self>, reports: &[Acknowledgement], now: Timestamp) {
+        for Acknowledgement { execution_id: id, sequence } in reports {
+            let mut lives = self.lives();
+            let told = lives.get(id).and_then(|life| life.told);
+            let Some((_, since)) = told.filter(|(last, _)| last == sequence) else { continue };
+            let life = lives.remove(id);
+            drop(lives);
+            if let Some(life) = life {
+                self.watch(*id, &life.work).span(Watch::REPORT, since, now, None);
+            }
+        }
+    }
+}

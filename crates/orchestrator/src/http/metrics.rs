@@ -1,0 +1,64 @@
+//! `GET /metrics`: what is counted and what is, for Prometheus.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api_types::routes;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use http::{HeaderMap, header};
+use telemetry::metrics::Exposition;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes as collect;
+
+use super::error::Failure;
+use super::openapi::refusals;
+use super::{Api, Handled};
+use crate::clock;
+use crate::metrics::scrape::Scrape;
+
+/// How long the driver and the store may take: a scrape that waits for a stuck disk would tell
+/// nothing at all, just when it is needed.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
+    OpenApiRouter::default().routes(collect!(metrics))
+}
+
+/// Metrics
+///
+/// What is counted and what is, for Prometheus; as `OpenMetrics` for scrapers that ask for it.
+#[utoipa::path(
+    get,
+    path = routes::METRICS,
+    operation_id = "scrapeMetrics",
+    tag = "Health",
+    responses((status = 200, description = "The text format of Prometheus.", content_type = "text/plain", body = String)),
+    extensions(("x-error-codes" = json!(refusals(&[])))),
+)]
+async fn metrics(State(api): State<Arc<Api>>, headers: HeaderMap) -> Handled {
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    let form = Exposition::negotiate(accept);
+    let inputs = api.handle.waiting_inputs();
+    let waiting = tokio::time::timeout(PATIENCE, api.handle.inspect(|engine| engine.waiting()));
+    let size = api.reader.run(|reads| Ok(reads.size()?));
+    let (waiting, size) = tokio::join!(waiting, tokio::time::timeout(PATIENCE, size));
+    let scrape = Scrape {
+        now: clock::now(),
+        waiting: waiting.ok().and_then(Result::ok),
+        nodes: api.view.nodes(),
+        store: size.ok().and_then(Result::ok),
+        inputs,
+        open: [
+            ("waiting_read", api.waiting.taken()),
+            ("event_stream", api.streams.taken()),
+            ("log_reader", api.log_readers.taken()),
+        ],
+    };
+    let text = api
+        .observer
+        .metrics
+        .render(form, &scrape)
+        .map_err(|error| Failure::Internal { cause: format!("render metrics: {error}") })?;
+    Ok(([(header::CONTENT_TYPE, form.content_type())], text).into_response())
+}

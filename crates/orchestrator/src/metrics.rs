@@ -1,0 +1,281 @@
+//! What the orchestrator counts, and what it looks up when somebody scrapes it.
+//!
+//! Counters and histograms are fed by the edge and by the driver, which hands over each commit
+//! after it is on disk. What merely is (queue, nodes, files) is read at the scrape; see [`scrape`].
+
+pub(crate) mod scrape;
+
+use std::time::Duration;
+
+use api_types::execution::ComputeState;
+use api_types::job::JobStateType;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Unit;
+use telemetry::metrics::{
+    COUNTS, HttpMetrics, Registry, elapsed, long_seconds, registry, short_seconds,
+};
+
+use crate::engine::change::{EventSubject, Fact};
+use crate::engine::{Census, Output};
+
+/// What every name begins with.
+const DAEMON: &str = "orchestrator";
+
+/// Job states of which something is still to come.
+const LIVE_JOBS: [JobStateType; 3] =
+    [JobStateType::Pending, JobStateType::Queued, JobStateType::Running];
+
+const ENDED_JOBS: [JobStateType; 3] =
+    [JobStateType::Completed, JobStateType::Failed, JobStateType::Stopped];
+
+const LIVE_EXECUTIONS: [ComputeState; 4] = [
+    ComputeState::New,
+    ComputeState::AskForBid,
+    ComputeState::AskForBidAccepted,
+    ComputeState::BidAccepted,
+];
+
+const ENDED_EXECUTIONS: [ComputeState; 5] = [
+    ComputeState::AskForBidRejected,
+    ComputeState::BidRejected,
+    ComputeState::Completed,
+    ComputeState::Failed,
+    ComputeState::Cancelled,
+];
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct State {
+    state: &'static str,
+}
+
+pub(crate) struct Metrics {
+    registry: Registry,
+    pub(crate) http: HttpMetrics,
+    submissions: Counter,
+    jobs: Family<State, Gauge>,
+    job_ends: Family<State, Counter>,
+    executions: Family<State, Gauge>,
+    execution_ends: Family<State, Counter>,
+    placements: Counter,
+    submission_to_placement: Histogram,
+    placement_to_start: Histogram,
+    submission_to_start: Histogram,
+    commit_duration: Histogram,
+    commit_inputs: Histogram,
+    commit_failures: Counter,
+    pub(crate) sessions: Counter,
+    pub(crate) reports: Counter,
+}
+
+/// Registers the histograms of the way from a submission to a start.
+fn waits(registry: &mut Registry) -> [Histogram; 3] {
+    [
+        (
+            "submission_to_placement",
+            "Time from the submission of a job to the choice of a node for an execution of it: the \
+             orchestrator's own work and waiting for room; first tries only",
+        ),
+        (
+            "placement_to_start",
+            "Time from the choice of a node to the word that the process started: the way to the \
+             node, its decision, inputs, image, engine, and the way back; retries included",
+        ),
+        (
+            "submission_to_start",
+            "Time from the submission of a job to the word that the process of an execution \
+             started; first tries only",
+        ),
+    ]
+    .map(|(name, help)| {
+        let histogram = long_seconds();
+        registry.register_with_unit(name, help, Unit::Seconds, histogram.clone());
+        histogram
+    })
+}
+
+// === impl Metrics ===
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        let mut registry = registry(DAEMON);
+        let http = HttpMetrics::register(&mut registry);
+        let [submission_to_placement, placement_to_start, submission_to_start] =
+            waits(&mut registry);
+        let mut counter = |name: &str, help: &str| {
+            let counter = Counter::default();
+            registry.register(name, help, counter.clone());
+            counter
+        };
+        let submissions = counter("submissions", "Jobs that were stored, repeats not counted");
+        let placements = counter("placements", "Executions that were given to a node");
+        let commit_failures = counter(
+            "commit_failures",
+            "Commits that the disk had no room for; their callers got 503",
+        );
+        let sessions = counter("sessions_opened", "Times that a node joined or joined anew");
+        let reports = counter("reports", "Reports that nodes sent, repeats included");
+        let (commit_duration, commit_inputs) = (short_seconds(), Histogram::new(COUNTS));
+        let help = "Time that one transaction took to be on disk";
+        registry.register_with_unit(
+            "commit_duration",
+            help,
+            Unit::Seconds,
+            commit_duration.clone(),
+        );
+        let help = "Inputs that shared one transaction";
+        registry.register("commit_inputs", help, commit_inputs.clone());
+        let (jobs, job_ends) = (Family::default(), Family::default());
+        registry.register("jobs", "Jobs that are not over, by state", jobs.clone());
+        registry.register("job_ends", "Jobs that came to an end, by state", job_ends.clone());
+        let (executions, execution_ends) = (Family::default(), Family::default());
+        let help = "Executions that are not over, by compute state";
+        registry.register("executions", help, executions.clone());
+        let help = "Executions that came to an end, by compute state";
+        registry.register("execution_ends", help, execution_ends.clone());
+        for state in ENDED_JOBS {
+            job_ends.get_or_create_owned(&of_job(state));
+        }
+        for state in ENDED_EXECUTIONS {
+            execution_ends.get_or_create_owned(&of_execution(state));
+        }
+        let metrics = Self {
+            registry,
+            http,
+            submissions,
+            jobs,
+            job_ends,
+            executions,
+            execution_ends,
+            placements,
+            submission_to_placement,
+            placement_to_start,
+            submission_to_start,
+            commit_duration,
+            commit_inputs,
+            commit_failures,
+            sessions,
+            reports,
+        };
+        metrics.recount(&Census::default());
+        metrics
+    }
+
+    /// The engine begins anew with so many of each.
+    pub(crate) fn recount(&self, census: &Census) {
+        for state in LIVE_JOBS {
+            self.jobs.get_or_create(&of_job(state)).set(counted(census.jobs.get(&state)));
+        }
+        for state in LIVE_EXECUTIONS {
+            let count = counted(census.executions.get(&state));
+            self.executions.get_or_create(&of_execution(state)).set(count);
+        }
+    }
+
+    pub(crate) fn committed(&self, inputs: usize, took: Duration) {
+        self.commit_duration.observe(elapsed(took));
+        self.commit_inputs.observe(telemetry::metrics::sample(inputs as u64));
+    }
+
+    pub(crate) fn commit_failed(&self) {
+        self.commit_failures.inc();
+    }
+
+    /// What is on disk now has happened.
+    pub(crate) fn happened(&self, output: &Output) {
+        self.submissions.inc_by(output.changes.new_jobs.len() as u64);
+        for event in &output.changes.events {
+            let is_first = event.revision == 1;
+            match event.subject {
+                EventSubject::Job { previous, new } => self.job(is_first, previous, new),
+                EventSubject::Execution { previous, new, .. } => {
+                    self.execution(is_first, previous, new);
+                }
+            }
+        }
+        for fact in &output.facts {
+            self.fact(fact);
+        }
+    }
+
+    fn job(&self, is_first: bool, previous: JobStateType, new: JobStateType) {
+        if !is_first && previous == new {
+            return;
+        }
+        if !is_first && !previous.is_terminal() {
+            self.jobs.get_or_create(&of_job(previous)).dec();
+        }
+        if !new.is_terminal() {
+            self.jobs.get_or_create(&of_job(new)).inc();
+        } else if !previous.is_terminal() {
+            self.job_ends.get_or_create(&of_job(new)).inc();
+        }
+    }
+
+    fn execution(&self, is_first: bool, previous: ComputeState, new: ComputeState) {
+        if !is_first && previous == new {
+            return;
+        }
+        if !is_first {
+            self.executions.get_or_create(&of_execution(previous)).dec();
+        }
+        if new.is_terminal() {
+            self.execution_ends.get_or_create(&of_execution(new)).inc();
+        } else {
+            self.executions.get_or_create(&of_execution(new)).inc();
+        }
+    }
+
+    fn fact(&self, fact: &Fact) {
+        match *fact {
+            Fact::Placed { at, submitted, is_first, .. } => {
+                self.placements.inc();
+                if is_first {
+                    self.submission_to_placement.observe(elapsed(at.since(submitted)));
+                }
+            }
+            Fact::Started { at, submitted, placed, is_first } => {
+                self.placement_to_start.observe(elapsed(at.since(placed)));
+                if is_first {
+                    self.submission_to_start.observe(elapsed(at.since(submitted)));
+                }
+            }
+            Fact::JobEnded { .. } => {}
+        }
+    }
+}
+
+fn counted(count: Option<&u64>) -> i64 {
+    count.map_or(0, |count| i64::try_from(*count).unwrap_or(i64::MAX))
+}
+
+fn of_job(state: JobStateType) -> State {
+    let state = match state {
+        JobStateType::Pending => "pending",
+        JobStateType::Queued => "queued",
+        JobStateType::Running => "running",
+        JobStateType::Completed => "completed",
+        JobStateType::Failed => "failed",
+        JobStateType::Stopped => "stopped",
+    };
+    State { state }
+}
+
+fn of_execution(state: ComputeState) -> State {
+    let state = match state {
+        ComputeState::Undefined => "undefined",
+        ComputeState::New => "new",
+        ComputeState::AskForBid => "offered",
+        ComputeState::AskForBidAccepted => "accepted",
+        ComputeState::AskForBidRejected => "declined",
+        ComputeState::BidAccepted => "running",
+        ComputeState::BidRejected => "withdrawn",
+        ComputeState::Completed => "completed",
+        ComputeState::Failed => "failed",
+        ComputeState::Cancelled => "cancelled",
+    };
+    State { state }
+}

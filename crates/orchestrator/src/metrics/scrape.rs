@@ -1,0 +1,156 @@
+//! What is read at the moment of a scrape: the queue, the nodes, the files.
+
+use std::sync::Arc;
+
+use api_types::Timestamp;
+use api_types::node::{Connection, Eligibility, Membership, Node};
+use api_types::quantity::Resources;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Unit;
+use telemetry::metrics::{Exposition, Registry, cores, elapsed, number, quantity, sample};
+
+use super::{DAEMON, Metrics};
+use crate::engine::Waiting;
+use crate::store::StoreSize;
+
+/// All that was read; what could not be had in time is missing from the answer.
+pub(crate) struct Scrape {
+    pub(crate) now: Timestamp,
+    pub(crate) waiting: Option<Waiting>,
+    pub(crate) nodes: Vec<Arc<Node>>,
+    pub(crate) store: Option<StoreSize>,
+    /// Inputs that wait for the driver.
+    pub(crate) inputs: usize,
+    /// What stays open, in words, and how many of it there are.
+    pub(crate) open: [(&'static str, usize); 3],
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Standing {
+    connection: &'static str,
+    membership: &'static str,
+    eligibility: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfFile {
+    file: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfKind {
+    kind: &'static str,
+}
+
+// === impl Metrics ===
+
+impl Metrics {
+    pub(crate) fn render(
+        &self,
+        form: Exposition,
+        scrape: &Scrape,
+    ) -> Result<String, std::fmt::Error> {
+        let mut registry = Registry::with_prefix(DAEMON);
+        scrape.queue(&mut registry);
+        scrape.fleet(&mut registry);
+        scrape.files(&mut registry);
+        scrape.open(&mut registry);
+        form.render(&[&self.registry, &registry])
+    }
+}
+
+// === impl Scrape ===
+
+impl Scrape {
+    fn queue(&self, registry: &mut Registry) {
+        let inputs = sample(self.inputs as u64);
+        number(registry, "inputs_waiting", "Inputs that wait for the driver", inputs);
+        let Some(waiting) = self.waiting else { return };
+        let help = "Jobs of which something waits for room on any node that is fit";
+        number(registry, "queue_jobs", help, sample(waiting.jobs as u64));
+        let help = "Slots of jobs with one slot per node that wait for room on their node";
+        number(registry, "queue_pinned_slots", help, sample(waiting.pinned as u64));
+        let help = "Time since the submission of the oldest job that waits for room, 0 without one";
+        let wait = waiting.oldest.map_or(0.0, |oldest| elapsed(self.now.since(oldest)));
+        quantity(registry, "queue_oldest_wait", help, Unit::Seconds, wait);
+    }
+
+    fn fleet(&self, registry: &mut Registry) {
+        let family = Family::<Standing, Gauge>::default();
+        let mut sessions = 0;
+        let (mut capacity, mut allocated) = (Resources::ZERO, Resources::ZERO);
+        for node in &self.nodes {
+            family.get_or_create(&standing(node)).inc();
+            if node.connection != Connection::Connected {
+                continue;
+            }
+            sessions += 1;
+            let most = Resources::from(node.compute_node_info.max_capacity);
+            let free = Resources::from(node.compute_node_info.available_capacity);
+            capacity = capacity.plus(&most);
+            allocated = allocated.plus(&most.minus(&free));
+        }
+        registry.register("nodes", "Compute nodes that are known, by how they stand", family);
+        let help = "Nodes that have a session now";
+        number(registry, "sessions", help, sample(sessions));
+        resources(registry, "capacity", "What the nodes with a session have of it", &capacity);
+        let help = "What the executions on nodes with a session were given of it";
+        resources(registry, "allocated", help, &allocated);
+    }
+
+    fn files(&self, registry: &mut Registry) {
+        let Some(store) = self.store else { return };
+        let family = Family::<OfFile, Gauge<f64, std::sync::atomic::AtomicU64>>::default();
+        let of = |file| OfFile { file };
+        family.get_or_create(&of("database")).set(sample(store.database_bytes));
+        family.get_or_create(&of("log")).set(sample(store.log_bytes));
+        let help = "Size of the state database and of its write-ahead log";
+        registry.register_with_unit("store_size", help, Unit::Bytes, family);
+        let help = "Part of the state database that is free for new rows";
+        quantity(registry, "store_free", help, Unit::Bytes, sample(store.free_bytes()));
+        let help = "Pages of the state database that are free for new rows";
+        number(registry, "store_free_pages", help, sample(store.free_pages));
+        let help = "Pages of the state database";
+        number(registry, "store_pages", help, sample(store.pages));
+    }
+
+    fn open(&self, registry: &mut Registry) {
+        let family = Family::<OfKind, Gauge>::default();
+        for (kind, count) in self.open {
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            family.get_or_create(&OfKind { kind }).set(count);
+        }
+        registry.register("open_requests", "Requests that stay open, by their kind", family);
+    }
+}
+
+fn resources(registry: &mut Registry, name: &str, help: &str, of: &Resources) {
+    let unit = Unit::Other("cores".to_owned());
+    quantity(registry, &format!("{name}_cpu"), &format!("{help}: CPU"), unit, cores(of.cpu_millis));
+    for (what, bytes) in [("memory", of.memory_bytes), ("disk", of.disk_bytes)] {
+        let (name, help) = (format!("{name}_{what}"), format!("{help}: {what}"));
+        quantity(registry, &name, &help, Unit::Bytes, sample(bytes));
+    }
+    number(registry, &format!("{name}_gpus"), &format!("{help}: GPUs"), sample(of.gpus));
+}
+
+fn standing(node: &Node) -> Standing {
+    Standing {
+        connection: match node.connection {
+            Connection::Connected => "connected",
+            Connection::Disconnected => "disconnected",
+        },
+        membership: match node.membership {
+            Membership::Pending => "pending",
+            Membership::Approved => "approved",
+            Membership::Rejected => "rejected",
+        },
+        eligibility: match node.eligibility {
+            Eligibility::Eligible => "eligible",
+            Eligibility::Cordoned => "cordoned",
+            Eligibility::Draining => "draining",
+        },
+    }
+}

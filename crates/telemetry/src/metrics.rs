@@ -1,0 +1,181 @@
+//! Numbers for Prometheus: what is counted all along, and how an answer to a scrape is made.
+//!
+//! Names and units follow Prometheus: base units, `_total` for what only grows. A label has few
+//! values, all known beforehand: none is an id, a raw path, or anything else that a user makes up.
+
+mod exposed;
+mod http;
+mod process;
+mod text;
+
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::time::Duration;
+
+use api_types::version::VersionRecord;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Unit;
+
+pub use exposed::Exposed;
+pub use http::HttpMetrics;
+pub(crate) use process::note_start;
+pub use prometheus_client::registry::Registry;
+
+/// Bounds of what takes from a fraction of a millisecond to some seconds: requests and commits.
+pub const SHORT_SECONDS: [f64; 13] =
+    [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
+
+/// Bounds of what takes from a millisecond to hours: waiting, fetching, running.
+pub const LONG_SECONDS: [f64; 14] =
+    [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0, 300.0, 1800.0, 7200.0, 86_400.0];
+
+/// Bounds of how many things were done at once.
+pub const COUNTS: [f64; 6] = [1.0, 4.0, 16.0, 64.0, 256.0, 1024.0];
+
+/// The two forms of the format: which one is answered is for the scraper to say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exposition {
+    /// `OpenMetrics` 1.0.
+    OpenMetrics,
+    /// The text format of Prometheus, version 0.0.4.
+    Text,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Build {
+    version: String,
+    commit: String,
+    os: String,
+    architecture: String,
+}
+
+// === impl Exposition ===
+
+impl Exposition {
+    /// What an `Accept` header asks for; without one, the form that everything reads.
+    pub fn negotiate(accept: Option<&str>) -> Self {
+        match accept {
+            Some(accept) if accept.contains("application/openmetrics-text") => Self::OpenMetrics,
+            Some(_) | None => Self::Text,
+        }
+    }
+
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::Text => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+
+    /// All that these registries hold, and what is known of every process.
+    pub fn render(self, registries: &[&Registry]) -> Result<String, std::fmt::Error> {
+        let mut text = String::new();
+        for registry in registries {
+            encode_registry(&mut text, registry)?;
+        }
+        encode_registry(&mut text, &process::registry())?;
+        encode_eof(&mut text)?;
+        Ok(match self {
+            Self::OpenMetrics => text,
+            Self::Text => text::of_open_metrics(&text),
+        })
+    }
+}
+
+/// A registry whose names begin with that of the daemon; it says first what was built.
+pub fn registry(daemon: &str) -> Registry {
+    let VersionRecord { git_version, git_commit, goos, goarch, .. } = VersionRecord::current();
+    let build = Build { version: git_version, commit: git_commit, os: goos, architecture: goarch };
+    let mut registry = Registry::with_prefix(daemon);
+    registry.register("build", "The running program; always 1", Info::new(build));
+    registry
+}
+
+/// A family of histograms of seconds, registered by its name without the unit.
+pub fn seconds<L>(
+    registry: &mut Registry,
+    name: &str,
+    help: &str,
+    histogram: fn() -> Histogram,
+) -> Family<L, Histogram>
+where
+    L: Clone + Eq + Hash + Debug + EncodeLabelSet + Send + Sync + 'static,
+{
+    let family = Family::new_with_constructor(histogram);
+    registry.register_with_unit(name, help, Unit::Seconds, family.clone());
+    family
+}
+
+pub fn short_seconds() -> Histogram {
+    Histogram::new(SHORT_SECONDS)
+}
+
+pub fn long_seconds() -> Histogram {
+    Histogram::new(LONG_SECONDS)
+}
+
+/// A number as it is at the moment of the scrape.
+pub fn number(registry: &mut Registry, name: &str, help: &str, value: f64) {
+    registry.register(name, help, ConstGauge::new(value));
+}
+
+/// The same with a unit, which becomes the end of its name.
+pub fn quantity(registry: &mut Registry, name: &str, help: &str, unit: Unit, value: f64) {
+    registry.register_with_unit(name, help, unit, ConstGauge::new(value));
+}
+
+/// A count as a sample; beyond 2^53 it is rounded.
+#[expect(clippy::cast_precision_loss, reason = "samples are floating point numbers")]
+pub const fn sample(count: u64) -> f64 {
+    count as f64
+}
+
+/// Cores from thousandths of them.
+pub const fn cores(millis: u64) -> f64 {
+    sample(millis) / 1000.0
+}
+
+/// A time as a sample.
+pub const fn elapsed(time: Duration) -> f64 {
+    time.as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::metrics::counter::Counter;
+
+    use super::*;
+
+    #[test]
+    fn the_scraper_says_which_form_it_reads() {
+        let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.3";
+        assert_eq!(Exposition::negotiate(Some(prometheus)), Exposition::OpenMetrics);
+        for accept in [None, Some("*/*"), Some("text/plain")] {
+            assert_eq!(Exposition::negotiate(accept), Exposition::Text);
+        }
+    }
+
+    #[test]
+    fn both_forms_carry_the_same_samples() {
+        let mut registry = registry("daemon");
+        let counter = Counter::<u64>::default();
+        registry.register("things", "Things", counter.clone());
+        counter.inc_by(3);
+        let open = Exposition::OpenMetrics.render(&[&registry]).unwrap();
+        let text = Exposition::Text.render(&[&registry]).unwrap();
+        let is_ours = |line: &&str| line.starts_with("daemon_");
+        let samples = |form: &str| form.lines().filter(is_ours).map(str::to_owned).collect();
+        let (ours, theirs): (Vec<_>, Vec<_>) = (samples(&open), samples(&text));
+        assert_eq!(ours, theirs);
+        assert!(ours.contains(&"daemon_things_total 3".to_owned()), "{ours:?}");
+        assert!(open.ends_with("# EOF\n") && !text.contains("# EOF"));
+        for word in ["# TYPE daemon_things_total counter", "process_cpu_seconds_total "] {
+            assert!(text.contains(word), "{word}: {text}");
+        }
+    }
+}
