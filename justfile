@@ -30,6 +30,11 @@ sim *arguments:
 chaos seconds='600':
     CHAOS_SECONDS={{seconds}} cargo test -p testbed --test it -- --nocapture --test-threads=1 failpoints:: chaos::
 
+# Every figure of docs/performance.md, in under 20 minutes; `just bench quick` takes two.
+bench *arguments:
+    cargo build --release --workspace --bins
+    "${CARGO_TARGET_DIR:-target}/release/bench" {{arguments}}
+
 # The programs as static ones, for this machine's architecture, in target/*/dist: they run on any Linux.
 # Names are resolved by the programs themselves, so that no library of the system is needed at run time.
 static:

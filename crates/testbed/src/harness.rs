@@ -21,7 +21,7 @@ mod verdict;
 mod wait;
 
 pub use agent::{Agent, AgentSpec};
-pub use binaries::binary;
+pub use binaries::{binary, take_binaries_beside_this_program};
 pub use cluster::{Cluster, ClusterSpec};
 pub use daemon::Daemon;
 pub use docker_door::DockerDoor;

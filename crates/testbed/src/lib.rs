@@ -2,6 +2,7 @@
 //!
 //! Nothing of the service depends on this crate; it sees all of it from outside.
 
+pub mod bench;
 pub mod demo;
 pub mod docker;
 pub mod harness;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
+use anyhow::Context;
 use serde::Deserialize;
 
 /// Names a directory with programs that are built already; nothing is built then.
@@ -28,9 +29,28 @@ struct Target {
     name: String,
 }
 
+static BINARIES: OnceLock<BTreeMap<String, PathBuf>> = OnceLock::new();
+
+/// Has the daemons be those in the directory of this program, with nothing built: those that a
+/// release has, without failpoints.
+pub fn take_binaries_beside_this_program() -> anyhow::Result<()> {
+    let program = std::env::current_exe()?;
+    let directory = program.parent().context("a program lies in a directory")?;
+    for name in PROGRAMS {
+        let path = directory.join(name);
+        anyhow::ensure!(
+            path.is_file(),
+            "{} is missing: build it with cargo build --release --workspace --bins",
+            path.display()
+        );
+    }
+    // Whoever asked for a daemon before has decided for this process.
+    let _ = BINARIES.set(named_in(directory));
+    Ok(())
+}
+
 /// One of the programs: `orchestrator`, `compute-agent` or `jobctl`.
 pub fn binary(name: &str) -> &'static Path {
-    static BINARIES: OnceLock<BTreeMap<String, PathBuf>> = OnceLock::new();
     let binaries = BINARIES.get_or_init(|| match std::env::var_os(DIRECTORY_VARIABLE) {
         Some(directory) => named_in(Path::new(&directory)),
         None => build(),

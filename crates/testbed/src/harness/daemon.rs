@@ -101,6 +101,11 @@ impl Daemon {
         self.address
     }
 
+    /// None when it does not run.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
     /// SIGKILL: the process has no say in it.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {

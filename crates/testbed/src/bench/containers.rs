@@ -1,0 +1,199 @@
+//! Docker jobs, against docker without the service.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use api_types::execution::ComputeState;
+use api_types::job::JobStateType;
+use bollard::Docker;
+use bollard::models::{ContainerCreateBody, HostConfig};
+use bollard::query_parameters::{
+    CreateContainerOptions, RemoveContainerOptions, WaitContainerOptions,
+};
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use super::Scale;
+use super::measure::{Measure, Target, median, millis, rate};
+use crate::harness::{AgentSpec, Cluster, ClusterSpec, batch, eventually_within};
+
+/// Containers at once.
+const AT_ONCE: u32 = 8;
+
+/// Seconds: short, so that the row is measured soon.
+const LEASE_SECONDS: u64 = 5;
+
+/// How long a killed node's work may take to be replaced before the row is given up.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(super) async fn measure(scale: Scale) -> anyhow::Result<Vec<Measure>> {
+    // Room for exactly as many tasks as there are containers at once.
+    let agent = AgentSpec::new().cpu("4").memory("8GB").sandbox_pool(8);
+    let cluster = ClusterSpec::new().agent(agent).start().await.context("no Docker Engine")?;
+    let docker = crate::docker::connect().await?;
+    let image = cluster.image.clone();
+    let count = scale.containers;
+
+    let (mut ratios_none, mut ratios_full) = (Vec::new(), Vec::new());
+    // Turn about, so that a machine that gets slower is slower for both.
+    for _ in 0..2 {
+        let peer = command_line(&image, count).await?;
+        let ours = job_rate(&cluster, "None", count).await?;
+        ratios_none.push((ours / peer, ours, peer));
+        let floor = engine_api(&docker, &image, count).await?;
+        let ours = job_rate(&cluster, "Full", count).await?;
+        ratios_full.push((ours / floor, ours, floor));
+    }
+    let row = |what: &str, against: &str, rates: &[(f64, f64, f64)], target| {
+        let [first, second] = [rates[0], rates[1]];
+        let beside = format!(
+            "{:.1}/s and {:.1}/s against {:.1}/s and {:.1}/s of {against}",
+            first.1, second.1, first.2, second.2
+        );
+        Measure::new(what, (f64::midpoint(first.0, second.0), ""), target, beside)
+    };
+    let mut measures = vec![
+        row(
+            "docker jobs without network, 8 at once, of the peer's rate",
+            "docker run --rm --network none",
+            &ratios_none,
+            Target::AtLeast(1.6),
+        ),
+        row(
+            "docker jobs with network, 8 at once, of the floor's rate",
+            "the Engine API",
+            &ratios_full,
+            Target::AtLeast(0.95),
+        ),
+    ];
+    measures.push(own_share(&cluster, &docker, scale).await?);
+    Ok(measures)
+}
+
+fn job_of(image: &str, network: &str, count: u32) -> Value {
+    let mut job = batch(image, &["exit", "0"]);
+    job["Count"] = json!(count);
+    job["Tasks"][0]["Network"] = json!({ "Type": network });
+    job
+}
+
+async fn job_rate(cluster: &Cluster, network: &str, count: u32) -> anyhow::Result<f64> {
+    // What the last job left is removed before the clock starts.
+    cluster.no_container_left().await;
+    let begin = Instant::now();
+    run_job(cluster, &job_of(&cluster.image, network, count)).await?;
+    cluster.no_container_left().await;
+    Ok(rate(count.into(), begin.elapsed()))
+}
+
+/// Submits, and waits for the end by the answer that comes with each change.
+async fn run_job(cluster: &Cluster, job: &Value) -> anyhow::Result<()> {
+    let id = cluster.submit(job).await;
+    let mut revision = 0;
+    loop {
+        let patience = Duration::from_secs(30);
+        let job = cluster.client().await_job(id, patience, revision).await?;
+        match job.state.state_type {
+            JobStateType::Completed => return Ok(()),
+            state if state.is_terminal() => bail!("the job is {state}: {}", job.state.message),
+            _ => revision = job.revision,
+        }
+    }
+}
+
+/// `docker run --rm --network none`, as often, as many at once.
+async fn command_line(image: &str, count: u32) -> anyhow::Result<f64> {
+    let begin = Instant::now();
+    let runs = futures_util::stream::iter(0..count).map(|_| async {
+        let status = Command::new("docker")
+            .args(["run", "--rm", "--network", "none", image, "exit", "0"])
+            .status()
+            .await?;
+        anyhow::ensure!(status.success(), "docker run: {status}");
+        anyhow::Ok(())
+    });
+    let done: Vec<_> = runs.buffer_unordered(AT_ONCE as usize).collect().await;
+    done.into_iter().collect::<anyhow::Result<()>>()?;
+    Ok(rate(count.into(), begin.elapsed()))
+}
+
+async fn engine_api(docker: &Docker, image: &str, count: u32) -> anyhow::Result<f64> {
+    let begin = Instant::now();
+    let runs = futures_util::stream::iter(0..count).map(|_| by_hand(docker, image, "bridge"));
+    let done: Vec<_> = runs.buffer_unordered(AT_ONCE as usize).collect().await;
+    done.into_iter().collect::<anyhow::Result<()>>()?;
+    Ok(rate(count.into(), begin.elapsed()))
+}
+
+/// Create, start, wait, remove.
+async fn by_hand(docker: &Docker, image: &str, network: &str) -> anyhow::Result<()> {
+    let body = ContainerCreateBody {
+        image: Some(image.to_owned()),
+        cmd: Some(vec!["exit".to_owned(), "0".to_owned()]),
+        host_config: Some(HostConfig {
+            network_mode: Some(network.to_owned()),
+            init: Some(true),
+            ..HostConfig::default()
+        }),
+        ..ContainerCreateBody::default()
+    };
+    let id = docker.create_container(None::<CreateContainerOptions>, body).await?.id;
+    docker.start_container(&id, None).await?;
+    let options = WaitContainerOptions { condition: "not-running".to_owned() };
+    let mut ended = std::pin::pin!(docker.wait_container(&id, Some(options)));
+    while let Some(end) = ended.next().await {
+        end?;
+    }
+    docker.remove_container(&id, None::<RemoveContainerOptions>).await?;
+    Ok(())
+}
+
+/// What the service adds to one container, one after the other on an idle machine.
+async fn own_share(cluster: &Cluster, docker: &Docker, scale: Scale) -> anyhow::Result<Measure> {
+    let (mut ours, mut hands) = (Vec::new(), Vec::new());
+    for _ in 0..scale.slow_samples {
+        let begin = Instant::now();
+        run_job(cluster, &job_of(&cluster.image, "Full", 1)).await?;
+        ours.push(begin.elapsed());
+        cluster.no_container_left().await;
+        let begin = Instant::now();
+        by_hand(docker, &cluster.image, "bridge").await?;
+        hands.push(begin.elapsed());
+    }
+    let (ours, hands) = (millis(median(&mut ours)), millis(median(&mut hands)));
+    Ok(Measure::new(
+        "submit → Completed of one docker job, own share, median",
+        (ours - hands, "ms"),
+        Target::AtMost(10.0),
+        format!("{ours:.0} ms against {hands:.0} ms by hand"),
+    ))
+}
+
+/// From the kill of a node until its work runs on another.
+pub(super) async fn replacement() -> anyhow::Result<Vec<Measure>> {
+    let spec = ClusterSpec::new()
+        .setting("ORCHESTRATOR_NODE_TTL", &LEASE_SECONDS.to_string())
+        .agent(AgentSpec::new())
+        .agent(AgentSpec::new());
+    let mut cluster = spec.start().await.context("no Docker Engine answers")?;
+    let id = cluster.submit(&batch(&cluster.image, &["sleep", "600000"])).await;
+    let first = cluster.execution_in(id, ComputeState::BidAccepted).await;
+    let holder = cluster.agents.iter_mut().find(|agent| agent.node_id() == first.node_id);
+    let begin = Instant::now();
+    holder.context("the node is one of ours")?.kill();
+    eventually_within(PATIENCE, "the work to run on the other node", async || {
+        let executions = cluster.executions(id).await;
+        let runs = executions.iter().any(|execution| {
+            execution.node_id != first.node_id
+                && execution.compute_state.state_type == ComputeState::BidAccepted
+        });
+        if runs { Ok(()) } else { Err(format!("{} executions", executions.len())) }
+    })
+    .await;
+    let elapsed = begin.elapsed().as_secs_f64();
+    #[expect(clippy::cast_precision_loss, reason = "a few seconds")]
+    let target = Target::AtMost((LEASE_SECONDS + 1) as f64);
+    let beside = format!("a lease of {LEASE_SECONDS} s, until the replacement's process runs");
+    Ok(vec![Measure::new("work of a killed node is replaced", (elapsed, "s"), target, beside)])
+}

@@ -1,0 +1,99 @@
+//! A long queue: what a waiting job costs, and whom it slows down.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+
+use super::load::{self, Until, put};
+use super::measure::{Measure, Target, median, millis, rate};
+use super::process::resident_bytes;
+use super::seed::Seed;
+use super::{Scale, fleet};
+use crate::harness::{Cluster, ClusterSpec, noop};
+
+const CONNECTIONS: u32 = 64;
+
+/// Frees and placements that are timed.
+const PLACEMENTS: usize = 200;
+
+/// A job that waits for ever takes a slot of the queue as any other.
+pub(super) async fn measure(scale: Scale) -> anyhow::Result<Vec<Measure>> {
+    let directory = TempDir::new()?;
+    let data = directory.path().to_owned();
+    let jobs = scale.jobs;
+    tokio::task::spawn_blocking(move || Seed::open(&data)?.queued(jobs)).await??;
+    let empty = ClusterSpec::new().start_without_agents().await;
+    let full = ClusterSpec::new()
+        .setting("ORCHESTRATOR_DATA_DIR", &directory.path().display().to_string())
+        .start_without_agents()
+        .await;
+    let at_rest = resident(&empty)?;
+    let held = resident(&full)?.saturating_sub(at_rest);
+    #[expect(clippy::cast_precision_loss, reason = "memory far below 2^52 bytes")]
+    let each = held as f64 / jobs as f64;
+
+    let placed = placements(&full).await?;
+    let request = put(api_types::routes::JOBS, &json!({ "Job": noop() }).to_string());
+    let (mut rates_empty, mut rates_full) = (Vec::new(), Vec::new());
+    // Turn about, so that a machine that gets slower is slower for both.
+    for _ in 0..3 {
+        for (cluster, rates) in [(&empty, &mut rates_empty), (&full, &mut rates_full)] {
+            let window = Until::Elapsed(scale.window / 2);
+            let address = cluster.orchestrator.address();
+            let load = load::run(address, CONNECTIONS, window, request.clone()).await?;
+            rates.push(rate(load.requests, load.elapsed));
+        }
+    }
+    rates_empty.sort_unstable_by(f64::total_cmp);
+    rates_full.sort_unstable_by(f64::total_cmp);
+    Ok(vec![
+        Measure::new(
+            format!("memory per queued job, {jobs} of them"),
+            (each, "B"),
+            Target::AtMost(1024.0),
+            format!("{} MB more than at rest", held / 1_000_000),
+        ),
+        Measure::new(
+            format!("submissions with {jobs} queued, of the empty system's rate"),
+            (rates_full[1] / rates_empty[1], ""),
+            Target::AtLeast(0.8),
+            format!("{:.0}/s against {:.0}/s", rates_full[1], rates_empty[1]),
+        ),
+        placed,
+    ])
+}
+
+fn resident(cluster: &Cluster) -> anyhow::Result<u64> {
+    resident_bytes(cluster.orchestrator.pid().context("it runs")?)
+}
+
+async fn placements(cluster: &Cluster) -> anyhow::Result<Measure> {
+    /// Far longer than any placement takes.
+    const PATIENCE: Duration = Duration::from_secs(60);
+    let (sender, mut gaps) = mpsc::channel(1);
+    let client = cluster.client().clone();
+    let node = tokio::spawn(async move { fleet::one_at_a_time(&client, sender).await });
+    let mut found = Vec::new();
+    while found.len() < PLACEMENTS {
+        match tokio::time::timeout(PATIENCE, gaps.recv()).await? {
+            Some(gap) => found.push(gap),
+            None => break,
+        }
+    }
+    drop(gaps);
+    if found.len() < PLACEMENTS {
+        node.await??;
+    } else {
+        node.abort();
+    }
+    let p99 = super::measure::percentile(&mut found, 0.99);
+    Ok(Measure::new(
+        "report of an end → offer of the freed slot, with that queue, median",
+        (millis(median(&mut found)), "ms"),
+        Target::AtMost(5.0),
+        format!("p99 {:.1} ms; two HTTP messages and a commit included", millis(p99)),
+    ))
+}

@@ -1,0 +1,133 @@
+//! A large history: what reads and a restart cost with it.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use api_types::JobId;
+use tempfile::TempDir;
+
+use super::Scale;
+use super::load::Connection;
+use super::measure::{Measure, Target, millis, percentile};
+use super::seed::Seed;
+use crate::harness::{Cluster, ClusterSpec};
+
+/// What the large one is compared with.
+const FEW: u64 = 1000;
+
+/// Pages of every order, and selectors on labels that many and that few jobs have.
+const LISTS: [&str; 8] = [
+    "order_by=create_time",
+    "order_by=create_time&reverse=true",
+    "order_by=id",
+    "order_by=id&reverse=true",
+    "labels=team%3Dt7",
+    "labels=team%20in%20(t1,t2)&reverse=true",
+    "labels=team%3Dt7&order_by=id",
+    "state=Stopped&type=batch",
+];
+
+pub(super) async fn measure(scale: Scale) -> anyhow::Result<Vec<Measure>> {
+    let (few, few_dir, few_ids) = with_jobs(FEW, 0).await?;
+    let (mut many, many_dir, many_ids) = with_jobs(scale.jobs, scale.live).await?;
+    let few_times = times(&few, &few_ids, scale).await?;
+    let many_times = times(&many, &many_ids, scale).await?;
+    let mut measures = Vec::new();
+    for kind in ["list", "describe", "history"] {
+        let of = |times: &BTreeMap<String, Duration>| -> BTreeMap<String, Duration> {
+            times
+                .iter()
+                .filter(|(name, _)| name.starts_with(kind))
+                .map(|(name, time)| (name.clone(), *time))
+                .collect()
+        };
+        let (small, large) = (of(&few_times), of(&many_times));
+        let worst = large
+            .iter()
+            .map(|(name, time)| (time.as_secs_f64() / small[name].as_secs_f64(), name, *time))
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+            .context("reads were timed")?;
+        measures.push(Measure::new(
+            format!("p99 of {kind}, {} jobs stored, times that of {FEW}", scale.jobs),
+            (worst.0, ""),
+            Target::AtMost(3.0),
+            format!(
+                "worst: {}, {:.2} ms against {:.2} ms",
+                worst.1,
+                millis(worst.2),
+                millis(small[worst.1])
+            ),
+        ));
+    }
+    many.orchestrator.kill();
+    let begin = Instant::now();
+    many.orchestrator.start_again().await;
+    let (status, _) = {
+        let mut connection = Connection::open(many.orchestrator.address()).await?;
+        let (status, body) = connection.get("/readyz").await?;
+        (status, body.len())
+    };
+    ensure!(status == 200, "it answers and is not ready: {status}");
+    measures.push(Measure::new(
+        format!("restart to ready, {} jobs stored, {} executions live", scale.jobs, scale.live),
+        (begin.elapsed().as_secs_f64(), "s"),
+        Target::AtMost(10.0),
+        "from the start of the process to its first answers",
+    ));
+    drop((few_dir, many_dir));
+    Ok(measures)
+}
+
+async fn with_jobs(jobs: u64, live: u32) -> anyhow::Result<(Cluster, TempDir, Vec<JobId>)> {
+    let directory = TempDir::new()?;
+    let data = directory.path().to_owned();
+    let seeding = move || {
+        let mut seed = Seed::open(&data)?;
+        let ids = seed.ended(jobs)?;
+        seed.live(live)?;
+        anyhow::Ok(ids)
+    };
+    let ids = tokio::task::spawn_blocking(seeding).await??;
+    let cluster = ClusterSpec::new()
+        .setting("ORCHESTRATOR_DATA_DIR", &directory.path().display().to_string())
+        // Nobody plays the node of the live executions; it must not be lost meanwhile.
+        .setting("ORCHESTRATOR_NODE_TTL", "86400")
+        .setting("ORCHESTRATOR_JOB_RETENTION_COUNT", "0")
+        .start_without_agents()
+        .await;
+    Ok((cluster, directory, ids))
+}
+
+/// The p99 of each kind of read, by name.
+async fn times(
+    cluster: &Cluster,
+    ids: &[JobId],
+    scale: Scale,
+) -> anyhow::Result<BTreeMap<String, Duration>> {
+    let jobs = api_types::routes::JOBS;
+    let mut connection = Connection::open(cluster.orchestrator.address()).await?;
+    let mut found = BTreeMap::new();
+    let kinds = LISTS
+        .iter()
+        .map(|query| (format!("list {query}"), format!("{jobs}?{query}"), None))
+        .chain([
+            ("describe".to_owned(), jobs.to_owned(), Some("")),
+            ("history".to_owned(), jobs.to_owned(), Some("/history")),
+        ]);
+    for (name, path, of_job) in kinds {
+        let mut samples = Vec::new();
+        for turn in 0..scale.fast_samples as usize {
+            let path = match of_job {
+                None => path.clone(),
+                Some(rest) => format!("{path}/{}{rest}", ids[turn * 7919 % ids.len()]),
+            };
+            let begin = Instant::now();
+            let (status, body) = connection.get(&path).await?;
+            samples.push(begin.elapsed());
+            ensure!(status == 200, "{path}: {}", String::from_utf8_lossy(body));
+        }
+        found.insert(name, percentile(&mut samples, 0.99));
+    }
+    Ok(found)
+}
