@@ -159,12 +159,40 @@ pub(crate) fn refusal(url: &Url, status: StatusCode) -> Setback {
     if passing { Setback::passing(message) } else { Setback::lasting(message) }
 }
 
-/// A URL as it may stand in a message: without its password.
+/// A URL as it may stand in a message or in the log: user and password may both be a token, and
+/// the values of a query are signatures, often enough.
 pub(crate) fn shown(url: &Url) -> String {
     let mut url = url.clone();
-    if url.password().is_some() {
-        // Only a URL without a host refuses, and that has no password.
-        let _ = url.set_password(Some("***"));
+    if !url.username().is_empty() || url.password().is_some() {
+        // Only a URL without a host refuses, and that has neither.
+        let _ = url.set_password(None);
+        let _ = url.set_username("***");
     }
+    if let Some(query) = url.query() {
+        let key_of = |pair: &str| match pair.split_once('=') {
+            Some((key, _)) => format!("{key}=***"),
+            None => "***".to_owned(),
+        };
+        let query: Vec<_> = query.split('&').map(key_of).collect();
+        url.set_query(Some(&query.join("&")));
+    }
+    url.set_fragment(None);
     format!("'{url}'")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_of_a_url_holds_no_credential() {
+        for (url, expected) in [
+            ("https://u:p@h/a?X-Sig=s&v=1#f", "'https://***@h/a?X-Sig=***&v=***'"),
+            ("https://token@h/r.git", "'https://***@h/r.git'"),
+            ("http://h/a?token", "'http://h/a?***'"),
+            ("http://h:9/a%20b", "'http://h:9/a%20b'"),
+        ] {
+            assert_eq!(shown(&Url::parse(url).unwrap()), expected);
+        }
+    }
 }

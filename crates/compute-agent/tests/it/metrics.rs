@@ -23,10 +23,12 @@ async fn scraped(node: &Node) -> Exposed {
 #[tokio::test(flavor = "multi_thread")]
 async fn values_move_as_executions_run() {
     let node = Node::start(|_| ()).await;
-    node.orchestrator.joined(|_| true).await;
+    eventually("the agent has joined", async || {
+        scraped(&node).await.sum("compute_agent_session_joined", &[]) == 1.0
+    })
+    .await;
     let empty = scraped(&node).await;
     assert_eq!(empty.sum("compute_agent_running_executions", &[]), 0.0);
-    assert_eq!(empty.sum("compute_agent_session_joined", &[]), 1.0);
     assert_eq!(empty.sum("compute_agent_engine_available", &[("engine", "noop")]), 1.0);
     assert!(empty.sum("compute_agent_capacity_memory_bytes", &[]) > 1e6);
 
