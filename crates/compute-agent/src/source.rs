@@ -27,6 +27,7 @@ use crate::execution::Failure;
 use crate::executor::MountedInput;
 use crate::kubo::Kubo;
 use crate::observer;
+use crate::progress::Progress;
 use crate::s3::Buckets;
 use crate::settings::Settings;
 use crate::web::Web;
@@ -139,13 +140,14 @@ impl Sources {
         source.admit(input)
     }
 
-    /// Fetches all that a task needs, one after the other; `disk_bytes` is what it asked for, if
-    /// anything.
+    /// Fetches all that a task needs, one after the other, and tells how far it is when that takes
+    /// long; `disk_bytes` is what the task asked for, if anything.
     pub(crate) async fn fetch_all(
         &self,
         inputs: &[InputSource],
         disk_bytes: u64,
         dir: &ExecutionDir,
+        progress: &Progress,
     ) -> Result<Vec<MountedInput>, Failure> {
         let quota = Arc::new(match disk_bytes {
             0 => Quota::new(self.max_bytes, LimitedBy::Node, self.disk.clone()),
@@ -153,19 +155,19 @@ impl Sources {
         });
         let mut mounted = Vec::with_capacity(inputs.len());
         for (index, input) in inputs.iter().enumerate() {
+            let kind = input.source.source_type;
+            let name = format!("input {index} ({kind}, for '{}')", input.target);
             let before_bytes = quota.taken_bytes();
-            let mut fetched = self.fetch_one(index, input, &quota, dir).await;
+            let how_far = || format!("fetching {name}: {}", quota.how_far(before_bytes));
+            let fetching = self.fetch_one(index, input, &quota, dir);
+            let mut fetched = progress.during(fetching, how_far).await;
             // What was kept for later goes before a task has to.
             if fetched.is_err() && self.disk.shortage().is_some() && self.cache.make_room().await {
                 quota.give_back(quota.taken_bytes().saturating_sub(before_bytes));
-                fetched = self.fetch_one(index, input, &quota, dir).await;
+                fetched = progress.during(self.fetch_one(index, input, &quota, dir), how_far).await;
             }
-            let kind = input.source.source_type;
             mounted.push(fetched.map_err(|failure| Failure {
-                message: format!(
-                    "input {index} ({kind}, for '{}'): {}",
-                    input.target, failure.message
-                ),
+                message: format!("{name}: {}", failure.message),
                 ..failure
             })?);
         }

@@ -161,7 +161,8 @@ impl Steps {
         wanted.extend(executor.modules(&step.work));
         let disk_bytes = step.work.resources.disk;
         let watch = self.observer.watch(step.id, &step.work);
-        let fetching = self.files.sources.fetch_all(&wanted, disk_bytes, &dir);
+        let progress = Progress::new(step.id, step.mailbox.clone());
+        let fetching = self.files.sources.fetch_all(&wanted, disk_bytes, &dir, &progress);
         let fetching = async {
             let fetched = cancel.run_until_cancelled(fetching).await;
             fetched.ok_or_else(|| Failure::from(ExecutorError::Cancelled))
@@ -178,7 +179,6 @@ impl Steps {
         let modules = modules.into_iter().map(|module| module.source).collect();
         let work = Arc::clone(&step.work);
         let gpus = self.gpus.device_ids(&step.gpus);
-        let progress = Progress::new(step.id, step.mailbox.clone());
         let (id, node_id) = (step.id, self.node_id);
         let run = Run { id, node_id, work, inputs, modules, gpus, progress };
         watch.stage(Stage::Make, self.make(&run, cancel)).await

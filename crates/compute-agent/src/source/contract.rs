@@ -70,8 +70,9 @@ impl Node {
         let mut work = plain_work();
         work.task.input_sources = vec![input.clone()];
         work.resources.disk = disk_bytes;
-        let mut mounted =
-            self.sources.fetch_all(&work.task.input_sources, work.resources.disk, &dir).await?;
+        let (inputs, disk_bytes) = (&work.task.input_sources, work.resources.disk);
+        let progress = Progress::silent();
+        let mut mounted = self.sources.fetch_all(inputs, disk_bytes, &dir, &progress).await?;
         assert_eq!(mounted.len(), 1);
         Ok(mounted.remove(0))
     }

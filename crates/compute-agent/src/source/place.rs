@@ -20,6 +20,8 @@ pub(crate) struct Quota {
     limit_bytes: u64,
     limited_by: LimitedBy,
     taken_bytes: AtomicU64,
+    /// What will be taken when all has come whose size was told beforehand.
+    expected_bytes: AtomicU64,
     disk: Disk,
 }
 
@@ -35,7 +37,8 @@ pub(crate) struct Place {
 
 impl Quota {
     pub(crate) fn new(limit_bytes: u64, limited_by: LimitedBy, disk: Disk) -> Self {
-        Self { limit_bytes, limited_by, taken_bytes: AtomicU64::new(0), disk }
+        let (taken_bytes, expected_bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { limit_bytes, limited_by, taken_bytes, expected_bytes, disk }
     }
 
     /// Debits what is about to be written, or refuses it.
@@ -61,6 +64,26 @@ impl Quota {
 
     pub(crate) fn taken_bytes(&self) -> u64 {
         self.taken_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Hears how much is about to come, or refuses it before anything does.
+    pub(crate) fn expect(&self, bytes: u64) -> Result<(), Setback> {
+        if bytes > self.left_bytes() {
+            return Err(Setback::Lasting(self.too_large()));
+        }
+        self.expected_bytes.store(self.taken_bytes() + bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// In words: what came since so much was taken, and of how much if that is known.
+    pub(crate) fn how_far(&self, since_bytes: u64) -> String {
+        let come = Bytes(self.taken_bytes().saturating_sub(since_bytes));
+        let expected = self.expected_bytes.load(Ordering::Relaxed).saturating_sub(since_bytes);
+        match (come.0, expected) {
+            (0, 0) => "nothing has come yet".to_owned(),
+            (_, 0) => format!("{come} so far"),
+            (_, expected) => format!("{come} of {}", Bytes(expected)),
+        }
     }
 
     pub(crate) fn left_bytes(&self) -> u64 {
@@ -174,4 +197,29 @@ pub(crate) fn make_tree_readable(directory: &Path) -> io::Result<()> {
 /// What came is for the task's user, who is not the agent's.
 pub(crate) fn make_readable(file: &Path) -> io::Result<()> {
     fs::set_permissions(file, Permissions::from_mode(0o644))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_far_a_fetch_is_counts_from_its_own_beginning() {
+        let directory = tempfile::tempdir().unwrap();
+        let quota = Quota::new(10_000, LimitedBy::Task, Disk::new(directory.path(), 0));
+        assert_eq!(quota.how_far(0), "nothing has come yet");
+        quota.expect(2_000).unwrap();
+        assert_eq!(quota.how_far(0), "0 B of 2 kB");
+        quota.take(2_000).unwrap();
+        assert_eq!(quota.how_far(0), "2 kB of 2 kB");
+        // The next input, of which nobody knows how large it is.
+        assert_eq!(quota.how_far(2_000), "nothing has come yet");
+        quota.take(1_000).unwrap();
+        assert_eq!(quota.how_far(2_000), "1 kB so far");
+        // And one of which the server tells.
+        quota.expect(4_000).unwrap();
+        quota.take(1_500).unwrap();
+        assert_eq!(quota.how_far(3_000), "1.5 kB of 4 kB");
+        assert!(quota.expect(6_000).is_err(), "5,500 are left");
+    }
 }

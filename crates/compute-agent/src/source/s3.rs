@@ -122,9 +122,7 @@ async fn bring_object(
     let options = GetOptions { version: version.clone(), ..GetOptions::default() };
     let found = bucket.store.get_opts(&bucket.path(key)?, options).await;
     let found = found.map_err(|error| bucket.setback(key, &error))?;
-    if found.meta.size > fetch.quota.left_bytes() {
-        return Err(Setback::Lasting(fetch.quota.too_large()));
-    }
+    fetch.quota.expect(found.meta.size)?;
     let last = key.rsplit('/').next().unwrap_or_default();
     let name = fetch.place.file_name(last, DEFAULT_FILE_NAME);
     let tag = found.meta.version.clone().or(version).or_else(|| found.meta.e_tag.clone());
@@ -163,10 +161,7 @@ async fn bring_prefix(
     filter: Option<Regex>,
 ) -> Result<MountedInput, Setback> {
     let objects = list(bucket, prefix, filter.as_ref()).await?;
-    let size_bytes: u64 = objects.iter().map(|object| object.size).sum();
-    if size_bytes > fetch.quota.left_bytes() {
-        return Err(Setback::Lasting(fetch.quota.too_large()));
-    }
+    fetch.quota.expect(objects.iter().map(|object| object.size).sum())?;
     let mut parts = vec!["s3", &bucket.endpoint, &bucket.name, prefix];
     let mut all_are_known = true;
     for object in &objects {

@@ -79,10 +79,8 @@ impl UrlDownload {
         let last = url.path_segments().and_then(|mut parts| parts.next_back()).unwrap_or_default();
         let name = fetch.place.file_name(last, DEFAULT_FILE_NAME);
         let Begun { response, validator } = self.begin(&url).await.map_err(Setback::Lasting)?;
-        if let Some(bytes) = response.content_length()
-            && bytes > fetch.quota.left_bytes()
-        {
-            return Err(Setback::Lasting(fetch.quota.too_large()));
+        if let Some(bytes) = response.content_length() {
+            fetch.quota.expect(bytes)?;
         }
         let length = response.content_length().unwrap_or_default().to_string();
         let download = Download {

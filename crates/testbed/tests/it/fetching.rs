@@ -116,6 +116,28 @@ async fn a_connection_that_is_always_cut_is_given_up_with_the_reason() {
     assert!(told.starts_with(words) && told.ends_with("(tried 7 times)"), "{told}");
 }
 
+#[tokio::test]
+async fn how_far_a_long_fetch_is_stands_in_the_history() {
+    let pages = Pages::start().await;
+    // A quarter comes, then the server says no more.
+    let page = Page { bytes: noise(400_000).into(), stalls: usize::MAX, ..Page::default() };
+    let url = pages.put("/slow", page);
+    let Some(cluster) = ClusterSpec::new().agent(open_agent()).start().await else { return };
+    let job = reading(&cluster, "urldownload", &json!({ "URL": url }), &["/in"]);
+    let id = cluster.submit(&job).await;
+    let words = "fetching input 0 (urldownload, for '/in'): 100 kB of 400 kB";
+    eventually("it is told", async || {
+        let history = cluster.history(id, &HistoryQuery::default()).await;
+        match history.iter().any(|event| event.comment == words) {
+            true => Ok(()),
+            false => Err(format!("{history:?}")),
+        }
+    })
+    .await;
+    cluster.client().stop_job(id, "seen enough").await.unwrap();
+    cluster.no_container_left().await;
+}
+
 /// Nothing of the execution's inputs and archive is left on the node's disk.
 async fn nothing_is_left(cluster: &Cluster, data: &std::path::Path, execution: &Execution) {
     let dir = data.join("executions").join(execution.id.to_string());
