@@ -28,7 +28,7 @@ sim *arguments:
 
 # Failpoints and chaos at full length; CHAOS_DOCKER_RESTART='service docker restart' includes the Docker Engine.
 chaos seconds='600':
-    CHAOS_SECONDS={{seconds}} cargo test -p testbed --test it -- --nocapture --test-threads=1 failpoints:: chaos::
+    CHAOS_SECONDS={{seconds}} cargo test --workspace --test it -- --nocapture --test-threads=1 failpoints:: chaos::
 
 # Every figure of docs/performance.md, in under 20 minutes; `just bench quick` takes two.
 bench *arguments:
