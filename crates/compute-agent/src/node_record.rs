@@ -66,7 +66,11 @@ impl NodeRecord {
     ) -> Node {
         let (membership, connection, last_heartbeat) = match session {
             SessionState::Joined { membership, renewed_at, .. } => {
-                (membership, Connection::Connected, renewed_at)
+                let connection = match session.has_lease() {
+                    true => Connection::Connected,
+                    false => Connection::Disconnected,
+                };
+                (membership, connection, renewed_at)
             }
             SessionState::Joining { renewed_at } => {
                 (Membership::Pending, Connection::Disconnected, renewed_at)

@@ -50,13 +50,13 @@ const TRIES_PER_INTERVAL: u32 = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SessionState {
     /// `renewed_at` is of the session before; zero when there was none.
-    Joining {
-        renewed_at: Timestamp,
-    },
+    Joining { renewed_at: Timestamp },
     Joined {
         session: u64,
         membership: Membership,
         renewed_at: Timestamp,
+        /// Not renewed for this long, the node is taken for lost.
+        lease: Duration,
     },
 }
 
@@ -83,6 +83,18 @@ pub(crate) struct Session {
 
 /// The orchestrator does not know this session (any more).
 struct Refused;
+
+// === impl SessionState ===
+
+impl SessionState {
+    /// Whether the orchestrator still counts on this node, as far as the node can know.
+    pub(crate) fn has_lease(&self) -> bool {
+        match self {
+            Self::Joined { renewed_at, lease, .. } => clock::now().since(*renewed_at) < *lease,
+            Self::Joining { .. } => false,
+        }
+    }
+}
 
 // === impl Session ===
 
@@ -227,11 +239,12 @@ impl SessionWatch {
     }
 
     fn joined(&self, answer: &SessionAnswer) {
-        let SessionAnswer { session, membership, .. } = *answer;
+        let SessionAnswer { session, membership, lease_seconds, .. } = *answer;
         self.state.send_replace(SessionState::Joined {
             session,
             membership,
             renewed_at: clock::now(),
+            lease: Duration::from_secs(lease_seconds),
         });
     }
 

@@ -92,11 +92,13 @@ pub(super) async fn readyz(
     pretty: Pretty,
 ) -> Result<Json<Alive>, Failure> {
     shared.mailbox.usage().await?;
-    match shared.session.state() {
-        SessionState::Joined { .. } => Ok(alive(pretty).await),
-        SessionState::Joining { .. } => {
-            let message = "the agent has not joined its orchestrator";
-            Err(Failure::new(Code::ShuttingDown, message))
-        }
+    let state = shared.session.state();
+    if state.has_lease() {
+        return Ok(alive(pretty).await);
     }
+    let message = match state {
+        SessionState::Joined { .. } => "the orchestrator has not answered for longer than a lease",
+        SessionState::Joining { .. } => "the agent has not joined its orchestrator",
+    };
+    Err(Failure::new(Code::ShuttingDown, message))
 }

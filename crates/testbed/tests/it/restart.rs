@@ -41,6 +41,29 @@ async fn running_and_queued_jobs_go_on_after_kill_9() {
 }
 
 #[tokio::test]
+async fn a_node_whose_orchestrator_is_away_is_ready_for_a_lease_and_no_longer() {
+    let spec = ClusterSpec::new().setting("ORCHESTRATOR_NODE_TTL", "2");
+    let mut cluster = spec.agent(AgentSpec::new().engines("noop")).start_without_docker().await;
+    let url = format!("{}/readyz", cluster.agents[0].base_url());
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let readiness = async |wanted: u16| {
+        eventually(&format!("the agent answers {wanted}"), async || {
+            let answer = http.get(&url).send().await.map_err(|error| error.to_string())?;
+            let status = answer.status().as_u16();
+            let body = answer.text().await.map_err(|error| error.to_string())?;
+            if status == wanted { Ok(body) } else { Err(format!("{status}: {body}")) }
+        })
+        .await
+    };
+    readiness(200).await;
+    cluster.orchestrator.kill();
+    let told = readiness(503).await;
+    assert!(told.contains("the orchestrator has not answered for longer than a lease"), "{told}");
+    cluster.orchestrator.start_again().await;
+    readiness(200).await;
+}
+
+#[tokio::test]
 async fn what_ended_while_the_orchestrator_was_away_is_told_when_it_is_back() {
     let Some(mut cluster) = Cluster::of(1).await else { return };
     let id = cluster.submit(&batch(&cluster.image, &["sleep", "1"])).await;
