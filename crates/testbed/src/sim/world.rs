@@ -194,6 +194,13 @@ impl World {
     fn heal(&mut self) {
         self.ending = true;
         self.faults = HEALED;
+        // An operator who was not answered yet gives up: asked again, a cordon could come after the
+        // end of all cordons, and the world would wait for room for ever.
+        for wish in &mut self.wishes {
+            if matches!(wish.body, RequestBody::Act { .. }) && wish.state == WishState::Open {
+                wish.state = WishState::Answered { job: None };
+            }
+        }
         for agent in 0..self.agents.len() {
             let node = self.agents[agent].id;
             self.agents[agent].cut_off_until = self.now;
