@@ -35,6 +35,10 @@ bench *arguments:
     cargo build --release --workspace --bins
     "${CARGO_TARGET_DIR:-target}/release/bench" {{arguments}}
 
+# What one input costs the engine at 10, 1,000 and 10,000 nodes.
+bench-engine:
+    cargo bench --workspace --bench engine
+
 # The programs as static ones, for this machine's architecture, in target/*/dist: they run on any Linux.
 # Names are resolved by the programs themselves, so that no library of the system is needed at run time.
 static:

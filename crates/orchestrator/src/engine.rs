@@ -30,6 +30,7 @@ mod pool;
 mod restore;
 mod retry;
 mod session;
+pub mod text;
 mod timer;
 
 #[cfg(test)]
@@ -42,7 +43,7 @@ use job::LiveJob;
 use mint::Mint;
 use node::LiveNode;
 use pool::{ClassId, Queue};
-pub use restore::RestoreError;
+pub use restore::{Restore, RestoreError};
 use timer::{Timer, Timers};
 
 /// Placements that one input may bring about; the rest follows with the next ticks, so that one
@@ -74,7 +75,8 @@ pub struct Engine {
     settings: Settings,
     mint: Mint,
     nodes: BTreeMap<NodeId, LiveNode>,
-    jobs: HashMap<JobId, LiveJob>,
+    /// Boxed, because half of a large table may be empty.
+    jobs: HashMap<JobId, Box<LiveJob>>,
     executions: HashMap<ExecutionId, ExecutionRow>,
     queue: Queue,
     /// Live daemon jobs: a node that joins may have to run them.

@@ -92,7 +92,8 @@ fn lock(jobs: &Mutex<Jobs>) -> MutexGuard<'_, Jobs> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::change::{EventRow, EventSubject, JobRow, Text};
+    use crate::engine::change::{EventRow, EventSubject, JobRow};
+    use crate::engine::text::Text;
     use api_types::job::JobStateType;
     use api_types::{EvaluationId, Timestamp};
     use uuid::Uuid;
@@ -102,7 +103,7 @@ mod tests {
         let row = JobRow {
             id: job,
             state: JobStateType::Running,
-            message: Text::Borrowed(""),
+            message: Text::Constant(""),
             version: 1,
             revision,
             modify_time: Timestamp(1),
@@ -120,7 +121,7 @@ mod tests {
             time: Timestamp(1),
             job,
             revision,
-            comment: Text::Borrowed("runs"),
+            comment: Text::Constant("runs"),
             subject: EventSubject::Job { previous, new },
         });
         changes

@@ -14,7 +14,7 @@ use api_types::job::{JobStateType, JobType};
 use api_types::selector::Selector;
 use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 
-use crate::engine::change::{Changes, EventRow, ExecutionRow, Live};
+use crate::engine::change::{Changes, EventRow, ExecutionRow, Live, LiveJobRow};
 
 #[cfg(test)]
 mod contract;
@@ -26,8 +26,8 @@ pub const IDEMPOTENCY_HOURS: u64 = 24;
 
 /// The writer's half.
 pub trait Store: Send {
-    /// Everything that is live, as the last commit left it.
-    fn load(&mut self) -> Result<Live, StoreError>;
+    /// Everything that is live, as the last commit left it; `job` is handed the jobs, one by one.
+    fn load(&mut self, job: &mut dyn FnMut(LiveJobRow)) -> Result<Live, StoreError>;
 
     /// Makes all of it durable, or nothing.
     ///

@@ -7,6 +7,7 @@
 //! The daemons are the ones that lie beside this program: processes of their own, everything
 //! durable, no failpoints.
 
+mod bare;
 mod containers;
 mod fleet;
 mod floor;
@@ -25,6 +26,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+pub use bare::Bare;
 pub use floor::serve as serve_floor;
 pub use measure::{Measure, Target};
 pub use report::{Report, markdown};

@@ -17,7 +17,7 @@ use super::{BATCH, CallError, DriverError, Message, Submission};
 use crate::clock;
 use crate::engine::input::{Answer, Input};
 use crate::engine::mint::Mint;
-use crate::engine::{Engine, Settings};
+use crate::engine::{Engine, Restore, Settings};
 use crate::observer::Observer;
 use crate::spans::Spans;
 use crate::store::{IDEMPOTENCY_HOURS, IdempotencyRow, Retention, Store, StoreError};
@@ -57,13 +57,14 @@ pub(super) fn restore(
     store: &mut dyn Store,
     settings: Settings,
 ) -> Result<(Engine, u64), DriverError> {
-    let live = store.load().map_err(DriverError::Load)?;
     let last_commit = store.last_commit().map_err(DriverError::Load)?;
     let mut seed = [0; 32];
     ring::rand::SystemRandom::new()
         .fill(&mut seed)
         .expect("the system's random source does not fail once the system is up");
-    let engine = Engine::restore(settings, Mint::from_seed(seed), live, clock::now())?;
+    let mut restore = Restore::new(settings, Mint::from_seed(seed));
+    let live = store.load(&mut |job| restore.job(job)).map_err(DriverError::Load)?;
+    let engine = restore.finish(live, clock::now())?;
     tracing::info!(
         jobs = engine.live_jobs(),
         executions = engine.live_executions(),

@@ -4,7 +4,6 @@
 //! changes several times within it is written once, as it stands at the end; every history event
 //! is kept.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -15,8 +14,7 @@ use api_types::protocol::SessionRequest;
 use api_types::quantity::Resources;
 use api_types::{EvaluationId, ExecutionId, JobId, NodeId, Timestamp};
 
-/// Texts for users: mostly constants, now and then made up.
-pub type Text = Cow<'static, str>;
+use super::text::Text;
 
 /// All that is to be stored for the inputs handled since the last commit.
 #[derive(Debug, Default, Clone)]
@@ -220,12 +218,10 @@ pub struct WorkOrder {
     pub resources: Resources,
 }
 
-/// What was live when the store was last written; the engine goes on from it.
+/// What was live when the store was last written, besides the jobs; the engine goes on from it.
 #[derive(Debug, Default)]
 pub struct Live {
-    /// Rows with `live`, and the specification of each.
-    pub jobs: Vec<LiveJobRow>,
-    /// Executions of these jobs whose compute state is not terminal.
+    /// Executions of live jobs whose compute state is not terminal.
     pub executions: Vec<ExecutionRow>,
     pub pending_slots: Vec<PendingSlotRow>,
     pub nodes: Vec<NodeRow>,
@@ -237,6 +233,7 @@ pub struct Live {
     pub covered: Vec<(JobId, u32, NodeId)>,
 }
 
+/// A job whose row is `live`.
 #[derive(Debug)]
 pub struct LiveJobRow {
     pub row: JobRow,

@@ -9,10 +9,10 @@ use api_types::protocol::{FailureCause, Report};
 use api_types::{ExecutionId, NodeId, Timestamp};
 
 use super::change::{
-    AssignmentChange, Effect, EventRow, EventSubject, ExecutionRow, Fact, OutputRow, Text,
-    WorkOrder,
+    AssignmentChange, Effect, EventRow, EventSubject, ExecutionRow, Fact, OutputRow, WorkOrder,
 };
 use super::job::Slot;
+use super::text::Text;
 use super::{Engine, Turn};
 
 /// How an execution ended.
@@ -75,9 +75,9 @@ impl Engine {
             evaluation: slot.evaluation,
             resources,
             desired: DesiredState::Pending,
-            desired_message: Text::Borrowed(""),
+            desired_message: Text::Constant(""),
             compute: ComputeState::New,
-            compute_message: Text::Borrowed(""),
+            compute_message: Text::Constant(""),
             tries: slot.tries,
             previous: slot.previous,
             followup: None,
@@ -104,13 +104,13 @@ impl Engine {
             turn.out.changes.successors.push((previous, id));
         }
         let created = match row.previous {
-            None => Text::Borrowed("created for its node"),
-            Some(previous) => Text::Owned(format!("created to retry {previous}")),
+            None => Text::Constant("created for its node"),
+            Some(previous) => Text::from(format!("created to retry {previous}")),
         };
         let work = WorkOrder { job: job_id, index: row.index, count: job.row.slots, resources };
         self.executions.insert(id, row);
         self.observe(turn, id, ComputeState::New, created);
-        self.observe(turn, id, ComputeState::AskForBid, Text::Borrowed("offered to its node"));
+        self.observe(turn, id, ComputeState::AskForBid, Text::Constant("offered to its node"));
         self.assign(turn, id, Some(work));
     }
 
@@ -124,7 +124,7 @@ impl Engine {
         if report.compute_state == row.compute {
             return self.progress(turn, id, report.message);
         }
-        let message = Text::Owned(report.message.clone());
+        let message = Text::from(report.message.clone());
         match report.compute_state {
             ComputeState::Undefined | ComputeState::New | ComputeState::AskForBid => {}
             ComputeState::AskForBidAccepted => self.accept(turn, id, message),
@@ -134,7 +134,7 @@ impl Engine {
             ComputeState::Completed => {
                 // Reports of one execution come in order, so it was started; a node that says
                 // otherwise still leaves a history without a hole.
-                self.start(turn, id, Text::Borrowed("started"));
+                self.start(turn, id, Text::Constant("started"));
                 self.keep_output(turn, report);
                 self.end(turn, id, End::Completed, message);
             }
@@ -163,7 +163,7 @@ impl Engine {
         self.observe(turn, id, ComputeState::AskForBidAccepted, comment);
         match self.executions[&id].desired {
             DesiredState::Pending => {
-                self.decide(turn, id, DesiredState::Running, Text::Borrowed("told to run"));
+                self.decide(turn, id, DesiredState::Running, Text::Constant("told to run"));
             }
             DesiredState::Running => {}
             DesiredState::Stopped => {
@@ -180,9 +180,9 @@ impl Engine {
         let is_news = row.compute == ComputeState::AskForBidAccepted
             && row.desired == DesiredState::Running
             && !message.is_empty()
-            && row.compute_message != message;
+            && *row.compute_message != *message;
         if is_news {
-            let message = Text::Owned(message);
+            let message = Text::from(message);
             row.compute_message.clone_from(&message);
             self.observe(turn, id, ComputeState::AskForBidAccepted, message);
         }
@@ -190,13 +190,13 @@ impl Engine {
 
     /// AskForBidAccepted => BidAccepted.
     fn start(&mut self, turn: &mut Turn<'_>, id: ExecutionId, message: Text) {
-        self.accept(turn, id, Text::Borrowed(""));
+        self.accept(turn, id, Text::Constant(""));
         let Some(row) = self.executions.get_mut(&id) else { return };
         if row.compute != ComputeState::AskForBidAccepted {
             return;
         }
         row.start_time = turn.now;
-        row.compute_message = Text::Borrowed("");
+        row.compute_message = Text::Constant("");
         let (job_id, node_id, placed) = (row.job, row.node, row.create_time);
         let is_first = row.previous.is_none();
         self.observe(turn, id, ComputeState::BidAccepted, or_else(message, "started on its node"));
@@ -266,7 +266,7 @@ impl Engine {
         let row = self.executions.get_mut(&id).expect("decisions are about live executions");
         row.desired = desired;
         row.desired_message = match desired {
-            DesiredState::Pending | DesiredState::Running => Text::Borrowed(""),
+            DesiredState::Pending | DesiredState::Running => Text::Constant(""),
             DesiredState::Stopped => why.clone(),
         };
         let compute = row.compute;
@@ -388,5 +388,5 @@ fn assignment(row: &ExecutionRow, work: Option<WorkOrder>) -> AssignmentChange {
 }
 
 fn or_else(text: Text, default: &'static str) -> Text {
-    if text.is_empty() { Text::Borrowed(default) } else { text }
+    if text.is_empty() { Text::Constant(default) } else { text }
 }

@@ -11,6 +11,7 @@ use api_types::quantity::Resources;
 use super::Engine;
 use super::demand::Demand;
 use super::node::{LiveNode, Obstacle};
+use super::text::Text;
 
 /// The most executions that a dry run places in thought; beyond it the spread is clear.
 const PREVIEWED_EXECUTIONS: u32 = 10_000;
@@ -25,24 +26,24 @@ const NAMED_GROUPS: usize = 5;
 
 impl Engine {
     /// Why the job waits, looking at every node once.
-    pub(super) fn explain_job(&self, id: JobId) -> String {
-        let Some(job) = self.jobs.get(&id) else { return String::new() };
+    pub(super) fn explain_job(&self, id: JobId) -> Text {
+        let Some(job) = self.jobs.get(&id) else { return Text::Constant("") };
         let pinned: Vec<_> = job
             .pending
             .values()
             .filter(|slot| slot.due.is_none())
             .filter_map(|slot| self.nodes.get(&slot.pinned?))
             .collect();
-        let Some(class) = job.class else { return String::new() };
+        let Some(class) = job.class else { return Text::Constant("") };
         let class = self.queue.class(class);
         if pinned.is_empty() {
             // All jobs of a blocked class wait for the same, so one of them pays for the look.
             return match &class.explanation {
-                Some(text) => text.to_string(),
-                None => self.explain(&class.demand),
+                Some(text) => Arc::clone(text).into(),
+                None => self.explain(&class.demand).into(),
             };
         }
-        explain(pinned.into_iter(), &class.demand)
+        explain(pinned.into_iter(), &class.demand).into()
     }
 
     /// Why nothing of this demand can be placed now.

@@ -8,11 +8,12 @@ use api_types::job::{JobSpec, JobStateType, JobType, RetryPolicy};
 use api_types::{EvaluationId, ExecutionId, JobId, NodeId, Timestamp};
 
 use super::change::{
-    Changes, EventRow, EventSubject, Fact, JobRow, NewJobRow, PendingSlotRow, Text, Tries,
+    Changes, EventRow, EventSubject, Fact, JobRow, NewJobRow, PendingSlotRow, Tries,
 };
 use super::demand::Demand;
 use super::input::{Answer, Refusal, Submit};
 use super::pool::{ClassId, Rank};
+use super::text::Text;
 use super::timer::Timer;
 use super::{Engine, Turn};
 
@@ -137,7 +138,7 @@ impl Engine {
         let row = JobRow {
             id,
             state: JobStateType::Pending,
-            message: Text::Borrowed(""),
+            message: Text::Constant(""),
             version: 1,
             // The event of its creation makes it 1.
             revision: 0,
@@ -168,8 +169,8 @@ impl Engine {
             covered: BTreeMap::new(),
             waiting_since: None,
         };
-        self.jobs.insert(id, job);
-        self.note_job(turn, id, JobStateType::Pending, Text::Borrowed("submitted"));
+        self.jobs.insert(id, Box::new(job));
+        self.note_job(turn, id, JobStateType::Pending, Text::Constant("submitted"));
         if let Some(bound) = plan.total_timeout {
             self.timers.set(turn.now + bound, Timer::TotalTimeout(id));
         }
@@ -207,8 +208,8 @@ impl Engine {
         }
         let evaluation = self.mint.evaluation();
         let message = match reason.trim() {
-            "" => Text::Borrowed("stopped by request"),
-            reason => Text::Owned(format!("stopped by request: {reason}")),
+            "" => Text::Constant("stopped by request"),
+            reason => Text::from(format!("stopped by request: {reason}")),
         };
         self.end_job(turn, id, JobStateType::Stopped, message);
         Answer::Stopped { evaluation }
@@ -267,8 +268,8 @@ impl Engine {
         let finite = job.plan.job_type.is_finite();
         if finite && job.row.slots > 0 && job.row.completed == job.row.slots {
             let message = match job.row.slots {
-                1 => Text::Borrowed("its execution completed"),
-                slots => Text::Owned(format!("all {slots} executions completed")),
+                1 => Text::Constant("its execution completed"),
+                slots => Text::from(format!("all {slots} executions completed")),
             };
             self.end_job(turn, id, JobStateType::Completed, message);
             return;
@@ -285,11 +286,11 @@ impl Engine {
             return;
         }
         self.note_waiting(turn, id, waits);
-        let message = if waits { Text::Owned(self.explain_job(id)) } else { Text::Borrowed("") };
+        let message = if waits { self.explain_job(id) } else { Text::Constant("") };
         let comment = match (state, waits) {
-            (_, true) => Text::Owned(format!("waits for room: {message}")),
-            (JobStateType::Running, false) => Text::Borrowed("an execution runs"),
-            (_, false) => Text::Borrowed("placed"),
+            (_, true) => Text::from(format!("waits for room: {message}")),
+            (JobStateType::Running, false) => Text::Constant("an execution runs"),
+            (_, false) => Text::Constant("placed"),
         };
         if let Some(job) = self.jobs.get_mut(&id) {
             job.row.message = message;

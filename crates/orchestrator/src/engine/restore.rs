@@ -15,6 +15,14 @@ use super::node::LiveNode;
 use super::timer::Timer;
 use super::{Engine, Settings};
 
+/// An engine in the making, from what the store holds: first its live jobs, one by one, then the
+/// rest. Jobs come one by one because their specifications are large, and are not kept.
+pub struct Restore {
+    engine: Engine,
+    /// What was wrong first.
+    failed: Option<RestoreError>,
+}
+
 /// A stored record that this release cannot go on from.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
@@ -26,18 +34,27 @@ pub enum RestoreError {
     Orphan { execution: String, what: String },
 }
 
-// === impl Engine: restore ===
+// === impl Restore ===
 
-impl Engine {
+impl Restore {
+    pub fn new(settings: Settings, mint: Mint) -> Self {
+        Self { engine: Engine::new(settings, mint), failed: None }
+    }
+
+    /// Takes a job in, of which only what scheduling needs is kept.
+    pub fn job(&mut self, job: LiveJobRow) {
+        if self.failed.is_none() {
+            self.failed = self.engine.restore_job(job).err();
+        }
+    }
+
     /// The engine as it was at the last commit. Every lease runs anew, because nobody could renew
     /// while there was no orchestrator; slots that were ready are placed by the next tick.
-    pub fn restore(
-        settings: Settings,
-        mint: Mint,
-        live: Live,
-        now: Timestamp,
-    ) -> Result<Self, RestoreError> {
-        let mut engine = Self::new(settings, mint);
+    pub fn finish(self, live: Live, now: Timestamp) -> Result<Engine, RestoreError> {
+        let Self { mut engine, failed } = self;
+        if let Some(error) = failed {
+            return Err(error);
+        }
         engine.last_seq = live.last_seq;
         let now = now.max(live.last_time);
         engine.clock = now;
@@ -45,8 +62,8 @@ impl Engine {
             let id = row.id;
             let connected = row.connection == Connection::Connected;
             let drain_deadline = row.drain_deadline;
-            let lease_until = now + settings.lease;
-            let retained_until = row.last_heartbeat + settings.node_retention;
+            let lease_until = now + engine.settings.lease;
+            let retained_until = row.last_heartbeat + engine.settings.node_retention;
             engine.nodes.insert(id, LiveNode::new(row, lease_until));
             engine.touched.insert(id);
             if connected {
@@ -57,9 +74,6 @@ impl Engine {
             if let Some(deadline) = drain_deadline {
                 engine.timers.set(deadline, Timer::DrainDeadline(id));
             }
-        }
-        for job in live.jobs {
-            engine.restore_job(job, now)?;
         }
         for row in live.executions {
             let orphan =
@@ -90,8 +104,12 @@ impl Engine {
         engine.restore_order();
         Ok(engine)
     }
+}
 
-    fn restore_job(&mut self, stored: LiveJobRow, now: Timestamp) -> Result<(), RestoreError> {
+// === impl Engine: restore ===
+
+impl Engine {
+    fn restore_job(&mut self, stored: LiveJobRow) -> Result<(), RestoreError> {
         let LiveJobRow { row, spec_json, create_time } = stored;
         let id = row.id;
         let spec: JobSpec = serde_json::from_str(&spec_json)
@@ -109,7 +127,7 @@ impl Engine {
         }
         let waiting_since = match row.state {
             // It has waited since it was queued, which its last change tells.
-            JobStateType::Queued => Some(row.modify_time.min(now)),
+            JobStateType::Queued => Some(row.modify_time),
             JobStateType::Pending
             | JobStateType::Running
             | JobStateType::Completed
@@ -128,7 +146,7 @@ impl Engine {
             covered: BTreeMap::new(),
             waiting_since,
         };
-        self.jobs.insert(id, job);
+        self.jobs.insert(id, Box::new(job));
         Ok(())
     }
 

@@ -9,8 +9,9 @@ use api_types::job::{JobStateType, JobType};
 use api_types::node::Connection;
 use api_types::{JobId, NodeId, Timestamp};
 
-use super::change::{ExecutionRow, PendingSlotRow, Text, Tries};
+use super::change::{ExecutionRow, PendingSlotRow, Tries};
 use super::execution::End;
+use super::text::Text;
 use super::timer::Timer;
 use super::{Engine, Turn};
 
@@ -122,7 +123,7 @@ impl Engine {
     /// A slot of an ops job waits for a node that is lost.
     pub(super) fn abandon_ops(&mut self, turn: &mut Turn<'_>, id: JobId, index: u32, why: &str) {
         let message = format!("the execution with index {index} cannot run: {why}; {OPS_STAY}");
-        self.end_job(turn, id, JobStateType::Failed, Text::Owned(message));
+        self.end_job(turn, id, JobStateType::Failed, Text::from(message));
     }
 
     /// Puts the slot back among those that wait.
@@ -168,7 +169,7 @@ impl Engine {
                     "execution {} (index {}): {}; {why}",
                     row.id, row.index, row.compute_message
                 );
-                self.end_job(turn, row.job, JobStateType::Failed, Text::Owned(message));
+                self.end_job(turn, row.job, JobStateType::Failed, Text::from(message));
             }
             // The node keeps its slot, which stays as it ended.
             JobType::Daemon => {}

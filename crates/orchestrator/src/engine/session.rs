@@ -7,11 +7,12 @@ use api_types::node::{Connection, Eligibility, Membership, NodeAction};
 use api_types::protocol::{Heartbeat, Report, SessionRequest};
 use api_types::{ExecutionId, NodeId, Timestamp};
 
-use super::change::{Effect, NodeRow, Text};
+use super::change::{Effect, NodeRow};
 use super::execution::End;
 use super::input::{Answer, Refusal, acknowledge};
 use super::job::LiveJob;
 use super::node::LiveNode;
+use super::text::Text;
 use super::timer::Timer;
 use super::{Engine, Turn};
 
@@ -155,7 +156,7 @@ impl Engine {
         let Some(node) = self.nodes.get(&id) else { return };
         for (rank, index) in node.pinned.clone() {
             let ops = |job: &LiveJob| job.plan.job_type == JobType::Ops;
-            if self.jobs.get(&rank.job).is_some_and(ops) {
+            if self.jobs.get(&rank.job).is_some_and(|job| ops(job)) {
                 self.abandon_ops(turn, rank.job, index, why);
             }
         }
@@ -171,7 +172,7 @@ impl Engine {
 
     fn lose_executions(&mut self, turn: &mut Turn<'_>, id: NodeId, why: &str) {
         for execution in self.executions_on(id) {
-            self.end(turn, execution, End::Lost, Text::Owned(why.to_owned()));
+            self.end(turn, execution, End::Lost, Text::from(why.to_owned()));
         }
     }
 
@@ -253,7 +254,7 @@ impl Engine {
         why: &str,
         moves: impl Fn(JobType) -> bool,
     ) {
-        let why = Text::Owned(why.to_owned());
+        let why = Text::from(why.to_owned());
         for execution in self.executions_on(id) {
             let job = self.executions.get(&execution).and_then(|row| self.jobs.get(&row.job));
             if job.is_some_and(|job| moves(job.plan.job_type)) {

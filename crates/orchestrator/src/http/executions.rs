@@ -87,11 +87,11 @@ fn record(stored: StoredExecution, spec: &JobSpec) -> Execution {
         },
         desired_state: DesiredStateRecord {
             state_type: row.desired,
-            message: row.desired_message.into_owned(),
+            message: row.desired_message.to_string(),
         },
         compute_state: ComputeStateRecord {
             state_type: row.compute,
-            message: row.compute_message.into_owned(),
+            message: row.compute_message.to_string(),
         },
         published_result: published_result.unwrap_or_default(),
         run_output: run_output.unwrap_or_default(),

@@ -94,7 +94,7 @@ pub(super) fn record(row: EventRow) -> HistoryEvent {
         job_state: None,
         execution_state: None,
         new_revision: row.revision,
-        comment: row.comment.into_owned(),
+        comment: row.comment.to_string(),
         time: row.time.rfc3339(),
     };
     match row.subject {

@@ -16,6 +16,7 @@ mod samples;
 use std::sync::Arc;
 
 use super::{Reads, Store};
+use crate::engine::change::{Live, LiveJobRow};
 
 pub(super) use self::commits::*;
 pub(super) use self::events::*;
@@ -26,6 +27,13 @@ pub(super) use self::live::*;
 pub(super) use self::model::{Model, random_query};
 pub(super) use self::retention::*;
 pub(super) use self::samples::{Random, Sample, key_row};
+
+/// What is live: the jobs, and the rest.
+pub(super) fn load(store: &mut dyn Store) -> (Vec<LiveJobRow>, Live) {
+    let mut jobs = Vec::new();
+    let live = store.load(&mut |job| jobs.push(job)).unwrap();
+    (jobs, live)
+}
 
 /// One database, which lives as long as this.
 pub(super) trait Backend {

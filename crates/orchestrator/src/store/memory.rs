@@ -103,7 +103,7 @@ impl MemoryStore {
 }
 
 impl Store for MemoryStore {
-    fn load(&mut self) -> Result<Live, StoreError> {
+    fn load(&mut self, job: &mut dyn FnMut(LiveJobRow)) -> Result<Live, StoreError> {
         let mut live = Live {
             nodes: self.nodes.values().cloned().collect(),
             last_seq: self.last_seq,
@@ -114,7 +114,7 @@ impl Store for MemoryStore {
             let new = self.new_jobs.get(&row.id).ok_or_else(|| StoreError::Record {
                 detail: format!("job {} has no specification", row.id),
             })?;
-            live.jobs.push(LiveJobRow {
+            job(LiveJobRow {
                 row: row.clone(),
                 spec_json: new.spec_json.clone(),
                 create_time: new.create_time,
@@ -250,6 +250,6 @@ mod tests {
         assert_eq!(store.prune(Timestamp(35_000_000_000), &old, 9).unwrap(), Pruned::default());
         store.prune(Timestamp(0), &EVERYTHING, 9).unwrap();
         assert!(store.jobs.is_empty() && store.events.is_empty() && store.executions.is_empty());
-        assert_eq!(store.load().unwrap().last_seq, 18);
+        assert_eq!(store.load(&mut |_| {}).unwrap().last_seq, 18);
     }
 }

@@ -28,7 +28,7 @@ use rusqlite::Connection;
 pub use self::open::open;
 pub use self::reads::SqliteReads;
 use super::{IdempotencyRow, Pruned, Retention, Store, StoreError};
-use crate::engine::change::{Changes, Live};
+use crate::engine::change::{Changes, Live, LiveJobRow};
 
 /// What a probe writes: a commit of a few hundred jobs has this size.
 const PROBE_BYTES: u32 = 1 << 20;
@@ -53,8 +53,8 @@ impl SqliteStore {
 }
 
 impl Store for SqliteStore {
-    fn load(&mut self) -> Result<Live, StoreError> {
-        self.run(load::load)
+    fn load(&mut self, job: &mut dyn FnMut(LiveJobRow)) -> Result<Live, StoreError> {
+        self.run(|connection| load::load(connection, job))
     }
 
     fn commit(

@@ -14,7 +14,7 @@ use orchestrator::clock;
 use orchestrator::engine::change::Effect;
 use orchestrator::engine::input::{Answer, Input, Submit};
 use orchestrator::engine::mint::Mint;
-use orchestrator::engine::{Engine, Output, Settings};
+use orchestrator::engine::{Engine, Output, Restore, Settings};
 use orchestrator::store::Store;
 use orchestrator::store::sqlite::{self, SqliteStore};
 use uuid::Uuid;
@@ -40,9 +40,9 @@ pub(super) struct Seed {
 impl Seed {
     pub(super) fn open(directory: &Path) -> anyhow::Result<Self> {
         let (mut store, _) = sqlite::open(directory)?;
-        let live = store.load()?;
-        let engine =
-            Engine::restore(Settings::default(), Mint::from_seed([1; 32]), live, clock::now())?;
+        let mut restore = Restore::new(Settings::default(), Mint::from_seed([1; 32]));
+        let live = store.load(&mut |job| restore.job(job))?;
+        let engine = restore.finish(live, clock::now())?;
         let commits = store.last_commit()?;
         Ok(Self { engine, store, commits, output: Output::default(), last_id: 1 << 96 })
     }
@@ -141,7 +141,7 @@ impl Seed {
 }
 
 /// A job as a small one is kept.
-fn spec(number: u64, count: u32) -> JobSpec {
+pub(super) fn spec(number: u64, count: u32) -> JobSpec {
     let labels = [("team", format!("t{}", number % TEAMS)), ("number", number.to_string())];
     JobSpec {
         name: format!("seeded-{number}"),

@@ -8,7 +8,7 @@ use api_types::{NodeId, Timestamp};
 use orchestrator::engine::change::{AssignmentChange, Effect};
 use orchestrator::engine::input::{self, Input};
 use orchestrator::engine::mint::Mint;
-use orchestrator::engine::{Engine, Output, Settings, invariants};
+use orchestrator::engine::{Engine, Output, Restore, Settings, invariants};
 use orchestrator::store::memory::MemoryStore;
 use orchestrator::store::{IdempotencyRow, Store};
 
@@ -76,9 +76,10 @@ impl Orchestrator {
     }
 
     pub(super) fn start(&mut self, now: Timestamp, random: &mut Random) {
-        let live = self.store.load().expect("the store holds what the engine wrote");
-        let mint = Mint::from_seed(random.seed());
-        let engine = Engine::restore(SETTINGS, mint, live, now).expect("stored records are whole");
+        let mut restore = Restore::new(SETTINGS, Mint::from_seed(random.seed()));
+        let live = self.store.load(&mut |job| restore.job(job));
+        let live = live.expect("the store holds what the engine wrote");
+        let engine = restore.finish(live, now).expect("stored records are whole");
         invariants::check(&engine);
         let commits = self.store.last_commit().expect("the store counts its commits");
         self.started += 1;
@@ -183,7 +184,7 @@ impl Orchestrator {
             execution_id: change.execution,
             desired_state: change.desired,
             compute_state: change.compute,
-            message: change.message.into_owned(),
+            message: change.message.to_string(),
             work,
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::*;
-use crate::engine::change::{Changes, Live};
+use crate::engine::change::{Changes, Live, LiveJobRow};
 use crate::store::IdempotencyRow;
 
 /// A clock that is moved by hand.
@@ -34,7 +34,7 @@ impl Store for Slow<'_> {
         Ok(Pruned { jobs: 1, more: self.steps > 0 })
     }
 
-    fn load(&mut self) -> Result<Live, StoreError> {
+    fn load(&mut self, _: &mut dyn FnMut(LiveJobRow)) -> Result<Live, StoreError> {
         Ok(Live::default())
     }
 

@@ -20,7 +20,7 @@ use uuid::Uuid;
 use crate::engine::change::{AssignmentChange, Effect, EventSubject, ExecutionRow};
 use crate::engine::input::{Answer, Input, Refusal, Submit};
 use crate::engine::mint::Mint;
-use crate::engine::{Engine, Output, Settings, invariants};
+use crate::engine::{Engine, Output, Restore, Settings, invariants};
 use crate::store::Store;
 use crate::store::memory::{MemoryStore, spec_json};
 
@@ -100,8 +100,9 @@ impl World {
 
     /// The orchestrator dies and goes on from its store.
     pub(super) fn restart(&mut self) {
-        let live = self.store.clone().load().unwrap();
-        self.engine = Engine::restore(SETTINGS, Mint::from_seed([8; 32]), live, self.now).unwrap();
+        let mut restore = Restore::new(SETTINGS, Mint::from_seed([8; 32]));
+        let live = self.store.clone().load(&mut |job| restore.job(job)).unwrap();
+        self.engine = restore.finish(live, self.now).unwrap();
         self.effects.clear();
         self.handle(Input::Tick);
     }

@@ -248,7 +248,7 @@ fn assignment(
         execution_id: change.execution,
         desired_state: change.desired,
         compute_state: change.compute,
-        message: change.message.into_owned(),
+        message: change.message.to_string(),
         work,
     })
 }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::driver;
-use crate::engine::change::{Changes, Live};
+use crate::engine::change::{Changes, Live, LiveJobRow};
 use crate::http::{Api, Own, Places, Reader, SpecCache, serve};
 use crate::observer::Observer;
 use crate::settings::Settings;
@@ -81,8 +81,8 @@ impl Gate {
 // === impl Gated ===
 
 impl Store for Gated {
-    fn load(&mut self) -> Result<Live, StoreError> {
-        self.store.load()
+    fn load(&mut self, job: &mut dyn FnMut(LiveJobRow)) -> Result<Live, StoreError> {
+        self.store.load(job)
     }
 
     fn commit(

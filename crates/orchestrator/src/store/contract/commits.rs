@@ -5,7 +5,7 @@ use api_types::id::IdPrefix;
 use api_types::job::JobStateType;
 
 use super::samples::{Random, Sample, key_row};
-use super::{Backend, Store};
+use super::{Backend, Store, load};
 use crate::engine::change::Changes;
 use crate::store::StoreError;
 
@@ -59,7 +59,7 @@ pub(in crate::store) fn a_refused_commit_leaves_nothing(backend: &impl Backend) 
     assert_eq!(store.last_commit().unwrap(), 0);
     assert!(!store.has_job(known.id()).unwrap());
     assert_eq!(store.idempotency("a", Timestamp(0)).unwrap(), None);
-    assert_eq!(store.load().unwrap().last_seq, 0);
+    assert_eq!(load(store.as_mut()).1.last_seq, 0);
     store.commit(1, &known.changes(), &[]).unwrap();
     assert!(reads.job(known.id()).unwrap().is_some());
 }

@@ -5,8 +5,8 @@ use api_types::history::EventType;
 use api_types::job::JobStateType;
 use api_types::{JobId, Timestamp};
 
-use super::Backend;
 use super::samples::{Random, Sample};
+use super::{Backend, load};
 use crate::engine::change::{Changes, EventRow, EventSubject};
 use crate::store::{EventEntry, EventsPage, EventsQuery, Reads, Retention, Store};
 
@@ -155,7 +155,7 @@ pub(in crate::store) fn what_was_removed_is_a_gap(backend: &impl Backend) {
     // The numbers of what was removed last are not given out again either.
     drop((store, reads));
     let (mut store, reads) = backend.open();
-    assert_eq!(store.load().unwrap().last_seq, EVENTS);
+    assert_eq!(load(store.as_mut()).1.last_seq, EVENTS);
     assert_eq!(reads.last_event().unwrap(), EVENTS);
 }
 

@@ -7,7 +7,8 @@ use api_types::selector::Test;
 use super::model::{Model, equals, labelled, position, random_query};
 use super::samples::{Random, Sample};
 use super::{Backend, Reads};
-use crate::engine::change::{Changes, Text};
+use crate::engine::change::Changes;
+use crate::engine::text::Text;
 use crate::store::{JobOrder, JobQuery};
 
 pub(in crate::store) fn every_job_query_agrees_with_the_model(backend: &impl Backend) {
@@ -152,7 +153,7 @@ pub(in crate::store) fn odd_texts_read_back(backend: &impl Backend) {
         sample.new.namespace = text.to_owned();
         sample.new.name = text.to_owned();
         sample.new.spec_json = format!("{text}{text}").into();
-        sample.row.message = Text::Owned(text.to_owned());
+        sample.row.message = Text::from(text.to_owned());
         store.commit(number, &sample.changes(), &[super::key_row(text, 1)]).unwrap();
         samples.push(sample);
     }

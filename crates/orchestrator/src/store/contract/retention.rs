@@ -8,8 +8,8 @@ use api_types::id::IdPrefix;
 use api_types::job::JobStateType;
 use api_types::selector::Selector;
 
-use super::Backend;
 use super::samples::{Random, Sample, key_row, output};
+use super::{Backend, load};
 use crate::engine::change::{Changes, EventSubject, ExecutionRow};
 use crate::store::{
     EventEntry, EventsQuery, ExecutionQuery, HistoryQuery, JobQuery, Pruned, Reads, ResultQuery,
@@ -285,5 +285,5 @@ pub(in crate::store) fn live_jobs_and_those_within_bounds_are_kept(backend: &imp
     );
     assert!(reads.job(stopping.id()).unwrap().is_none());
     assert!(reads.job(live.id()).unwrap().is_some());
-    assert_eq!(store.load().unwrap().jobs.len(), 1);
+    assert_eq!(load(store.as_mut()).0.len(), 1);
 }

@@ -1,5 +1,6 @@
 //! Reads back what is live: partial indexes lead to it, so what is stored besides costs nothing.
 
+use std::collections::HashSet;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -13,15 +14,18 @@ use super::row::{self, Id, bad_record, counter, job_state, job_type_code};
 use crate::engine::change::{JobRow, Live, LiveJobRow, NodeRow, PendingSlotRow};
 use crate::store::StoreError;
 
-pub(super) fn load(connection: &mut Connection) -> Result<Live, StoreError> {
+pub(super) fn load(
+    connection: &mut Connection,
+    job: &mut dyn FnMut(LiveJobRow),
+) -> Result<Live, StoreError> {
     let connection = connection.transaction()?;
     let (last_seq, last_time) = connection.query_row(
         "SELECT last_seq, last_time FROM progress WHERE one = 1",
         [],
         |row| Ok((counter(row, 0)?, row::time(row, 1)?)),
     )?;
+    jobs(&connection, job)?;
     Ok(Live {
-        jobs: jobs(&connection)?,
         executions: live_executions(&connection)?,
         pending_slots: pending_slots(&connection)?,
         nodes: nodes(&connection)?,
@@ -31,19 +35,21 @@ pub(super) fn load(connection: &mut Connection) -> Result<Live, StoreError> {
     })
 }
 
-fn jobs(connection: &Connection) -> Result<Vec<LiveJobRow>, StoreError> {
+fn jobs(connection: &Connection, job: &mut dyn FnMut(LiveJobRow)) -> Result<(), StoreError> {
     let mut statement = connection.prepare(
         "SELECT j.id, j.state, j.message, j.version, j.revision, j.modify_time, j.started, j.slots,
             j.fresh, j.completed, j.evaluation, j.create_time, s.json
          FROM job AS j INDEXED BY job_live CROSS JOIN job_spec AS s ON s.job = j.number
          WHERE j.live = 1 ORDER BY j.number",
     )?;
-    row::all(&mut statement, [], |row| {
-        Ok(LiveJobRow {
+    let mut messages = HashSet::new();
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        job(LiveJobRow {
             row: JobRow {
                 id: Id::get(row, 0)?,
                 state: job_state(row.get(1)?)?,
-                message: row.get::<_, String>(2)?.into(),
+                message: shared(&mut messages, row.get(2)?).into(),
                 version: counter(row, 3)?,
                 revision: counter(row, 4)?,
                 modify_time: row::time(row, 5)?,
@@ -56,8 +62,18 @@ fn jobs(connection: &Connection) -> Result<Vec<LiveJobRow>, StoreError> {
             },
             create_time: row::time(row, 11)?,
             spec_json: row.get(12)?,
-        })
-    })
+        });
+    }
+    Ok(())
+}
+
+/// The same text, kept once: many jobs wait for the same reason.
+fn shared(messages: &mut HashSet<Arc<str>>, message: Arc<str>) -> Arc<str> {
+    if let Some(known) = messages.get(&message) {
+        return Arc::clone(known);
+    }
+    messages.insert(Arc::clone(&message));
+    message
 }
 
 fn live_executions(

@@ -4,6 +4,7 @@ mod concurrency;
 mod damage;
 mod full;
 mod kill;
+mod loading;
 mod pages;
 mod plans;
 mod retention;

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::directory;
 use crate::engine::change::Changes;
-use crate::store::contract::{Random, Sample, key_row};
+use crate::store::contract::{Random, Sample, key_row, load};
 use crate::store::sqlite::open;
 use crate::store::{Reads, Store, StoreError};
 
@@ -47,7 +47,7 @@ fn assert_refused(store: &mut dyn Store, reads: &dyn Reads, number: u64, samples
         assert!(!store.has_job(sample.id()).unwrap());
         assert_eq!(reads.job(sample.id()).unwrap(), None);
     }
-    assert_eq!(store.load().unwrap().jobs.len() as u64, (number - 1) * 100);
+    assert_eq!(load(store).0.len() as u64, (number - 1) * 100);
 }
 
 #[test]

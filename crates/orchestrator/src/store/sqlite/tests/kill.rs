@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use super::{Backend, directory};
 use crate::store::Store;
-use crate::store::contract::{Random, Sample, key_row};
+use crate::store::contract::{Random, Sample, key_row, load};
 use crate::store::sqlite::open;
 
 /// Tells the child process of this test its directory.
@@ -63,7 +63,7 @@ fn every_acknowledged_commit_survives_a_kill() {
                 assert!(reads.job(sample.id()).unwrap().is_some());
             }
         }
-        assert_eq!(store.load().unwrap().jobs.len() as u64, 20 * last);
+        assert_eq!(load(store.as_mut()).0.len() as u64, 20 * last);
         acknowledged = last;
     }
     assert!(acknowledged >= 150, "{acknowledged}");

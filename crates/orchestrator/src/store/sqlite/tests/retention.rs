@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::{Backend, Directory, directory};
 use crate::engine::change::Changes;
-use crate::store::contract::{Random, Sample, ended};
+use crate::store::contract::{Random, Sample, ended, load};
 use crate::store::sqlite::{open, schema};
 use crate::store::{EventsQuery, Reads, Retention, Store};
 
@@ -20,7 +20,7 @@ fn connect(directory: &Directory) -> Connection {
 /// Commits so many jobs that are over, each with so many executions and three events for each.
 fn fill(store: &mut dyn Store, random: &mut Random, jobs: u32, executions: u32) {
     let mut changes = Changes::default();
-    let last = store.load().unwrap().last_seq;
+    let last = load(store).1.last_seq;
     for _ in 0..jobs {
         ended(random, &mut changes, 10, executions);
     }

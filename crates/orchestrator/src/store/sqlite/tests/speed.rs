@@ -13,7 +13,7 @@ use rusqlite::{Connection, StatementStatus, params_from_iter};
 
 use super::{Backend, Directory, directory};
 use crate::engine::change::{Changes, EventSubject};
-use crate::store::contract::{Random, Sample};
+use crate::store::contract::{Random, Sample, load};
 use crate::store::sqlite::select::{COUNTED, Selection};
 use crate::store::{JobOrder, JobPosition, JobQuery, Store};
 
@@ -84,7 +84,7 @@ fn commits_of_many_rows_are_fast() {
         let took = store_reports(store.as_mut(), group);
         let rows = 4 * 2 * group;
         println!("execution + event in groups of {group}: {} rows/s", rate(rows, took));
-        assert_eq!(store.load().unwrap().last_seq, 4 * group);
+        assert_eq!(load(store.as_mut()).1.last_seq, 4 * group);
     }
 }
 
@@ -127,7 +127,7 @@ fn store_reports(store: &mut dyn Store, group: u64) -> Duration {
 fn store_executions(store: &mut dyn Store) {
     let mut random = Random(82);
     let mut changes = Changes::default();
-    for job in store.load().unwrap().jobs {
+    for job in load(store).0 {
         let mut sample = Sample::job(&mut random);
         sample.new.id = job.row.id;
         for index in 0..10 {
@@ -154,8 +154,8 @@ fn filled(jobs: u64) -> Filled {
     drop(store);
     let start = Instant::now();
     let (mut store, _) = directory.open();
-    let live = store.load().unwrap();
-    let (live, executions) = (live.jobs.len() as u64, live.executions.len() as u64);
+    let (jobs_live, live) = load(store.as_mut());
+    let (live, executions) = (jobs_live.len() as u64, live.executions.len() as u64);
     let took = start.elapsed();
     println!("open and load {live} of {jobs} jobs and {executions} executions: {took:?}");
     assert_eq!((live, executions), (jobs / 100, jobs / 10));
