@@ -30,10 +30,10 @@ sim *arguments:
 chaos seconds='600':
     CHAOS_SECONDS={{seconds}} cargo test --workspace --test it -- --nocapture --test-threads=1 failpoints:: chaos::
 
-# Every figure of docs/performance.md, in under 20 minutes; `just bench quick` takes two.
-bench *arguments:
-    cargo build --release --workspace --bins
-    "${CARGO_TARGET_DIR:-target}/release/bench" {{arguments}}
+# Every figure of docs/performance.md, in under 20 minutes; `just bench quick` takes two. It
+# measures what is given away, whose build takes long once.
+bench *arguments: (static-build "bench")
+    "${CARGO_TARGET_DIR:-target}/$(uname -m)-unknown-linux-gnu/dist/bench" {{arguments}}
 
 # What one input costs the engine at 10, 1,000 and 10,000 nodes.
 bench-engine:
@@ -41,8 +41,11 @@ bench-engine:
 
 # The programs as static ones, for this machine's architecture, in target/*/dist: they run on any Linux.
 # Names are resolved by the programs themselves, so that no library of the system is needed at run time.
-static:
-    RUSTFLAGS='-C target-feature=+crt-static' cargo build --profile dist --workspace --bin orchestrator --bin compute-agent --bin jobctl --target "$(uname -m)-unknown-linux-gnu"
+static: (static-build "jobctl")
+
+[private]
+static-build program:
+    RUSTFLAGS='-C target-feature=+crt-static' cargo build --profile dist --workspace --bin orchestrator --bin compute-agent --bin {{program}} --target "$(uname -m)-unknown-linux-gnu"
 
 # The container image, from static programs and no base image.
 image: static

@@ -4,6 +4,7 @@
 //! however many inputs it carries. After a failure the transaction is rolled back as a whole and
 //! the connection is usable: a disk that was full is written to again when there is room.
 
+mod checkpoint;
 mod commit;
 mod events;
 mod executions;
@@ -36,6 +37,8 @@ const PROBE_BYTES: u32 = 1 << 20;
 /// The writer.
 pub struct SqliteStore {
     connection: Connection,
+    /// Ends once the connection is closed, which is dropped before it.
+    _checkpointer: checkpoint::Checkpointer,
     path: PathBuf,
     /// Closing it gives the directory free.
     _lock: File,

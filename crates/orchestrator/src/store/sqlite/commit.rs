@@ -9,7 +9,7 @@ use api_types::JobId;
 use failpoint::Fault;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
-use super::jobs::{insert_job, update_job};
+use super::jobs::{insert_job, next_number, update_job};
 use super::row::{Id, avoid_bytes, bad_record, job_state_code};
 use crate::engine::change::{Changes, EventRow, EventSubject, NodeRow, PendingSlotRow};
 use crate::store::{IdempotencyRow, StoreError};
@@ -32,9 +32,9 @@ pub(super) fn commit(
     if number != last + 1 {
         return Err(StoreError::CommitGap { came: number, last });
     }
-    write(&transaction, changes)?;
+    let more_ended = write(&transaction, changes)?;
     write_keys(&transaction, keys)?;
-    write_progress(&transaction, number, changes)?;
+    write_progress(&transaction, number, changes, more_ended)?;
     if failpoint::reach_blocking("commit.within") == Some(Fault::Error) {
         return Err(StoreError::Full { path: "failpoint".into() });
     }
@@ -49,9 +49,10 @@ pub(super) fn last_commit(connection: &Connection) -> Result<u64, StoreError> {
     Ok(last.cast_unsigned())
 }
 
-fn write(transaction: &Transaction<'_>, changes: &Changes) -> Result<(), StoreError> {
+/// Tells how many more jobs are over.
+fn write(transaction: &Transaction<'_>, changes: &Changes) -> Result<i64, StoreError> {
     let mut numbers = JobNumbers::default();
-    write_jobs(transaction, &mut numbers, changes)?;
+    let more_ended = write_jobs(transaction, &mut numbers, changes)?;
     super::executions::write(transaction, &mut numbers, changes)?;
     for ((job, slot), row) in &changes.pending_slots {
         let job = numbers.of(transaction, *job)?;
@@ -70,33 +71,38 @@ fn write(transaction: &Transaction<'_>, changes: &Changes) -> Result<(), StoreEr
         let job = numbers.of(transaction, event.job)?;
         write_event(transaction, job, event)?;
     }
-    Ok(())
+    Ok(more_ended)
 }
 
-/// New jobs in the order in which they are listed, so that the indexes grow at their ends.
+/// New jobs in the order in which they are listed, so that the indexes grow at their ends. Tells
+/// how many more jobs are over.
 fn write_jobs(
     transaction: &Transaction<'_>,
     numbers: &mut JobNumbers,
     changes: &Changes,
-) -> Result<(), StoreError> {
+) -> Result<i64, StoreError> {
+    let mut more_ended = 0;
     let mut new: Vec<_> = changes.new_jobs.iter().collect();
     new.sort_unstable_by_key(|job| (job.create_time, job.id));
-    for job in &new {
+    let first = if new.is_empty() { 0 } else { next_number(transaction)? };
+    for (number, job) in (first..).zip(&new) {
         let row = changes
             .jobs
             .get(&job.id)
             .ok_or_else(|| bad_record(format!("new job {} without its state", job.id)))?;
-        let number = insert_job(transaction, job, row)?;
+        insert_job(transaction, number, job, row)?;
+        more_ended += i64::from(!row.live);
         numbers.0.insert(job.id, number);
     }
     for row in changes.jobs.values() {
         // Those that are known by now were just inserted, as they stand at the end.
         if !numbers.0.contains_key(&row.id) {
             let number = numbers.of(transaction, row.id)?;
-            update_job(transaction, number, row)?;
+            let was_live = update_job(transaction, number, row)?;
+            more_ended += i64::from(was_live) - i64::from(row.live);
         }
     }
-    Ok(())
+    Ok(more_ended)
 }
 
 fn write_pending_slot(
@@ -209,16 +215,17 @@ fn write_progress(
     transaction: &Transaction<'_>,
     number: u64,
     changes: &Changes,
+    more_ended: i64,
 ) -> Result<(), StoreError> {
     let last_seq = changes.events.iter().map(|event| event.seq).max().unwrap_or(0);
     let last_time = changes.events.iter().map(|event| event.time.0).max().unwrap_or(0);
     transaction
         .prepare_cached(
             "UPDATE progress SET last_commit = ?1, last_seq = max(last_seq, ?2),
-                last_time = max(last_time, ?3)
+                last_time = max(last_time, ?3), ended_jobs = ended_jobs + ?4
              WHERE one = 1",
         )?
-        .execute(params![number.cast_signed(), last_seq.cast_signed(), last_time])?;
+        .execute(params![number.cast_signed(), last_seq.cast_signed(), last_time, more_ended])?;
     Ok(())
 }
 

@@ -18,25 +18,33 @@ const COLUMNS: &str = "j.id, s.json, j.state, j.message, j.version, j.revision, 
 /// follows: a thousand jobs with inputs inline would be gigabytes.
 pub(super) const PAGE_BYTES: usize = 16 << 20;
 
-/// The number of a new job: one that no job has, nor one that is gone and still has rows.
-const NEXT_NUMBER: &str = "1 + max(coalesce((SELECT max(number) FROM job), 0),
-    coalesce((SELECT max(job) FROM removal), 0))";
+/// A number that no job has, nor any above it, nor one that is gone and still has rows.
+pub(super) fn next_number(connection: &Connection) -> Result<i64, StoreError> {
+    Ok(connection
+        .prepare_cached(
+            "SELECT 1 + max(coalesce((SELECT max(number) FROM job), 0),
+                coalesce((SELECT max(job) FROM removal), 0))",
+        )?
+        .query_row([], |row| row.get(0))?)
+}
 
-/// Writes a new job as its row has it; tells its number.
+/// Writes a new job as its row has it.
 pub(super) fn insert_job(
     transaction: &Transaction<'_>,
+    number: i64,
     job: &NewJobRow,
     row: &JobRow,
-) -> Result<i64, StoreError> {
+) -> Result<(), StoreError> {
     let name = (job.name != job.id.to_string()).then_some(job.name.as_str());
     transaction
-        .prepare_cached(&format!(
-            "INSERT INTO job (number, id, create_time, type, namespace, name, state, live, version,
-                revision, modify_time, started, slots, fresh, completed, evaluation, message)
-             VALUES ({NEXT_NUMBER}, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14,
-                ?15, ?16)"
-        ))?
+        .prepare_cached(
+            "INSERT INTO job (number, id, create_time, type, namespace, name, state, live,
+                version, revision, modify_time, started, slots, fresh, completed, evaluation,
+                message)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
+        )?
         .execute(params![
+            number,
             job.id.bytes(),
             job.create_time.0,
             job_type_code(job.job_type),
@@ -54,12 +62,10 @@ pub(super) fn insert_job(
             row.evaluation.bytes(),
             &*row.message,
         ])?;
-    let number = transaction.last_insert_rowid();
     transaction
         .prepare_cached("INSERT INTO job_spec (job, json) VALUES (?1, ?2)")?
         .execute(params![number, job.spec_json])?;
-    insert_labels(transaction, number, job, &job.labels)?;
-    Ok(number)
+    insert_labels(transaction, number, job, &job.labels)
 }
 
 fn insert_labels(
@@ -87,11 +93,15 @@ fn insert_labels(
     Ok(())
 }
 
+/// Tells whether the job was live until now.
 pub(super) fn update_job(
     transaction: &Transaction<'_>,
     number: i64,
     row: &JobRow,
-) -> Result<(), StoreError> {
+) -> Result<bool, StoreError> {
+    let was_live = transaction
+        .prepare_cached("SELECT live FROM job WHERE number = ?1")?
+        .query_row([number], |row| row.get(0))?;
     transaction
         .prepare_cached(
             "UPDATE job SET state = ?2, live = ?3, version = ?4, revision = ?5, modify_time = ?6,
@@ -113,7 +123,7 @@ pub(super) fn update_job(
             row.evaluation.bytes(),
             &*row.message,
         ])?;
-    Ok(())
+    Ok(was_live)
 }
 
 pub(super) fn number(connection: &Connection, id: JobId) -> Result<Option<i64>, StoreError> {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use rustix::fs::{FlockOperation, flock};
 
+use super::checkpoint::{Checkpointer, LOG_BYTES};
 use super::fault::{classify, damaged};
 use super::reads::SqliteReads;
 use super::{SqliteStore, schema};
@@ -29,16 +30,11 @@ const FILE_MODE: u32 = 0o600;
 /// Files up to this size are read through at the start, which takes well below a second.
 const CHECKED_BYTES: u64 = 32 << 20;
 
-/// Pages of 4 KiB in the log before they are carried over to the file. Larger means fewer writes
-/// of the same page, and a longer stall when it happens: 32 MB take a few tens of milliseconds.
-const CHECKPOINT_PAGES: u32 = 8192;
-
-/// What is left of the log when it was emptied after having been larger.
-const LOG_BYTES: u32 = 64 << 20;
-
 /// The writer's page cache, in KiB: holds the upper levels of all indexes at a million jobs, and
-/// the leaves that are written to.
-const WRITER_CACHE_KIB: i32 = 64 << 10;
+/// the leaves that are written to. SQLite walks the table of its cache at most commits (those in
+/// which pages were split), so that a larger one costs more than the reads that it spares: the
+/// system has the pages that were not written lately.
+const WRITER_CACHE_KIB: i32 = 8 << 10;
 
 /// Statements that stay prepared; the writer has about thirty, readers make theirs by the query.
 pub(super) const PREPARED_STATEMENTS: usize = 64;
@@ -49,9 +45,12 @@ pub fn open(dir: &Path) -> Result<(SqliteStore, Arc<SqliteReads>), StoreError> {
     let lock = lock(dir)?;
     let path = dir.join(FILE);
     create(dir, &path)?;
-    let connection = prepare(&path).map_err(|error| classify(&path, error))?;
+    let mut connection = prepare(&path).map_err(|error| classify(&path, error))?;
     let reads = SqliteReads::open(&path).map_err(|error| classify(&path, error))?;
-    Ok((SqliteStore { connection, path, _lock: lock }, Arc::new(reads)))
+    let checkpointer = Checkpointer::start(&path, &mut connection)
+        .map_err(|error| classify(&path, error.into()))?;
+    let store = SqliteStore { connection, _checkpointer: checkpointer, path, _lock: lock };
+    Ok((store, Arc::new(reads)))
 }
 
 fn lock(dir: &Path) -> Result<File, StoreError> {
@@ -90,7 +89,6 @@ fn prepare(path: &Path) -> Result<Connection, StoreError> {
         return Err(io(path, source));
     }
     connection.pragma_update(None, "synchronous", "FULL")?;
-    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
     connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
     connection.set_prepared_statement_cache_capacity(PREPARED_STATEMENTS);

@@ -124,6 +124,9 @@ fn begin(transaction: &Transaction<'_>, job: i64, budget: &mut Budget) -> Result
     ] {
         transaction.prepare_cached(sql)?.execute([job])?;
     }
+    transaction
+        .prepare_cached("UPDATE progress SET ended_jobs = ended_jobs - 1 WHERE one = 1")?
+        .execute([])?;
     let rows = labels + json.len() / BYTES_PER_ROW;
     budget.spend(JOB_ROWS + u32::try_from(rows).unwrap_or(u32::MAX - JOB_ROWS));
     Ok(())

@@ -130,8 +130,7 @@ fn a_file_of_the_first_format_is_brought_up_to_this_one() {
     // As the first release left it.
     connect(&directory)
         .execute_batch(
-            "DROP TRIGGER ended_job_stored; DROP TRIGGER job_ended_or_live;
-             DROP TRIGGER ended_job_removed; DROP TABLE removal; DROP INDEX job_ended;
+            "DROP TABLE removal; DROP INDEX job_ended;
              ALTER TABLE progress DROP COLUMN ended_jobs; PRAGMA user_version = 1;",
         )
         .unwrap();
