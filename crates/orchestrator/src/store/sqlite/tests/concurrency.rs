@@ -17,7 +17,7 @@ fn a_read_sees_the_last_commit_while_another_is_written() {
     let (mut store, reads) = open(directory.path()).unwrap();
     let transaction =
         store.connection.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
-    jobs::insert_job(&transaction, &sample.new, &sample.row).unwrap();
+    jobs::insert_job(&transaction, 1, &sample.new, &sample.row).unwrap();
     assert_eq!(reads.job(sample.id()).unwrap(), None);
     transaction.commit().unwrap();
     assert!(reads.job(sample.id()).unwrap().is_some());
