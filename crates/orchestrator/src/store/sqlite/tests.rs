@@ -1,5 +1,6 @@
 //! The contract of stores, and what is special about a file.
 
+mod checkpoint;
 mod concurrency;
 mod damage;
 mod full;
