@@ -61,7 +61,7 @@ pub const FULL: Scale = Scale {
     ones: 20_000,
     containers: 64,
     slow_samples: 20,
-    fast_samples: 300,
+    fast_samples: 1000,
     agents: 1000,
     jobs: 1_000_000,
     live: 100_000,

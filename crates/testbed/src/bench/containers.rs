@@ -1,4 +1,8 @@
 //! Docker jobs, against docker without the service.
+//!
+//! What is driven through the Engine API by hand is the same container as the service makes of the
+//! job, with its limits and what is taken from it: what a task may use of a core while it starts is
+//! no matter of who asks for it.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +12,7 @@ use api_types::job::JobStateType;
 use bollard::Docker;
 use bollard::models::{ContainerCreateBody, HostConfig};
 use bollard::query_parameters::{
-    CreateContainerOptions, RemoveContainerOptions, WaitContainerOptions,
+    CreateContainerOptions, InspectContainerOptions, RemoveContainerOptions, WaitContainerOptions,
 };
 use futures_util::StreamExt;
 use serde_json::{Value, json};
@@ -34,6 +38,7 @@ pub(super) async fn measure(scale: Scale) -> anyhow::Result<Vec<Measure>> {
     let docker = crate::docker::connect().await?;
     let image = cluster.image.clone();
     let count = scale.containers;
+    let made = as_the_service_makes_it(&cluster, &docker).await?;
 
     let (mut ratios_none, mut ratios_full) = (Vec::new(), Vec::new());
     // Turn about, so that a machine that gets slower is slower for both.
@@ -41,7 +46,7 @@ pub(super) async fn measure(scale: Scale) -> anyhow::Result<Vec<Measure>> {
         let peer = command_line(&image, count).await?;
         let ours = job_rate(&cluster, "None", count).await?;
         ratios_none.push((ours / peer, ours, peer));
-        let floor = engine_api(&docker, &image, count).await?;
+        let floor = engine_api(&docker, &image, &made, count).await?;
         let ours = job_rate(&cluster, "Full", count).await?;
         ratios_full.push((ours / floor, ours, floor));
     }
@@ -67,7 +72,7 @@ pub(super) async fn measure(scale: Scale) -> anyhow::Result<Vec<Measure>> {
             Target::AtLeast(0.95),
         ),
     ];
-    measures.push(own_share(&cluster, &docker, scale).await?);
+    measures.push(own_share(&cluster, &docker, &made, scale).await?);
     Ok(measures)
 }
 
@@ -118,24 +123,38 @@ async fn command_line(image: &str, count: u32) -> anyhow::Result<f64> {
     Ok(rate(count.into(), begin.elapsed()))
 }
 
-async fn engine_api(docker: &Docker, image: &str, count: u32) -> anyhow::Result<f64> {
+/// How the service has the Engine make the container of a job with network.
+async fn as_the_service_makes_it(cluster: &Cluster, docker: &Docker) -> anyhow::Result<HostConfig> {
+    let mut job = job_of(&cluster.image, "Full", 1);
+    job["Tasks"][0]["Engine"]["Params"]["Parameters"] = json!(["sleep", "600000"]);
+    let id = cluster.submit(&job).await;
+    let execution = cluster.execution_in(id, ComputeState::BidAccepted).await;
+    let name = format!("execution-{}", execution.id);
+    let container = docker.inspect_container(&name, None::<InspectContainerOptions>).await?;
+    cluster.client().stop_job(id, "looked at").await?;
+    cluster.no_container_left().await;
+    container.host_config.context("a container has a host configuration")
+}
+
+async fn engine_api(
+    docker: &Docker,
+    image: &str,
+    made: &HostConfig,
+    count: u32,
+) -> anyhow::Result<f64> {
     let begin = Instant::now();
-    let runs = futures_util::stream::iter(0..count).map(|_| by_hand(docker, image, "bridge"));
+    let runs = futures_util::stream::iter(0..count).map(|_| by_hand(docker, image, made));
     let done: Vec<_> = runs.buffer_unordered(AT_ONCE as usize).collect().await;
     done.into_iter().collect::<anyhow::Result<()>>()?;
     Ok(rate(count.into(), begin.elapsed()))
 }
 
 /// Create, start, wait, remove.
-async fn by_hand(docker: &Docker, image: &str, network: &str) -> anyhow::Result<()> {
+async fn by_hand(docker: &Docker, image: &str, made: &HostConfig) -> anyhow::Result<()> {
     let body = ContainerCreateBody {
         image: Some(image.to_owned()),
         cmd: Some(vec!["exit".to_owned(), "0".to_owned()]),
-        host_config: Some(HostConfig {
-            network_mode: Some(network.to_owned()),
-            init: Some(true),
-            ..HostConfig::default()
-        }),
+        host_config: Some(made.clone()),
         ..ContainerCreateBody::default()
     };
     let id = docker.create_container(None::<CreateContainerOptions>, body).await?.id;
@@ -150,7 +169,12 @@ async fn by_hand(docker: &Docker, image: &str, network: &str) -> anyhow::Result<
 }
 
 /// What the service adds to one container, one after the other on an idle machine.
-async fn own_share(cluster: &Cluster, docker: &Docker, scale: Scale) -> anyhow::Result<Measure> {
+async fn own_share(
+    cluster: &Cluster,
+    docker: &Docker,
+    made: &HostConfig,
+    scale: Scale,
+) -> anyhow::Result<Measure> {
     let (mut ours, mut hands) = (Vec::new(), Vec::new());
     for _ in 0..scale.slow_samples {
         let begin = Instant::now();
@@ -158,7 +182,7 @@ async fn own_share(cluster: &Cluster, docker: &Docker, scale: Scale) -> anyhow::
         ours.push(begin.elapsed());
         cluster.no_container_left().await;
         let begin = Instant::now();
-        by_hand(docker, &cluster.image, "bridge").await?;
+        by_hand(docker, &cluster.image, made).await?;
         hands.push(begin.elapsed());
     }
     let (ours, hands) = (millis(median(&mut ours)), millis(median(&mut hands)));
