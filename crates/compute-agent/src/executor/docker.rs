@@ -19,9 +19,9 @@ mod result_directories;
 mod room;
 mod sandbox;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
-use std::sync::RwLock;
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use api_types::engine::{DockerParams, NetworkType};
@@ -86,6 +86,9 @@ pub(crate) struct Docker {
     images: image::Images,
     sandboxes: Sandboxes,
     room: room::Room,
+    /// Containers that this process made and was not asked to start yet. Nobody else starts them,
+    /// so that starting them takes no look at their state first.
+    fresh: Mutex<HashSet<ExecutionId>>,
 }
 
 // === impl Docker ===
@@ -100,6 +103,7 @@ impl Docker {
             images: image::Images::new(settings, record),
             sandboxes: Sandboxes::new(node_id, settings.sandbox_pool),
             room: room::Room::default(),
+            fresh: Mutex::default(),
         }
     }
 
@@ -127,7 +131,7 @@ impl Docker {
             Err(_) => return Err(error::unreachable(format!("no answer in {PROBE_TIMEOUT:?}"))),
         };
         let version = client.client_version().to_string();
-        *self.client.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(client);
+        *self.client.write().unwrap_or_else(PoisonError::into_inner) = Some(client);
         Ok(version)
     }
 
@@ -142,7 +146,7 @@ impl Docker {
     }
 
     pub(crate) fn client(&self) -> Result<bollard::Docker, ExecutorError> {
-        let client = self.client.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let client = self.client.read().unwrap_or_else(PoisonError::into_inner);
         client.clone().ok_or_else(|| error::unreachable("it has not answered yet".to_owned()))
     }
 
@@ -176,9 +180,12 @@ impl Docker {
 
     async fn start_once(&self, id: ExecutionId) -> Result<Timestamp, ExecutorError> {
         let client = self.client()?;
-        let state = self.state(id).await?;
-        if state.status != Some(ContainerStateStatusEnum::CREATED) {
-            return Ok(moment(state.started_at.as_deref()).unwrap_or_else(clock::now));
+        // Once: whoever asks again does not know whether the first try started it.
+        if !self.fresh().remove(&id) {
+            let state = self.state(id).await?;
+            if state.status != Some(ContainerStateStatusEnum::CREATED) {
+                return Ok(moment(state.started_at.as_deref()).unwrap_or_else(clock::now));
+            }
         }
         let _change = self.change().await;
         let mut started = client.start_container(&name(id), None).await;
@@ -186,6 +193,10 @@ impl Docker {
             started = client.start_container(&name(id), None).await;
         }
         started.map(|()| clock::now()).map_err(error::of_start)
+    }
+
+    fn fresh(&self) -> MutexGuard<'_, HashSet<ExecutionId>> {
+        self.fresh.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn wait_for_end(&self, id: ExecutionId) -> Result<Exit, ExecutorError> {
@@ -253,6 +264,7 @@ impl Docker {
     }
 
     async fn remove_whole(&self, id: ExecutionId) -> Result<(), ExecutorError> {
+        self.fresh().remove(&id);
         let client = self.client()?;
         // With its anonymous volumes, which an image can ask for and nobody else would remove.
         let options = RemoveContainerOptions { v: true, force: true, link: false };

@@ -34,6 +34,7 @@ impl Docker {
                     for warning in answer.warnings {
                         debug!(execution = %run.id, warning, "docker warns");
                     }
+                    self.fresh().insert(run.id);
                     return Ok(());
                 }
                 Err(error) if is_conflict(&error) => {}
