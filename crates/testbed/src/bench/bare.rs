@@ -15,10 +15,10 @@ use super::{fleet, seed};
 const SESSION: u64 = 1;
 
 /// Room on every node for all that is ever placed there.
-const CPU_OF_A_NODE: f64 = 1e6;
+const CPU_OF_A_NODE: f64 = 5e5;
 
-/// More than a node has.
-const TOO_MUCH_CPU: &str = "1000000000";
+/// More than a node has, and as much as a job may ask for.
+const TOO_MUCH_CPU: &str = "1000000";
 
 /// An engine with so many nodes. Its time stands still, so that no lease runs out.
 pub struct Bare {
