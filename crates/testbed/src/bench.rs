@@ -60,7 +60,7 @@ pub const FULL: Scale = Scale {
     thousands: 40,
     ones: 20_000,
     containers: 64,
-    slow_samples: 20,
+    slow_samples: 100,
     fast_samples: 1000,
     agents: 1000,
     jobs: 1_000_000,

@@ -25,25 +25,29 @@ const NAMED_GROUPS: usize = 5;
 // === impl Engine: explanations ===
 
 impl Engine {
-    /// Why the job waits, looking at every node once.
-    pub(super) fn explain_job(&self, id: JobId) -> Text {
+    /// Why the job waits. The first of a class looks at every node; those after it wait for the
+    /// same and share its words.
+    pub(super) fn explain_job(&mut self, id: JobId) -> Text {
         let Some(job) = self.jobs.get(&id) else { return Text::Constant("") };
+        let Some(class_id) = job.class else { return Text::Constant("") };
+        let class = self.queue.class(class_id);
         let pinned: Vec<_> = job
             .pending
             .values()
             .filter(|slot| slot.due.is_none())
             .filter_map(|slot| self.nodes.get(&slot.pinned?))
             .collect();
-        let Some(class) = job.class else { return Text::Constant("") };
-        let class = self.queue.class(class);
-        if pinned.is_empty() {
-            // All jobs of a blocked class wait for the same, so one of them pays for the look.
-            return match &class.explanation {
-                Some(text) => Arc::clone(text).into(),
-                None => self.explain(&class.demand).into(),
-            };
+        if !pinned.is_empty() {
+            return explain(pinned.into_iter(), &class.demand).into();
         }
-        explain(pinned.into_iter(), &class.demand).into()
+        if let Some(text) = &class.explanation {
+            return Arc::clone(text).into();
+        }
+        let text = self.explain(&class.demand);
+        if class.waiting.is_empty() {
+            return text.into();
+        }
+        self.queue.explain(class_id, text).into()
     }
 
     /// Why nothing of this demand can be placed now.
@@ -57,19 +61,12 @@ impl Engine {
     /// [`LOOKS_PER_REFRESH`]; where that is not enough, the classes have their turn one after
     /// another. The driver calls it now and then, not for each input.
     pub fn refresh_explanations(&mut self) -> Vec<(Arc<Demand>, Option<Arc<str>>)> {
-        let mut changed: Vec<_> =
-            self.queue.unexplained.drain(..).map(|demand| (demand, None)).collect();
         let classes = (LOOKS_PER_REFRESH / self.nodes.len().max(1)).max(1);
         for id in self.queue.next_waiting_classes(classes) {
-            let text = explain(self.nodes.values(), &self.queue.class(id).demand);
-            let class = self.queue.class_mut(id);
-            if class.explanation.as_deref() != Some(text.as_str()) {
-                let text: Arc<str> = text.into();
-                class.explanation = Some(Arc::clone(&text));
-                changed.push((Arc::clone(&class.demand), Some(text)));
-            }
+            let text = self.explain(&self.queue.class(id).demand);
+            self.queue.explain(id, text);
         }
-        changed
+        std::mem::take(&mut self.queue.untold)
     }
 
     /// Per node, whether an execution of this demand would be placed on it now, and why not.

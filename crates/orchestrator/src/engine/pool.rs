@@ -76,8 +76,8 @@ pub(super) struct Queue {
     waiting: BTreeSet<ClassId>,
     /// The class that was explained last.
     last_explained: ClassId,
-    /// Classes whose explanation is no longer needed by anyone.
-    pub(super) unexplained: Vec<Arc<Demand>>,
+    /// Explanations that changed and were not yet told; `None` where nobody waits any more.
+    pub(super) untold: Vec<(Arc<Demand>, Option<Arc<str>>)>,
 }
 
 // === impl Queue ===
@@ -123,7 +123,7 @@ impl Queue {
         if let Some(class) = self.classes.remove(&id) {
             self.class_of.remove(&class.demand);
             if class.explanation.is_some() {
-                self.unexplained.push(class.demand);
+                self.untold.push((class.demand, None));
             }
         }
         let pool = self.pool_mut(pool_id);
@@ -164,10 +164,23 @@ impl Queue {
         let pool = class.pool;
         if class.explanation.take().is_some() {
             let demand = Arc::clone(&class.demand);
-            self.unexplained.push(demand);
+            self.untold.push((demand, None));
         }
         self.pool_mut(pool).waiting.remove(&id);
         self.waiting.remove(&id);
+    }
+
+    /// Why the jobs of the class wait, until it is explained anew or nobody waits.
+    pub(super) fn explain(&mut self, id: ClassId, text: String) -> Arc<str> {
+        let class = self.class_mut(id);
+        if let Some(known) = class.explanation.as_ref().filter(|known| ***known == *text) {
+            return Arc::clone(known);
+        }
+        let text: Arc<str> = text.into();
+        class.explanation = Some(Arc::clone(&text));
+        let demand = Arc::clone(&class.demand);
+        self.untold.push((demand, Some(Arc::clone(&text))));
+        text
     }
 
     /// Brings every pool up to date with a node that changed: what it is, or whether it takes work.

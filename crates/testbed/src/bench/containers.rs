@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use super::Scale;
-use super::measure::{Measure, Target, median, millis, rate};
+use super::measure::{Measure, Target, median, median_error, millis, rate};
 use crate::harness::{AgentSpec, Cluster, ClusterSpec, batch, eventually_within};
 
 /// Containers at once.
@@ -185,12 +185,16 @@ async fn own_share(
         by_hand(docker, &cluster.image, made).await?;
         hands.push(begin.elapsed());
     }
+    let error = millis(median_error(&mut ours)).hypot(millis(median_error(&mut hands)));
     let (ours, hands) = (millis(median(&mut ours)), millis(median(&mut hands)));
     Ok(Measure::new(
         "submit → Completed of one docker job, own share, median",
         (ours - hands, "ms"),
         Target::AtMost(10.0),
-        format!("{ours:.0} ms against {hands:.0} ms by hand"),
+        format!(
+            "{ours:.0} ms against {hands:.0} ms by hand, {} of each; ± {error:.1} ms",
+            scale.slow_samples
+        ),
     ))
 }
 

@@ -95,6 +95,19 @@ pub(super) fn median(samples: &mut [Duration]) -> Duration {
     percentile(samples, 0.5)
 }
 
+/// How far the median of these samples may be from that of all there could be: one standard error,
+/// as of samples that scatter about it evenly.
+pub(super) fn median_error(samples: &mut [Duration]) -> Duration {
+    /// Of a normal distribution: the middle half spans 1.349 standard deviations, and the median
+    /// of n samples scatters by 1.253 standard deviations, divided by the root of n.
+    const MIDDLE_HALF: f64 = 1.349;
+    const OF_MEDIAN: f64 = 1.253;
+    let middle_half = percentile(samples, 0.75).saturating_sub(percentile(samples, 0.25));
+    #[expect(clippy::cast_precision_loss, reason = "a few hundred samples")]
+    let root = (samples.len().max(1) as f64).sqrt();
+    middle_half.mul_f64(OF_MEDIAN / MIDDLE_HALF / root)
+}
+
 pub(super) fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
@@ -115,6 +128,8 @@ mod tests {
         assert_eq!(median(&mut samples), Duration::from_millis(51));
         assert_eq!(percentile(&mut samples, 0.99), Duration::from_millis(100));
         assert_eq!(percentile(&mut [], 0.99), Duration::ZERO);
+        // The middle half spans 50 ms, and the root of a hundred is ten.
+        assert_eq!(median_error(&mut samples).as_micros(), 4644);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use serde::Deserialize;
 const DIRECTORY_VARIABLE: &str = "TESTBED_BIN_DIR";
 
 const PROGRAMS: [&str; 3] = ["orchestrator", "compute-agent", "jobctl"];
+const DAEMONS: [&str; 2] = ["orchestrator", "compute-agent"];
 
 /// How the variables begin by which cargo tells a test whose test it is.
 const OF_THIS_TEST: [&str; 4] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_CRATE_", "CARGO_BIN_"];
@@ -36,41 +37,41 @@ static BINARIES: OnceLock<BTreeMap<String, PathBuf>> = OnceLock::new();
 pub fn take_binaries_beside_this_program() -> anyhow::Result<()> {
     let program = std::env::current_exe()?;
     let directory = program.parent().context("a program lies in a directory")?;
-    for name in PROGRAMS {
+    for name in DAEMONS {
         let path = directory.join(name);
         anyhow::ensure!(
             path.is_file(),
-            "{} is missing: build it with cargo build --release --workspace --bins",
+            "{} is missing: build it as this program was built",
             path.display()
         );
     }
     // Whoever asked for a daemon before has decided for this process.
-    let _ = BINARIES.set(named_in(directory));
+    let _ = BINARIES.set(named_in(directory, &DAEMONS));
     Ok(())
 }
 
 /// One of the programs: `orchestrator`, `compute-agent` or `jobctl`.
 pub fn binary(name: &str) -> &'static Path {
     let binaries = BINARIES.get_or_init(|| match std::env::var_os(DIRECTORY_VARIABLE) {
-        Some(directory) => named_in(Path::new(&directory)),
+        Some(directory) => {
+            let directory = Path::new(&directory);
+            for name in PROGRAMS {
+                let path = directory.join(name);
+                assert!(
+                    path.is_file(),
+                    "{DIRECTORY_VARIABLE} is set, but {} is no file",
+                    path.display()
+                );
+            }
+            named_in(directory, &PROGRAMS)
+        }
         None => build(),
     });
     binaries.get(name).unwrap_or_else(|| panic!("there is no program '{name}'"))
 }
 
-fn named_in(directory: &Path) -> BTreeMap<String, PathBuf> {
-    PROGRAMS
-        .iter()
-        .map(|name| {
-            let path = directory.join(name);
-            assert!(
-                path.is_file(),
-                "{DIRECTORY_VARIABLE} is set, but {} is no file",
-                path.display()
-            );
-            ((*name).to_owned(), path)
-        })
-        .collect()
+fn named_in(directory: &Path, names: &[&str]) -> BTreeMap<String, PathBuf> {
+    names.iter().map(|name| ((*name).to_owned(), directory.join(name))).collect()
 }
 
 /// What the daemons of tests have besides: places that a test can arm. They lie idle otherwise,

@@ -177,6 +177,25 @@ fn explanations_follow_what_changes() {
 }
 
 #[test]
+fn jobs_that_wait_for_the_same_share_the_words_of_the_first() {
+    let (mut world, _) = World::with_nodes(1);
+    let spec = with_cpu(batch(1), "8");
+    let message = |world: &World, job| world.store.jobs[&job].message.clone();
+    let first = world.submit(&spec);
+    let second = world.submit(&spec);
+    assert!(std::ptr::eq(&*message(&world, first), &*message(&world, second)));
+    let told = world.engine.refresh_explanations();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(told[0].1.as_deref(), Some(&*message(&world, first)));
+    world.stop(first);
+    world.stop(second);
+    let third = world.submit(&spec);
+    let told = world.engine.refresh_explanations();
+    let told: Vec<_> = told.iter().map(|(_, text)| text.as_deref()).collect();
+    assert_eq!(told, [None, Some(&*message(&world, third))], "in the order of their happening");
+}
+
+#[test]
 fn many_kinds_of_jobs_leave_few_pools_behind() {
     let mut world = World::new();
     world.join_node(&node(4.0, 4_000_000_000, &[("zone", "a")]));
