@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use api_types::engine::EngineType;
 use api_types::execution::{ComputeState, DesiredState};
 use api_types::protocol::{FailureCause, Work};
+use bollard::Docker;
 use serde_json::json;
 
 use crate::node::{DockerNode, Node, eventually, work};
@@ -13,6 +14,8 @@ use crate::programs::{endless, printing, sleeping, wasm_work};
 /// An engine with tasks that do the same under each.
 struct Subject {
     node: Node,
+    /// The Docker Engine that its containers are in.
+    docker: Option<Docker>,
     /// Prints `hello` and, to stderr, `oops`.
     prints: Work,
     /// Exits with 3, after it has printed `hello`.
@@ -24,7 +27,7 @@ struct Subject {
 }
 
 async fn docker() -> Option<Subject> {
-    let DockerNode { node, image, .. } = DockerNode::start().await?;
+    let DockerNode { node, docker, image } = DockerNode::start().await?;
     let task =
         |steps: &[&str]| work(EngineType::Docker, json!({"Image": image, "Parameters": steps}));
     Some(Subject {
@@ -32,6 +35,7 @@ async fn docker() -> Option<Subject> {
         fails: task(&["out", "hello", "exit", "3"]),
         runs_on: vec![task(&["out", "running", "sleep", "900000"])],
         survives: true,
+        docker: Some(docker),
         node,
     })
 }
@@ -44,20 +48,21 @@ async fn wasm() -> Option<Subject> {
         fails: task(printing("hello\n", "", 3)),
         runs_on: vec![task(endless()), task(sleeping())],
         survives: false,
+        docker: None,
         node,
     })
 }
 
-async fn completes(subject: Subject) {
-    let id = subject.node.orchestrator.run(subject.prints).await;
+async fn completes(subject: &mut Subject) {
+    let id = subject.node.orchestrator.run(subject.prints.clone()).await;
     let report = subject.node.orchestrator.reported(id, ComputeState::Completed).await;
     let output = report.run_output.expect("its output");
     assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("hello\n", "oops\n"));
     assert_eq!((output.exit_code, report.sequence, report.message.as_str()), (0, 3, ""));
 }
 
-async fn tells_the_exit_code(subject: Subject) {
-    let id = subject.node.orchestrator.run(subject.fails).await;
+async fn tells_the_exit_code(subject: &mut Subject) {
+    let id = subject.node.orchestrator.run(subject.fails.clone()).await;
     let report = subject.node.orchestrator.reported(id, ComputeState::Failed).await;
     assert_eq!((report.message.as_str(), report.cause), ("exit code 3", FailureCause::Task));
     let output = report.run_output.expect("its output");
@@ -65,7 +70,7 @@ async fn tells_the_exit_code(subject: Subject) {
     assert_eq!(output.runner_error, "");
 }
 
-async fn stops_what_is_no_longer_wanted(subject: Subject) {
+async fn stops_what_is_no_longer_wanted(subject: &mut Subject) {
     let Node { orchestrator, .. } = &subject.node;
     for endless in subject.runs_on.clone() {
         let id = orchestrator.run(endless).await;
@@ -79,7 +84,7 @@ async fn stops_what_is_no_longer_wanted(subject: Subject) {
     }
 }
 
-async fn keeps_the_execution_timeout(subject: Subject) {
+async fn keeps_the_execution_timeout(subject: &mut Subject) {
     for mut endless in subject.runs_on.clone() {
         endless.task.timeouts.execution_timeout = 1;
         let id = subject.node.orchestrator.run(endless).await;
@@ -91,8 +96,8 @@ async fn keeps_the_execution_timeout(subject: Subject) {
 
 /// Whether the task outlives its agent or not, nobody is told of an end that it did not have,
 /// and it runs once.
-async fn is_honest_after_its_agent_was_killed(mut subject: Subject) {
-    let endless = subject.runs_on.remove(0);
+async fn is_honest_after_its_agent_was_killed(subject: &mut Subject) {
+    let endless = subject.runs_on[0].clone();
     let id = subject.node.orchestrator.run(endless).await;
     subject.node.orchestrator.reported(id, ComputeState::BidAccepted).await;
     printed(&subject.node, id, "running\n").await;
@@ -134,8 +139,11 @@ macro_rules! contract {
     (@tests $engine:ident: $($test:ident),+) => {
         $(#[tokio::test(flavor = "multi_thread")]
         async fn $test() {
-            if let Some(subject) = super::$engine().await {
-                super::$test(subject).await;
+            if let Some(mut subject) = super::$engine().await {
+                super::$test(&mut subject).await;
+                if let Some(docker) = &subject.docker {
+                    subject.node.leaves_no_container(docker).await;
+                }
             }
         })+
     };

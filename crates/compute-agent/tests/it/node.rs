@@ -8,7 +8,6 @@ use api_types::protocol::{ListLocalExecutions, Work};
 use api_types::quantity::Capacity;
 use api_types::{ExecutionId, JobId, NodeId, routes};
 use bollard::Docker;
-use bollard::models::ContainerSummary;
 use bollard::query_parameters::ListContainersOptions;
 use compute_agent::{Agent, DataDirError, RunningAgent, Settings, StartError};
 use serde_json::{Value, json};
@@ -69,6 +68,11 @@ impl Node {
         self.agent = agent;
     }
 
+    /// None when it was taken before.
+    pub(crate) fn take_agent(&mut self) -> Option<RunningAgent> {
+        self.agent.take()
+    }
+
     /// As if its process were killed.
     pub(crate) async fn kill_agent(&mut self) {
         self.agent.take().expect("it runs").kill().await;
@@ -101,6 +105,21 @@ impl Node {
     pub(crate) async fn wait_for_phase(&self, id: ExecutionId, wanted: &str) {
         eventually(&format!("{id} in phase {wanted}"), async || {
             self.phase(id).await.as_deref() == Some(wanted)
+        })
+        .await;
+    }
+
+    /// Removed when collected, which comes after the report.
+    pub(crate) async fn leaves_no_container(&self, docker: &Docker) {
+        let filter = format!("service.org/node={}", self.id());
+        let options = ListContainersOptions {
+            all: true,
+            filters: Some(HashMap::from([("label".to_owned(), vec![filter])])),
+            ..Default::default()
+        };
+        eventually("all containers to be removed", async || {
+            let listed = docker.list_containers(Some(options.clone())).await;
+            listed.expect("list containers").is_empty()
         })
         .await;
     }
@@ -141,20 +160,8 @@ impl DockerNode {
         .await;
     }
 
-    pub(crate) async fn containers(&self) -> Vec<ContainerSummary> {
-        let filter = format!("service.org/node={}", self.node.id());
-        let options = ListContainersOptions {
-            all: true,
-            filters: Some(HashMap::from([("label".to_owned(), vec![filter])])),
-            ..Default::default()
-        };
-        self.docker.list_containers(Some(options)).await.expect("list containers")
-    }
-
-    /// Removed when collected, which comes after the report.
     pub(crate) async fn nothing_is_left(&self) {
-        eventually("all containers to be removed", async || self.containers().await.is_empty())
-            .await;
+        self.node.leaves_no_container(&self.docker).await;
     }
 }
 

@@ -126,14 +126,19 @@ impl PoolNode {
 impl Drop for PoolNode {
     fn drop(&mut self) {
         let node_id = self.node_id.clone();
+        // It would fill the pool again.
+        let agent = self.node.node.take_agent();
         // A runtime of its own: that of the test cannot be waited upon here.
         let removing = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.expect("a runtime").block_on(async {
+                if let Some(agent) = agent {
+                    agent.kill().await;
+                }
                 let docker = Docker::connect_with_unix_defaults().expect("connect");
                 for sandbox in sandboxes(&docker, &node_id).await.into_keys() {
                     let options = RemoveContainerOptions { force: true, ..Default::default() };
-                    // The agent may be faster.
+                    // It may be gone already.
                     let _ = docker.remove_container(&sandbox, Some(options)).await;
                 }
             });
