@@ -100,6 +100,13 @@ async fn an_image_is_pulled_when_it_is_missing_and_no_registry_is_asked_otherwis
     setup.completes(&image, Some("missing")).await;
     setup.completes(&image, Some("never")).await;
     assert_eq!(setup.registry.count(""), asked, "the registry was asked without need");
+    // Gone since it was looked for.
+    setup.remove(&image).await;
+    let report = setup.fails(&image, Some("never")).await;
+    assert!(report.message.contains("is not on this node"), "{}", report.message);
+    setup.completes(&image, None).await;
+    setup.remove(&image).await;
+    setup.completes(&image, None).await;
     setup.remove(&image).await;
 }
 

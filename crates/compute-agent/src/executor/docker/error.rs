@@ -33,7 +33,7 @@ pub(super) fn of_path(error: Error, path: &str) -> ExecutorError {
 
 pub(super) fn of_create(error: Error, image: &str) -> ExecutorError {
     match error {
-        // It was there a moment ago: someone removed it between the two requests.
+        // It was there a moment ago: someone removed it since.
         Error::DockerResponseServerError { status_code: 404, message } => {
             ExecutorError::NoSuchImage { image: image.to_owned(), reason: message }
         }

@@ -10,6 +10,7 @@ mod pull;
 mod record;
 mod reference;
 mod refusal;
+mod seen;
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -36,6 +37,7 @@ use progress::Progress;
 use pull::PullError;
 use record::{Hold, Record};
 use reference::full_name;
+use seen::Seen;
 
 /// A pull as all see it who wait for it: it goes on while one of them does.
 type Pulling = BoxFuture<'static, Result<(), PullError>>;
@@ -46,6 +48,7 @@ pub(super) struct Images {
     credentials: Arc<Credentials>,
     /// By the name of the image, as tasks write it.
     under_way: Mutex<HashMap<String, UnderWay>>,
+    seen: Seen,
     record: Record,
     collector: Collector,
     /// Told when there may be something to collect.
@@ -66,6 +69,7 @@ impl Images {
         Self {
             collector: Collector::new(settings, record.clone()),
             record,
+            seen: Seen::default(),
             look: Arc::default(),
             policy: settings.pull_policy,
             credentials: Arc::new(Credentials::new(settings)),
@@ -126,9 +130,9 @@ impl Images {
         let (image, policy) = (params.image.as_str(), self.policy(params.pull_policy));
         match policy {
             PullPolicy::Always => {}
-            PullPolicy::Missing | PullPolicy::Never => match present(client, image).await? {
-                Some(found) => {
-                    self.record.used(&found.id, clock::now());
+            PullPolicy::Missing | PullPolicy::Never => match self.present(client, image).await? {
+                Some(id) => {
+                    self.record.used(&id, clock::now());
                     return Ok(());
                 }
                 None if policy == PullPolicy::Never => return Err(self.absent(image)),
@@ -138,6 +142,23 @@ impl Images {
         let (pulling, progress) = self.join_pull(client, image);
         let how_far = || format!("pulling image '{image}': {}", *progress.borrow());
         told.during(pulling, how_far).await.map_err(PullError::into_error)
+    }
+
+    /// The id of an image that the Engine has, or had a moment ago.
+    async fn present(&self, client: &Docker, image: &str) -> Result<Option<String>, ExecutorError> {
+        if let Some(id) = self.seen.id(image, clock::now()) {
+            return Ok(Some(id));
+        }
+        let found = present(client, image).await?;
+        if let Some(found) = &found {
+            self.seen.note(image, &found.id, clock::now());
+        }
+        Ok(found.map(|found| found.id))
+    }
+
+    /// The Engine did not have it when a container was to be made.
+    pub(super) fn is_gone(&self, image: &str) {
+        self.seen.forget(image);
     }
 
     /// The pull that is under way, or a new one.
