@@ -47,6 +47,10 @@ static: (static-build "jobctl")
 static-build program:
     RUSTFLAGS='-C target-feature=+crt-static' cargo build --profile dist --workspace --bin orchestrator --bin compute-agent --bin {{program}} --target "$(uname -m)-unknown-linux-gnu"
 
+# Which functions of the agent lie side by side in the static program; after a change of the compiler or of dependencies.
+order:
+    deploy/order.sh
+
 # The container image, from static programs and no base image.
 image: static
     deploy/image.sh

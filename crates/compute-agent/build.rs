@@ -1,12 +1,22 @@
-//! Compiles `sandbox/program.rs` as a static program, for the library to embed in its image.
+//! Compiles `sandbox/program.rs` as a static program, for the library to embed in its image, and
+//! has the linker put what the agent runs at rest side by side.
 
 use std::env;
 use std::path::PathBuf;
 use std::process::Command;
 
+/// The functions that an agent runs until it is at rest, one symbol a line; `deploy/order.sh`
+/// makes it, and says why.
+const ORDER: &str = "order.txt";
+
 fn main() {
-    println!("cargo:rerun-if-changed=sandbox/program.rs");
     println!("cargo:rerun-if-changed=build.rs");
+    compile_sandbox();
+    order_functions();
+}
+
+fn compile_sandbox() {
+    println!("cargo:rerun-if-changed=sandbox/program.rs");
     let variable = |name| env::var_os(name).unwrap_or_else(|| panic!("cargo sets {name}"));
     let output = PathBuf::from(variable("OUT_DIR")).join("sandbox");
     let mut rustc = Command::new(variable("RUSTC"));
@@ -25,4 +35,25 @@ fn main() {
     }
     let status = rustc.status().unwrap_or_else(|error| panic!("cannot start rustc: {error}"));
     assert!(status.success(), "sandbox/program.rs does not compile: {status}");
+}
+
+/// Only in what is given away (`just static`): the order is that of its symbols. Where Rust's own
+/// linker is not the default there is none that takes such a list.
+fn order_functions() {
+    println!("cargo:rerun-if-changed={ORDER}");
+    let is = |name: &str, wanted: &str| {
+        env::var(name).is_ok_and(|value| value.split(',').any(|word| word == wanted))
+    };
+    let given_away = is("CARGO_CFG_TARGET_FEATURE", "crt-static");
+    let own_linker = is("CARGO_CFG_TARGET_ARCH", "x86_64")
+        && is("CARGO_CFG_TARGET_OS", "linux")
+        && is("CARGO_CFG_TARGET_ENV", "gnu");
+    if !given_away || !own_linker {
+        return;
+    }
+    let directory = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    let order = directory.join(ORDER);
+    // Symbols that are gone are passed over: a list that is out of date does no harm.
+    let options = format!("--no-warn-symbol-ordering,--symbol-ordering-file={}", order.display());
+    println!("cargo::rustc-link-arg-bin=compute-agent=-Wl,{options}");
 }
