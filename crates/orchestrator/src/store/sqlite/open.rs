@@ -30,11 +30,11 @@ const FILE_MODE: u32 = 0o600;
 /// Files up to this size are read through at the start, which takes well below a second.
 const CHECKED_BYTES: u64 = 32 << 20;
 
-/// The writer's page cache, in KiB: holds the index of IDs at a million jobs, which every
-/// submission changes in another place, and the leaves of all others that are written to. SQLite
-/// walks the whole table of its cache at most commits (those in which pages were split), so that
-/// a larger one would cost more than the reads that it spares.
-const WRITER_CACHE_KIB: i32 = 32 << 10;
+/// The writer's page cache, in KiB: holds the leaves that are written to at the ends of all
+/// indexes, and the index of IDs of a hundred thousand jobs. SQLite walks the whole table of its
+/// cache at most commits (those in which pages were split), so that a larger one costs more than
+/// the reads that it spares, which the system's own cache answers.
+const WRITER_CACHE_KIB: i32 = 8 << 10;
 
 /// Statements that stay prepared; the writer has about thirty, readers make theirs by the query.
 pub(super) const PREPARED_STATEMENTS: usize = 64;
