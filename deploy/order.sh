@@ -53,5 +53,6 @@ fi
 # Up to here; what it runs when it ends is not wanted.
 callgrind_control --dump "$agent" >/dev/null
 sleep 5
-sed -nE "s/^c?fn=\([0-9]+\) ([^']+).*$/\1/p" "$work/calls.1" | grep '^[A-Za-z_]' | sort -u >"$order"
+sed -nE "s/^c?fn=\([0-9]+\) ([^']+).*$/\1/p" "$work/calls.1" | grep '^[A-Za-z_]' |
+    sed -E 's/\.llvm\.[0-9]+$//' | sort -u >"$order"
 echo "$(wc -l <"$order") functions in $order"

@@ -2,11 +2,12 @@
 //! has the linker put what the agent runs at rest side by side.
 
 use std::env;
+use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
 /// The functions that an agent runs until it is at rest, one symbol a line; `deploy/order.sh`
-/// makes it, and says why.
+/// makes it.
 const ORDER: &str = "order.txt";
 
 fn main() {
@@ -37,8 +38,8 @@ fn compile_sandbox() {
     assert!(status.success(), "sandbox/program.rs does not compile: {status}");
 }
 
-/// Only in what is given away (`just static`): the order is that of its symbols. Where Rust's own
-/// linker is not the default there is none that takes such a list.
+/// Only in what is given away (`just static`): the list is that of its symbols. Where Rust's own
+/// linker is not the default there is none that is known to take what it is told here.
 fn order_functions() {
     println!("cargo:rerun-if-changed={ORDER}");
     let is = |name: &str, wanted: &str| {
@@ -51,9 +52,25 @@ fn order_functions() {
     if !given_away || !own_linker {
         return;
     }
-    let directory = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
-    let order = directory.join(ORDER);
-    // Symbols that are gone are passed over: a list that is out of date does no harm.
-    let options = format!("--no-warn-symbol-ordering,--symbol-ordering-file={}", order.display());
-    println!("cargo::rustc-link-arg-bin=compute-agent=-Wl,{options}");
+    let variable = |name| env::var_os(name).unwrap_or_else(|| panic!("cargo sets {name}"));
+    let order = PathBuf::from(variable("CARGO_MANIFEST_DIR")).join(ORDER);
+    let script = PathBuf::from(variable("OUT_DIR")).join("order.ld");
+    let symbols = fs::read_to_string(&order).unwrap_or_else(|error| panic!("{ORDER}: {error}"));
+    fs::write(&script, section_of(&symbols)).expect("the output directory can be written to");
+    // The script gathers Rust's functions, each of which has a section of its own; the list moves
+    // those of the C library next to them. Symbols that are gone are passed over by both: a list
+    // that is out of date does no harm.
+    let (order, script) = (order.display(), script.display());
+    let list = format!("--no-warn-symbol-ordering,--symbol-ordering-file={order}");
+    println!("cargo::rustc-link-arg-bin=compute-agent=-Wl,{list},-T,{script}");
+}
+
+/// A section before all other code. A function that link-time optimisation shares between units
+/// has a number behind its name, which changes with every change of its unit.
+fn section_of(symbols: &str) -> String {
+    let functions: String = symbols
+        .lines()
+        .map(|symbol| format!("    *(.text.{symbol} .text.{symbol}.llvm.*)\n"))
+        .collect();
+    format!("SECTIONS {{\n  .text.at_rest : {{\n{functions}  }}\n}} INSERT BEFORE .text;\n")
 }
