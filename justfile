@@ -47,7 +47,7 @@ static: (static-build "jobctl")
 static-build program:
     RUSTFLAGS='-C target-feature=+crt-static' cargo build --profile dist --workspace --bin orchestrator --bin compute-agent --bin {{program}} --target "$(uname -m)-unknown-linux-gnu"
 
-# Which functions of the agent lie side by side in the static program; after a change of the compiler or of dependencies.
+# Which functions of the agent lie side by side in the static program; to be made anew with each release.
 order:
     deploy/order.sh
 

@@ -6,8 +6,9 @@
 # Why: of the 27 MB of code that an agent has, it runs 3 MB until it is at rest. Spread over the
 # program, with 64 KB mapped around each page that is touched, they made 15 MB resident.
 #
-# The symbols are those of one compiler, one Cargo.lock and one profile; after a change of any of
-# these, run this again. A list that is out of date does no harm, and helps less.
+# The symbols are those of one compiler, one Cargo.lock and one profile, and depend on what is
+# compiled into what: run this again with each release. A list that is out of date does no harm,
+# and helps less.
 # Needs valgrind, and builds for as long as `just static`; it leaves the symbols in, which changes
 # none of them (another setting of the profile would).
 set -euo pipefail
