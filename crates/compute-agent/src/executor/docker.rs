@@ -43,8 +43,7 @@ use tracing::debug;
 use super::{Executor, ExecutorError, OutputChunk, Run};
 use crate::backoff::Backoff;
 use crate::clock;
-use crate::execution::{Exit, Failure, NO_EXIT_CODE};
-use crate::observer;
+use crate::execution::{Exit, NO_EXIT_CODE};
 use crate::settings::DockerSettings;
 use error::{is_conflict, is_not_found};
 use sandbox::Sandboxes;
@@ -66,9 +65,6 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// So many containers are made, started or removed at once, the others wait: beyond four to
 /// eight the Engine only gets slower.
 const MAX_CHANGES_AT_ONCE: usize = 8;
-
-/// So often an image that vanishes while its container is made is fetched.
-const IMAGE_TRIES: u32 = 3;
 
 /// So many times in a row the Engine may answer with an error when it is asked how a task ended,
 /// over half a minute or more; then the task is given up.
@@ -148,37 +144,6 @@ impl Docker {
     pub(crate) fn client(&self) -> Result<bollard::Docker, ExecutorError> {
         let client = self.client.read().unwrap_or_else(PoisonError::into_inner);
         client.clone().ok_or_else(|| error::unreachable("it has not answered yet".to_owned()))
-    }
-
-    async fn make(&self, run: &Run, cancel: &CancellationToken) -> Result<(), ExecutorError> {
-        let client = self.client()?;
-        let params =
-            params(&run.work).map_err(|reason| ExecutorError::Failed(Failure::task(reason)))?;
-        let _held = self.images.hold(&params.image);
-        let mut tries = 1;
-        loop {
-            cancel
-                .run_until_cancelled(observer::part(
-                    "ensure image",
-                    self.images.ensure(&client, &params, &run.progress),
-                ))
-                .await
-                .unwrap_or(Err(ExecutorError::Cancelled))?;
-            let _change = self.change().await;
-            let making = self.make_container(&client, run, &params);
-            let made = tokio::time::timeout(ANSWER_TIMEOUT, making).await.unwrap_or_else(|_| {
-                Err(error::unreachable(format!("no container was made in {ANSWER_TIMEOUT:?}")))
-            });
-            if matches!(made, Err(ExecutorError::NoSuchImage { .. })) {
-                self.images.is_gone(&params.image);
-            }
-            match made {
-                // Someone removed it since it was looked for: it is pulled again.
-                Err(ExecutorError::NoSuchImage { .. }) if tries < IMAGE_TRIES => tries += 1,
-                made => break made?,
-            }
-        }
-        result_directories::make(&client, &name(run.id), &run.work).await
     }
 
     async fn start_once(&self, id: ExecutionId) -> Result<Timestamp, ExecutorError> {

@@ -5,17 +5,61 @@ use api_types::engine::{DockerParams, NetworkType};
 use bollard::errors::Error;
 use bollard::models::ContainerStateStatusEnum;
 use bollard::query_parameters::{InspectContainerOptions, RemoveContainerOptions};
+use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::error::{is_conflict, is_not_found};
-use super::{Docker, RETRY_FIRST, RETRY_LONGEST, container, error, name, sandbox};
+use super::{
+    ANSWER_TIMEOUT, Docker, RETRY_FIRST, RETRY_LONGEST, container, error, name, params,
+    result_directories, sandbox,
+};
 use crate::backoff::Backoff;
+use crate::execution::Failure;
 use crate::executor::{ExecutorError, Run};
+use crate::observer;
+
+/// So often an image that vanishes while its container is made is fetched.
+const IMAGE_TRIES: u32 = 3;
 
 // === impl Docker ===
 
 impl Docker {
-    pub(super) async fn make_container(
+    pub(super) async fn make(
+        &self,
+        run: &Run,
+        cancel: &CancellationToken,
+    ) -> Result<(), ExecutorError> {
+        let client = self.client()?;
+        let params =
+            params(&run.work).map_err(|reason| ExecutorError::Failed(Failure::task(reason)))?;
+        let _held = self.images.hold(&params.image);
+        let mut tries = 1;
+        loop {
+            cancel
+                .run_until_cancelled(observer::part(
+                    "ensure image",
+                    self.images.ensure(&client, &params, &run.progress),
+                ))
+                .await
+                .unwrap_or(Err(ExecutorError::Cancelled))?;
+            let _change = self.change().await;
+            let making = self.make_container(&client, run, &params);
+            let made = tokio::time::timeout(ANSWER_TIMEOUT, making).await.unwrap_or_else(|_| {
+                Err(error::unreachable(format!("no container was made in {ANSWER_TIMEOUT:?}")))
+            });
+            if matches!(made, Err(ExecutorError::NoSuchImage { .. })) {
+                self.images.is_gone(&params.image);
+            }
+            match made {
+                // Someone removed it since it was looked for: it is pulled again.
+                Err(ExecutorError::NoSuchImage { .. }) if tries < IMAGE_TRIES => tries += 1,
+                made => break made?,
+            }
+        }
+        result_directories::make(&client, &name(run.id), &run.work).await
+    }
+
+    async fn make_container(
         &self,
         client: &bollard::Docker,
         run: &Run,
