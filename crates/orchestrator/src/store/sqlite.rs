@@ -36,9 +36,9 @@ const PROBE_BYTES: u32 = 1 << 20;
 
 /// The writer.
 pub struct SqliteStore {
-    connection: Connection,
-    /// Ends once the connection is closed, which is dropped before it.
+    /// Ends before the connection is closed: fields are dropped in their order.
     _checkpointer: checkpoint::Checkpointer,
+    connection: Connection,
     path: PathBuf,
     /// Closing it gives the directory free.
     _lock: File,

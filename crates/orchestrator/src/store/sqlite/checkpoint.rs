@@ -6,7 +6,9 @@
 //! carried over then.
 
 use std::path::Path;
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use rusqlite::{Connection, OpenFlags};
@@ -25,9 +27,12 @@ pub(super) const LOG_BYTES: i64 = (LOG_PAGES as i64) * 4096;
 /// reach the end of the log, from where it is written anew.
 const PASSES: u32 = 4;
 
-/// The thread; it ends when the writer's connection is closed.
+/// The thread. It ends with this, which is dropped before the writer's connection: the last
+/// connection that is closed carries the whole log over, and this thread's might not know of it.
 pub(super) struct Checkpointer {
     thread: Option<JoinHandle<()>>,
+    stopping: Arc<AtomicBool>,
+    wake: SyncSender<()>,
 }
 
 // === impl Checkpointer ===
@@ -40,6 +45,7 @@ impl Checkpointer {
         connection.pragma_update(None, "synchronous", "FULL")?;
         // One word that waits is enough: it is said anew with every commit.
         let (grown, signals) = sync_channel(1);
+        let (wake, stopping) = (grown.clone(), Arc::<AtomicBool>::default());
         writer.wal_hook(Some(move |log: &mut rusqlite::hooks::Wal, pages| {
             if pages >= LOG_PAGES {
                 // What fails here is tried again with the next commit, and harms nothing before.
@@ -49,7 +55,8 @@ impl Checkpointer {
             }
             Ok(())
         }))?;
-        let run = move || run(&connection, &signals);
+        let told = Arc::clone(&stopping);
+        let run = move || run(&connection, &signals, &told);
         let thread = match thread::Builder::new().name("checkpoint".to_owned()).spawn(run) {
             Ok(thread) => Some(thread),
             Err(error) => {
@@ -58,12 +65,15 @@ impl Checkpointer {
                 None
             }
         };
-        Ok(Self { thread })
+        Ok(Self { thread, stopping, wake })
     }
 }
 
 impl Drop for Checkpointer {
     fn drop(&mut self) {
+        self.stopping.store(true, Ordering::Release);
+        // A word that waits already wakes it as well.
+        let _ = self.wake.try_send(());
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
@@ -72,8 +82,8 @@ impl Drop for Checkpointer {
     }
 }
 
-fn run(connection: &Connection, signals: &Receiver<()>) {
-    while signals.recv().is_ok() {
+fn run(connection: &Connection, signals: &Receiver<()>, stopping: &AtomicBool) {
+    while signals.recv().is_ok() && !stopping.load(Ordering::Acquire) {
         for _ in 0..PASSES {
             match pass(connection) {
                 Ok((pages, carried_over)) if carried_over < pages => {}
