@@ -182,7 +182,11 @@ impl Docker {
                 }
                 // After it was away the Engine may name an end before it knows of it.
                 Ok(None) => {}
-                Ok(Some(exit)) => return Ok(exit),
+                Ok(Some(exit)) => {
+                    // With its first process the kernel has ended all others.
+                    self.sandboxes.give_back(id);
+                    return Ok(exit);
+                }
                 Err(error) => return Err(error),
             }
             backoff.wait().await;

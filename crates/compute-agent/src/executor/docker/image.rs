@@ -157,7 +157,7 @@ impl Images {
     }
 
     /// The Engine did not have it when a container was to be made.
-    pub(super) fn is_gone(&self, image: &str) {
+    pub(super) fn missed(&self, image: &str) {
         self.seen.forget(image);
     }
 

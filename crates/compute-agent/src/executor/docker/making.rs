@@ -47,12 +47,15 @@ impl Docker {
             let made = tokio::time::timeout(ANSWER_TIMEOUT, making).await.unwrap_or_else(|_| {
                 Err(error::unreachable(format!("no container was made in {ANSWER_TIMEOUT:?}")))
             });
-            if matches!(made, Err(ExecutorError::NoSuchImage { .. })) {
-                self.images.is_gone(&params.image);
-            }
             match made {
                 // Someone removed it since it was looked for: it is pulled again.
-                Err(ExecutorError::NoSuchImage { .. }) if tries < IMAGE_TRIES => tries += 1,
+                Err(error @ ExecutorError::NoSuchImage { .. }) => {
+                    self.images.missed(&params.image);
+                    if tries == IMAGE_TRIES {
+                        return Err(error);
+                    }
+                    tries += 1;
+                }
                 made => break made?,
             }
         }

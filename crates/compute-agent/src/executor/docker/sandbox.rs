@@ -5,14 +5,15 @@
 //! task without network joins the namespace of one (`NetworkMode: container:…`) that is lent to
 //! it alone. Everything else is the task's own: processes, IPC, `/dev/shm`, files, limits.
 //!
-//! A place goes to the next task only after the container of the last one was removed, so that
+//! A place goes to the next task only after the container of the last one has ended, so that
 //! every process of it is gone, and after the program inside has found no socket left (a
 //! connection that lingers in TIME_WAIT would keep its port from the next task) and the files
-//! that the Engine shares along with the network (`/etc/hosts` and its like) as they were.
+//! that the Engine shares along with the network (`/etc/hosts` and its like) as they were. The
+//! container itself may still be there: what is left of it has nothing of the network.
 //!
-//! Who holds which place stands in Docker alone: in the network mode of the task's container. An
-//! agent that comes back reads it there. When no place is free, a task gets a namespace of its
-//! own in the ordinary way, at once.
+//! Who holds which place stands in Docker alone: in the network mode of the task's container, as
+//! long as that has not ended. An agent that comes back reads it there. When no place is free, a
+//! task gets a namespace of its own in the ordinary way, at once.
 //!
 //! Rejected: handing namespaces over by path, which the Engine does not take; looking into
 //! `/proc/PID/net` from the agent, which may run in a container itself; exec into the sandbox,

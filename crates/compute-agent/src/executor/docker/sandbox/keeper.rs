@@ -124,6 +124,8 @@ impl Sandboxes {
             let id = task.labels.as_ref().and_then(|labels| labels.get(LABEL_EXECUTION));
             let Some(id) = id.and_then(|id| id.parse().ok()) else { continue };
             let mode = task.host_config.and_then(|config| config.network_mode);
+            // One that has ended is never started again, and holds nothing.
+            let mode = mode.filter(|_| task.state != Some(ContainerSummaryStateEnum::EXITED));
             let sandbox = mode.and_then(|mode| mode.strip_prefix(JOINS).map(str::to_owned));
             seen.executions.insert(id, sandbox);
         }

@@ -37,7 +37,7 @@ enum Place {
 pub(super) struct Seen {
     /// The sandboxes of this node, and whether they run.
     pub(super) sandboxes: BTreeMap<String, bool>,
-    /// The executions of this node that have a container, with the sandbox that it joins.
+    /// The executions of this node that have a container, with the sandbox that it holds.
     pub(super) executions: HashMap<ExecutionId, Option<String>>,
 }
 

@@ -123,6 +123,31 @@ async fn a_task_that_was_made_starts_though_its_sandbox_has_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_place_is_free_when_its_task_has_ended_though_the_container_is_still_there() {
+    let node_id = node();
+    let Some(bench) = Bench::start(node_id, 1).await else { return };
+    bench.idle(1).await;
+    let (ended, next) = (bench.run().await, bench.run().await);
+    bench.prepare(&ended).await;
+    bench.engine.start(ended.id).await.expect("it starts");
+    let runs = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        bench.engine.stop(ended.id, Duration::ZERO).await.expect("it is stopped");
+    };
+    let (exit, ()) = tokio::join!(bench.engine.wait(ended.id), runs);
+    exit.expect("it ends");
+    bench.idle(1).await;
+    bench.keeping.abort();
+
+    // An agent that comes back finds it free as well.
+    let bench = Bench::start(node_id, 1).await.expect("the Engine answered before");
+    bench.idle(1).await;
+    bench.prepare(&next).await;
+    assert_eq!(bench.mode_of(&next).await, bench.mode_of(&ended).await);
+    bench.end(&[ended, next]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_container_that_was_made_unseen_does_not_share_a_sandbox_that_was_lent_meanwhile() {
     let node_id = node();
     let Some(dead) = Bench::start(node_id, 1).await else { return };
