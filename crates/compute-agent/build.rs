@@ -2,7 +2,7 @@
 //! has the linker put what the agent runs at rest side by side.
 
 use std::env;
-use std::fs;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -18,7 +18,6 @@ fn main() {
 
 fn compile_sandbox() {
     println!("cargo:rerun-if-changed=sandbox/program.rs");
-    let variable = |name| env::var_os(name).unwrap_or_else(|| panic!("cargo sets {name}"));
     let output = PathBuf::from(variable("OUT_DIR")).join("sandbox");
     let mut rustc = Command::new(variable("RUSTC"));
     rustc
@@ -30,7 +29,7 @@ fn compile_sandbox() {
         .arg(&output)
         .arg("sandbox/program.rs");
     if let Some(linker) = env::var_os("RUSTC_LINKER") {
-        let mut option = std::ffi::OsString::from("linker=");
+        let mut option = OsString::from("linker=");
         option.push(linker);
         rustc.arg("-C").arg(option);
     }
@@ -52,25 +51,12 @@ fn order_functions() {
     if !given_away || !own_linker {
         return;
     }
-    let variable = |name| env::var_os(name).unwrap_or_else(|| panic!("cargo sets {name}"));
     let order = PathBuf::from(variable("CARGO_MANIFEST_DIR")).join(ORDER);
-    let script = PathBuf::from(variable("OUT_DIR")).join("order.ld");
-    let symbols = fs::read_to_string(&order).unwrap_or_else(|error| panic!("{ORDER}: {error}"));
-    fs::write(&script, section_of(&symbols)).expect("the output directory can be written to");
-    // The script gathers Rust's functions, each of which has a section of its own; the list moves
-    // those of the C library next to them. Symbols that are gone are passed over by both: a list
-    // that is out of date does no harm.
-    let (order, script) = (order.display(), script.display());
-    let list = format!("--no-warn-symbol-ordering,--symbol-ordering-file={order}");
-    println!("cargo::rustc-link-arg-bin=compute-agent=-Wl,{list},-T,{script}");
+    // Symbols that are gone are passed over: a list that is out of date does no harm.
+    let options = format!("--no-warn-symbol-ordering,--symbol-ordering-file={}", order.display());
+    println!("cargo::rustc-link-arg-bin=compute-agent=-Wl,{options}");
 }
 
-/// A section before all other code. A function that link-time optimisation shares between units
-/// has a number behind its name, which changes with every change of its unit.
-fn section_of(symbols: &str) -> String {
-    let functions: String = symbols
-        .lines()
-        .map(|symbol| format!("    *(.text.{symbol} .text.{symbol}.llvm.*)\n"))
-        .collect();
-    format!("SECTIONS {{\n  .text.at_rest : {{\n{functions}  }}\n}} INSERT BEFORE .text;\n")
+fn variable(name: &str) -> OsString {
+    env::var_os(name).unwrap_or_else(|| panic!("cargo sets {name}"))
 }
