@@ -12,12 +12,11 @@
 //!                              wasm/ while its engine holds it (see `executor::wasm`)
 //! ```
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use api_types::ExecutionId;
-use rustix::fs::{FlockOperation, flock};
 
 #[derive(Debug, thiserror::Error)]
 pub enum DataDirError {
@@ -31,7 +30,6 @@ pub enum DataDirError {
 #[derive(Debug)]
 pub(crate) struct DataDir {
     root: PathBuf,
-    /// The kernel lets go of the lock with the file, however the process ends.
     _lock: File,
 }
 
@@ -50,16 +48,9 @@ impl DataDir {
         fs::create_dir_all(root.join("executions")).map_err(unusable)?;
         // The Engine takes mounts by absolute path.
         let root = fs::canonicalize(root).map_err(unusable)?;
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(root.join("lock"))
-            .map_err(unusable)?;
-        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self { root, _lock: lock }),
-            Err(rustix::io::Errno::WOULDBLOCK) => Err(DataDirError::InUse { path: root }),
-            Err(error) => Err(unusable(error.into())),
+        match daemon::lock(&root.join("lock")).map_err(unusable)? {
+            Some(lock) => Ok(Self { root, _lock: lock }),
+            None => Err(DataDirError::InUse { path: root }),
         }
     }
 

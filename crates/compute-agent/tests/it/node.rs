@@ -9,7 +9,7 @@ use api_types::quantity::Capacity;
 use api_types::{ExecutionId, JobId, NodeId, routes};
 use bollard::Docker;
 use bollard::query_parameters::ListContainersOptions;
-use compute_agent::{Agent, DataDirError, RunningAgent, Settings, StartError};
+use compute_agent::{Agent, RunningAgent, Settings};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -52,20 +52,7 @@ impl Node {
     }
 
     pub(crate) async fn start_agent(&mut self) {
-        let mut agent = None;
-        // A program that another test is just starting holds the lock of the last agent for an
-        // instant: its copy of the file is closed when it begins to run.
-        eventually("the data directory to be free", async || {
-            match Agent::start(self.settings.clone()).await {
-                Err(StartError::DataDir(DataDirError::InUse { .. })) => false,
-                started => {
-                    agent = Some(started.expect("the agent starts"));
-                    true
-                }
-            }
-        })
-        .await;
-        self.agent = agent;
+        self.agent = Some(Agent::start(self.settings.clone()).await.expect("the agent starts"));
     }
 
     /// None when it was taken before.

@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
-use rustix::fs::{FlockOperation, flock};
 
 use super::checkpoint::{Checkpointer, LOG_BYTES};
 use super::fault::{classify, damaged};
@@ -55,18 +54,8 @@ pub fn open(dir: &Path) -> Result<(SqliteStore, Arc<SqliteReads>), StoreError> {
 
 fn lock(dir: &Path) -> Result<File, StoreError> {
     let path = dir.join(LOCK_FILE);
-    let file = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .mode(FILE_MODE)
-        .open(&path)
-        .map_err(|source| io(&path, source))?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(StoreError::InUse { path: dir.to_owned() }),
-        Err(error) => Err(io(&path, error.into())),
-    }
+    let lock = daemon::lock(&path).map_err(|source| io(&path, source))?;
+    lock.ok_or_else(|| StoreError::InUse { path: dir.to_owned() })
 }
 
 /// Makes the file with its mode, which SQLite gives to the files beside it too.
