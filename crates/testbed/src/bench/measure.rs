@@ -108,6 +108,18 @@ pub(super) fn median_error(samples: &mut [Duration]) -> Duration {
     middle_half.mul_f64(OF_MEDIAN / MIDDLE_HALF / root)
 }
 
+/// Rounds in which one figure was set against another: sorts them by the ratio of their first
+/// figure to their second, and answers the middle one.
+pub(super) fn middle<const N: usize>(rounds: &mut [[f64; N]]) -> [f64; N] {
+    rounds.sort_unstable_by(|one, other| ratio(one).total_cmp(&ratio(other)));
+    rounds[rounds.len() / 2]
+}
+
+/// The first figure of a round over its second.
+pub(super) fn ratio<const N: usize>(round: &[f64; N]) -> f64 {
+    round[0] / round[1]
+}
+
 pub(super) fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
@@ -130,6 +142,13 @@ mod tests {
         assert_eq!(percentile(&mut [], 0.99), Duration::ZERO);
         // The middle half spans 50 ms, and the root of a hundred is ten.
         assert_eq!(median_error(&mut samples).as_micros(), 4644);
+    }
+
+    #[test]
+    fn the_middle_round_is_that_of_the_middle_ratio() {
+        let mut rounds = [[8.0, 2.0, 1.0], [1.0, 1.0, 2.0], [4.0, 2.0, 3.0]];
+        assert_eq!(middle(&mut rounds), [4.0, 2.0, 3.0]);
+        assert_eq!(rounds.each_ref().map(ratio), [1.0, 2.0, 4.0]);
     }
 
     #[test]

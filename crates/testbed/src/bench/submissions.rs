@@ -8,12 +8,15 @@ use serde_json::json;
 
 use super::floor::Floor;
 use super::load::{self, Until};
-use super::measure::{Measure, Target, millis, percentile, rate};
+use super::measure::{Measure, Target, middle, millis, percentile, rate};
 use super::{Scale, load::put};
 use crate::harness::{ClusterSpec, noop};
 
 /// As many as the target names.
 const CONNECTIONS: u32 = 64;
+
+/// Times that everything is measured, of which the middle one counts.
+const ROUNDS: usize = 3;
 
 pub(super) async fn measure(scale: Scale) -> anyhow::Result<Vec<Measure>> {
     let body = json!({ "Job": noop() }).to_string();
@@ -23,24 +26,19 @@ pub(super) async fn measure(scale: Scale) -> anyhow::Result<Vec<Measure>> {
     let cluster = ClusterSpec::new().start_without_agents().await;
     let address = cluster.orchestrator.address();
     let window = Until::Elapsed(scale.window);
-    // Turn about, so that a machine that gets slower is slower for both.
-    let (mut floors, mut dry_runs, mut stored) = (Vec::new(), Vec::new(), Vec::new());
+    let mut rounds = Vec::new();
     let mut latencies = Vec::new();
-    for _ in 0..3 {
+    // What is compared follows one another, so that a machine that gets slower is slower for all.
+    for _ in 0..ROUNDS {
         let bare = load::run(floor.address, CONNECTIONS, window, request.clone()).await?;
-        floors.push(rate(bare.requests, bare.elapsed));
         let dry = load::run(address, CONNECTIONS, window, dry_request.clone()).await?;
-        dry_runs.push(rate(dry.requests, dry.elapsed));
         let durable = load::run(address, CONNECTIONS, window, request.clone()).await?;
-        stored.push(rate(durable.requests, durable.elapsed));
+        rounds.push([&durable, &bare, &dry].map(|load| rate(load.requests, load.elapsed)));
         latencies.extend(durable.latencies);
-    }
-    for rates in [&mut floors, &mut dry_runs, &mut stored] {
-        rates.sort_unstable_by(f64::total_cmp);
     }
     let p50 = percentile(&mut latencies, 0.5);
     let p99 = percentile(&mut latencies, 0.99);
-    let (stored, floor, dry) = (stored[1], floors[1], dry_runs[1]);
+    let [stored, floor, dry] = middle(&mut rounds);
     let of_dry = stored / dry;
     let beside = format!(
         "{stored:.0}/s against {floor:.0}/s; {of_dry:.2} of the orchestrator's own dry runs, \

@@ -37,41 +37,29 @@ static BINARIES: OnceLock<BTreeMap<String, PathBuf>> = OnceLock::new();
 pub fn take_binaries_beside_this_program() -> anyhow::Result<()> {
     let program = std::env::current_exe()?;
     let directory = program.parent().context("a program lies in a directory")?;
-    for name in DAEMONS {
-        let path = directory.join(name);
-        anyhow::ensure!(
-            path.is_file(),
-            "{} is missing: build it as this program was built",
-            path.display()
-        );
-    }
+    let daemons = named_in(directory, &DAEMONS).context("build them as this program was built")?;
     // Whoever asked for a daemon before has decided for this process.
-    let _ = BINARIES.set(named_in(directory, &DAEMONS));
+    let _ = BINARIES.set(daemons);
     Ok(())
 }
 
 /// One of the programs: `orchestrator`, `compute-agent` or `jobctl`.
 pub fn binary(name: &str) -> &'static Path {
     let binaries = BINARIES.get_or_init(|| match std::env::var_os(DIRECTORY_VARIABLE) {
-        Some(directory) => {
-            let directory = Path::new(&directory);
-            for name in PROGRAMS {
-                let path = directory.join(name);
-                assert!(
-                    path.is_file(),
-                    "{DIRECTORY_VARIABLE} is set, but {} is no file",
-                    path.display()
-                );
-            }
-            named_in(directory, &PROGRAMS)
-        }
+        Some(directory) => named_in(Path::new(&directory), &PROGRAMS)
+            .unwrap_or_else(|error| panic!("{DIRECTORY_VARIABLE} is set, but {error}")),
         None => build(),
     });
     binaries.get(name).unwrap_or_else(|| panic!("there is no program '{name}'"))
 }
 
-fn named_in(directory: &Path, names: &[&str]) -> BTreeMap<String, PathBuf> {
-    names.iter().map(|name| ((*name).to_owned(), directory.join(name))).collect()
+fn named_in(directory: &Path, names: &[&str]) -> anyhow::Result<BTreeMap<String, PathBuf>> {
+    let found = |name: &&str| {
+        let path = directory.join(name);
+        anyhow::ensure!(path.is_file(), "{} is no file", path.display());
+        Ok(((*name).to_owned(), path))
+    };
+    names.iter().map(found).collect()
 }
 
 /// What the daemons of tests have besides: places that a test can arm. They lie idle otherwise,
