@@ -1,6 +1,7 @@
 //! Writes a commit: the changes of many inputs and their idempotency keys, in one transaction.
 //!
-//! Each distinct job is looked up by its ID once per commit; all else is keyed by its number.
+//! Each distinct job is looked up by its ID once per commit; all else is keyed by its number. A
+//! statement that is run row by row is looked up once as well: that takes a hash of its whole text.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -9,9 +10,9 @@ use api_types::JobId;
 use failpoint::Fault;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
-use super::jobs::{insert_job, next_number, update_job};
+use super::jobs::{JobRows, next_number};
 use super::row::{Id, avoid_bytes, bad_record, job_state_code};
-use crate::engine::change::{Changes, EventRow, EventSubject, NodeRow, PendingSlotRow};
+use crate::engine::change::{Changes, EventRow, EventSubject, NodeRow};
 use crate::store::{IdempotencyRow, StoreError};
 
 /// The numbers of the jobs that a commit is about.
@@ -54,10 +55,7 @@ fn write(transaction: &Transaction<'_>, changes: &Changes) -> Result<i64, StoreE
     let mut numbers = JobNumbers::default();
     let more_ended = write_jobs(transaction, &mut numbers, changes)?;
     super::executions::write(transaction, &mut numbers, changes)?;
-    for ((job, slot), row) in &changes.pending_slots {
-        let job = numbers.of(transaction, *job)?;
-        write_pending_slot(transaction, job, *slot, row.as_ref())?;
-    }
+    write_pending_slots(transaction, &mut numbers, changes)?;
     for (node, row) in &changes.nodes {
         match row {
             Some(row) => write_node(transaction, row)?,
@@ -67,10 +65,7 @@ fn write(transaction: &Transaction<'_>, changes: &Changes) -> Result<i64, StoreE
             }
         }
     }
-    for event in &changes.events {
-        let job = numbers.of(transaction, event.job)?;
-        write_event(transaction, job, event)?;
-    }
+    write_events(transaction, &mut numbers, &changes.events)?;
     Ok(more_ended)
 }
 
@@ -82,6 +77,7 @@ fn write_jobs(
     changes: &Changes,
 ) -> Result<i64, StoreError> {
     let mut more_ended = 0;
+    let mut rows = JobRows::prepare(transaction)?;
     let mut new: Vec<_> = changes.new_jobs.iter().collect();
     new.sort_unstable_by_key(|job| (job.create_time, job.id));
     let first = if new.is_empty() { 0 } else { next_number(transaction)? };
@@ -90,7 +86,7 @@ fn write_jobs(
             .jobs
             .get(&job.id)
             .ok_or_else(|| bad_record(format!("new job {} without its state", job.id)))?;
-        insert_job(transaction, number, job, row)?;
+        rows.insert(number, job, row)?;
         more_ended += i64::from(!row.live);
         numbers.0.insert(job.id, number);
     }
@@ -98,33 +94,32 @@ fn write_jobs(
         // Those that are known by now were just inserted, as they stand at the end.
         if !numbers.0.contains_key(&row.id) {
             let number = numbers.of(transaction, row.id)?;
-            let was_live = update_job(transaction, number, row)?;
+            let was_live = rows.update(number, row)?;
             more_ended += i64::from(was_live) - i64::from(row.live);
         }
     }
     Ok(more_ended)
 }
 
-fn write_pending_slot(
+fn write_pending_slots(
     transaction: &Transaction<'_>,
-    job: i64,
-    slot: u32,
-    row: Option<&PendingSlotRow>,
+    numbers: &mut JobNumbers,
+    changes: &Changes,
 ) -> Result<(), StoreError> {
-    let Some(row) = row else {
-        transaction
-            .prepare_cached("DELETE FROM pending_slot WHERE job = ?1 AND slot = ?2")?
-            .execute(params![job, slot])?;
-        return Ok(());
-    };
-    transaction
-        .prepare_cached(
-            "INSERT OR REPLACE INTO pending_slot
-                (job, slot, evaluation, pinned, attempt, foreign_tries, streak, avoid, due,
-                 previous)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-        )?
-        .execute(params![
+    let mut delete =
+        transaction.prepare_cached("DELETE FROM pending_slot WHERE job = ?1 AND slot = ?2")?;
+    let mut replace = transaction.prepare_cached(
+        "INSERT OR REPLACE INTO pending_slot
+            (job, slot, evaluation, pinned, attempt, foreign_tries, streak, avoid, due, previous)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+    )?;
+    for ((job, slot), row) in &changes.pending_slots {
+        let job = numbers.of(transaction, *job)?;
+        let Some(row) = row else {
+            delete.execute(params![job, slot])?;
+            continue;
+        };
+        replace.execute(params![
             job,
             slot,
             row.evaluation.bytes(),
@@ -136,6 +131,7 @@ fn write_pending_slot(
             row.due.map(|due| due.0),
             row.previous.map(Id::bytes),
         ])?;
+    }
     Ok(())
 }
 
@@ -162,27 +158,27 @@ fn write_node(transaction: &Transaction<'_>, row: &NodeRow) -> Result<(), StoreE
     Ok(())
 }
 
-fn write_event(
+fn write_events(
     transaction: &Transaction<'_>,
-    job: i64,
-    event: &EventRow,
+    numbers: &mut JobNumbers,
+    events: &[EventRow],
 ) -> Result<(), StoreError> {
-    let (previous, new, execution, node) = match event.subject {
-        EventSubject::Job { previous, new } => {
-            (job_state_code(previous), job_state_code(new), None, None)
-        }
-        EventSubject::Execution { id, node, previous, new } => {
-            let (previous, new) = (u8::from(previous).into(), u8::from(new).into());
-            (previous, new, Some(id.bytes()), Some(node.bytes()))
-        }
-    };
-    transaction
-        .prepare_cached(
-            "INSERT INTO event
-                (seq, job, time, revision, previous, new, execution, node, comment)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-        )?
-        .execute(params![
+    let mut insert = transaction.prepare_cached(
+        "INSERT INTO event (seq, job, time, revision, previous, new, execution, node, comment)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    )?;
+    for event in events {
+        let job = numbers.of(transaction, event.job)?;
+        let (previous, new, execution, node) = match event.subject {
+            EventSubject::Job { previous, new } => {
+                (job_state_code(previous), job_state_code(new), None, None)
+            }
+            EventSubject::Execution { id, node, previous, new } => {
+                let (previous, new) = (u8::from(previous).into(), u8::from(new).into());
+                (previous, new, Some(id.bytes()), Some(node.bytes()))
+            }
+        };
+        insert.execute(params![
             event.seq.cast_signed(),
             job,
             event.time.0,
@@ -193,6 +189,7 @@ fn write_event(
             node,
             &*event.comment,
         ])?;
+    }
     Ok(())
 }
 

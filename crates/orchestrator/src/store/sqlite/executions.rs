@@ -6,7 +6,7 @@
 use api_types::ExecutionId;
 use api_types::execution::{PublishedResult, RunOutput};
 use api_types::quantity::Resources;
-use rusqlite::{Connection, Row, Transaction, params};
+use rusqlite::{Connection, Row, Statement, Transaction, params};
 
 use super::commit::JobNumbers;
 use super::row::{self, Id, avoid_bytes, bad_record, compute_state, counter, desired_state};
@@ -37,77 +37,80 @@ pub(super) fn write(
 ) -> Result<(), StoreError> {
     let mut rows: Vec<_> = changes.executions.values().collect();
     rows.sort_unstable_by_key(|row| (row.create_time, row.job, row.index, row.id));
+    let mut upsert = transaction.prepare_cached(UPSERT)?;
     for row in rows {
         let job = numbers.of(transaction, row.job)?;
-        upsert(transaction, job, row)?;
+        write_row(&mut upsert, job, row)?;
     }
-    for output in &changes.outputs {
-        write_output(transaction, output)?;
-    }
+    write_outputs(transaction, &changes.outputs)?;
+    let mut successor =
+        transaction.prepare_cached("UPDATE execution SET next = ?2 WHERE id = ?1")?;
     for (execution, next) in &changes.successors {
-        transaction
-            .prepare_cached("UPDATE execution SET next = ?2 WHERE id = ?1")?
-            .execute([execution.bytes(), next.bytes()])?;
+        successor.execute([execution.bytes(), next.bytes()])?;
     }
     Ok(())
 }
 
 /// All but what makes it this execution may change: its ID, job, slot and creation.
-fn upsert(transaction: &Transaction<'_>, job: i64, row: &ExecutionRow) -> Result<(), StoreError> {
-    transaction
-        .prepare_cached(
-            "INSERT INTO execution (id, job, slot, create_time, modify_time, compute, desired,
-                live, node, session, revision, start_time, cpu_millis, memory_bytes, disk_bytes,
-                gpus, attempt, foreign_tries, streak, avoid, evaluation, previous, followup,
-                desired_message, compute_message)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
-                ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)
-             ON CONFLICT (id) DO UPDATE SET modify_time = ?5, compute = ?6, desired = ?7,
-                live = ?8, node = ?9, session = ?10, revision = ?11, start_time = ?12,
-                cpu_millis = ?13, memory_bytes = ?14, disk_bytes = ?15, gpus = ?16,
-                attempt = ?17, foreign_tries = ?18, streak = ?19, avoid = ?20, evaluation = ?21,
-                previous = ?22, followup = ?23, desired_message = ?24, compute_message = ?25",
-        )?
-        .execute(params![
-            row.id.bytes(),
-            job,
-            row.index,
-            row.create_time.0,
-            row.modify_time.0,
-            u8::from(row.compute),
-            u8::from(row.desired),
-            is_live(row.compute),
-            row.node.bytes(),
-            row.session.cast_signed(),
-            row.revision.cast_signed(),
-            row.start_time.0,
-            row.resources.cpu_millis.cast_signed(),
-            row.resources.memory_bytes.cast_signed(),
-            row.resources.disk_bytes.cast_signed(),
-            row.resources.gpus.cast_signed(),
-            row.tries.attempt,
-            row.tries.foreign,
-            row.tries.streak,
-            avoid_bytes(&row.tries),
-            row.evaluation.bytes(),
-            row.previous.map(Id::bytes),
-            row.followup.map(Id::bytes),
-            &*row.desired_message,
-            &*row.compute_message,
-        ])?;
+const UPSERT: &str = "
+    INSERT INTO execution (id, job, slot, create_time, modify_time, compute, desired, live, node,
+        session, revision, start_time, cpu_millis, memory_bytes, disk_bytes, gpus, attempt,
+        foreign_tries, streak, avoid, evaluation, previous, followup, desired_message,
+        compute_message)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
+        ?20, ?21, ?22, ?23, ?24, ?25)
+    ON CONFLICT (id) DO UPDATE SET modify_time = ?5, compute = ?6, desired = ?7, live = ?8,
+        node = ?9, session = ?10, revision = ?11, start_time = ?12, cpu_millis = ?13,
+        memory_bytes = ?14, disk_bytes = ?15, gpus = ?16, attempt = ?17, foreign_tries = ?18,
+        streak = ?19, avoid = ?20, evaluation = ?21, previous = ?22, followup = ?23,
+        desired_message = ?24, compute_message = ?25";
+
+fn write_row(upsert: &mut Statement<'_>, job: i64, row: &ExecutionRow) -> rusqlite::Result<()> {
+    upsert.execute(params![
+        row.id.bytes(),
+        job,
+        row.index,
+        row.create_time.0,
+        row.modify_time.0,
+        u8::from(row.compute),
+        u8::from(row.desired),
+        is_live(row.compute),
+        row.node.bytes(),
+        row.session.cast_signed(),
+        row.revision.cast_signed(),
+        row.start_time.0,
+        row.resources.cpu_millis.cast_signed(),
+        row.resources.memory_bytes.cast_signed(),
+        row.resources.disk_bytes.cast_signed(),
+        row.resources.gpus.cast_signed(),
+        row.tries.attempt,
+        row.tries.foreign,
+        row.tries.streak,
+        avoid_bytes(&row.tries),
+        row.evaluation.bytes(),
+        row.previous.map(Id::bytes),
+        row.followup.map(Id::bytes),
+        &*row.desired_message,
+        &*row.compute_message,
+    ])?;
     Ok(())
 }
 
 /// A result whose type is empty says that nothing was published, and is not kept.
-fn write_output(transaction: &Transaction<'_>, output: &OutputRow) -> Result<(), StoreError> {
-    if let Some(run) = &output.run_output {
-        let written = transaction
-            .prepare_cached(
-                "INSERT OR REPLACE INTO run_output (execution, exit_code, stdout_truncated,
-                    stderr_truncated, stdout, stderr, runner_error)
-                 SELECT number, ?2, ?3, ?4, ?5, ?6, ?7 FROM execution WHERE id = ?1",
-            )?
-            .execute(params![
+fn write_outputs(transaction: &Transaction<'_>, outputs: &[OutputRow]) -> Result<(), StoreError> {
+    let mut insert_run = transaction.prepare_cached(
+        "INSERT OR REPLACE INTO run_output (execution, exit_code, stdout_truncated,
+            stderr_truncated, stdout, stderr, runner_error)
+         SELECT number, ?2, ?3, ?4, ?5, ?6, ?7 FROM execution WHERE id = ?1",
+    )?;
+    let mut insert_published = transaction.prepare_cached(
+        "INSERT OR REPLACE INTO published (job, slot, create_time, id, result)
+         SELECT job, slot, create_time, id, ?2 FROM execution WHERE id = ?1",
+    )?;
+    let empty = PublishedResult::default().publisher_type;
+    for output in outputs {
+        if let Some(run) = &output.run_output {
+            let written = insert_run.execute(params![
                 output.id.bytes(),
                 run.exit_code,
                 run.stdout_truncated,
@@ -116,18 +119,14 @@ fn write_output(transaction: &Transaction<'_>, output: &OutputRow) -> Result<(),
                 run.stderr,
                 run.runner_error,
             ])?;
-        is_stored(written, output.id)?;
-    }
-    let empty = PublishedResult::default().publisher_type;
-    if let Some(result) = output.published_result.as_ref().filter(|r| r.publisher_type != empty) {
-        let json = serde_json::to_string(result).map_err(bad_record)?;
-        let written = transaction
-            .prepare_cached(
-                "INSERT OR REPLACE INTO published (job, slot, create_time, id, result)
-                 SELECT job, slot, create_time, id, ?2 FROM execution WHERE id = ?1",
-            )?
-            .execute(params![output.id.bytes(), json])?;
-        is_stored(written, output.id)?;
+            is_stored(written, output.id)?;
+        }
+        let published = output.published_result.as_ref();
+        if let Some(result) = published.filter(|result| result.publisher_type != empty) {
+            let json = serde_json::to_string(result).map_err(bad_record)?;
+            let written = insert_published.execute(params![output.id.bytes(), json])?;
+            is_stored(written, output.id)?;
+        }
     }
     Ok(())
 }

@@ -1,9 +1,7 @@
 //! Jobs: how they are written and read.
 
-use std::collections::BTreeMap;
-
 use api_types::JobId;
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, Transaction, params};
 
 use super::row::{self, Id, counter, job_state, job_state_code, job_type_code};
 use super::select::{COUNTED, Selection};
@@ -28,22 +26,52 @@ pub(super) fn next_number(connection: &Connection) -> Result<i64, StoreError> {
         .query_row([], |row| row.get(0))?)
 }
 
-/// Writes a new job as its row has it.
-pub(super) fn insert_job(
-    transaction: &Transaction<'_>,
-    number: i64,
-    job: &NewJobRow,
-    row: &JobRow,
-) -> Result<(), StoreError> {
-    let name = (job.name != job.id.to_string()).then_some(job.name.as_str());
-    transaction
-        .prepare_cached(
-            "INSERT INTO job (number, id, create_time, type, namespace, name, state, live,
-                version, revision, modify_time, started, slots, fresh, completed, evaluation,
-                message)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
-        )?
-        .execute(params![
+/// What writes jobs row by row.
+pub(super) struct JobRows<'c> {
+    insert: CachedStatement<'c>,
+    insert_spec: CachedStatement<'c>,
+    insert_label: CachedStatement<'c>,
+    select_live: CachedStatement<'c>,
+    update: CachedStatement<'c>,
+}
+
+// === impl JobRows ===
+
+impl<'c> JobRows<'c> {
+    pub(super) fn prepare(transaction: &'c Transaction<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            insert: transaction.prepare_cached(
+                "INSERT INTO job (number, id, create_time, type, namespace, name, state, live,
+                    version, revision, modify_time, started, slots, fresh, completed, evaluation,
+                    message)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
+                    ?17)",
+            )?,
+            insert_spec: transaction
+                .prepare_cached("INSERT INTO job_spec (job, json) VALUES (?1, ?2)")?,
+            insert_label: transaction.prepare_cached(
+                "INSERT INTO label (id, key, create_time, job, value, integer)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            )?,
+            select_live: transaction.prepare_cached("SELECT live FROM job WHERE number = ?1")?,
+            update: transaction.prepare_cached(
+                "UPDATE job SET state = ?2, live = ?3, version = ?4, revision = ?5,
+                    modify_time = ?6, started = ?7, slots = ?8, fresh = ?9, completed = ?10,
+                    evaluation = ?11, message = ?12
+                 WHERE number = ?1",
+            )?,
+        })
+    }
+
+    /// Writes a new job as its row has it.
+    pub(super) fn insert(
+        &mut self,
+        number: i64,
+        job: &NewJobRow,
+        row: &JobRow,
+    ) -> rusqlite::Result<()> {
+        let name = (job.name != job.id.to_string()).then_some(job.name.as_str());
+        self.insert.execute(params![
             number,
             job.id.bytes(),
             job.create_time.0,
@@ -62,25 +90,9 @@ pub(super) fn insert_job(
             row.evaluation.bytes(),
             &*row.message,
         ])?;
-    transaction
-        .prepare_cached("INSERT INTO job_spec (job, json) VALUES (?1, ?2)")?
-        .execute(params![number, job.spec_json])?;
-    insert_labels(transaction, number, job, &job.labels)
-}
-
-fn insert_labels(
-    transaction: &Transaction<'_>,
-    number: i64,
-    job: &NewJobRow,
-    labels: &BTreeMap<String, String>,
-) -> Result<(), StoreError> {
-    for (key, value) in labels {
-        transaction
-            .prepare_cached(
-                "INSERT INTO label (id, key, create_time, job, value, integer)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            )?
-            .execute(params![
+        self.insert_spec.execute(params![number, job.spec_json])?;
+        for (key, value) in &job.labels {
+            self.insert_label.execute(params![
                 job.id.bytes(),
                 key,
                 job.create_time.0,
@@ -89,27 +101,14 @@ fn insert_labels(
                 // What `gt` and `lt` of a selector take for an integer.
                 value.parse::<i64>().ok(),
             ])?;
+        }
+        Ok(())
     }
-    Ok(())
-}
 
-/// Tells whether the job was live until now.
-pub(super) fn update_job(
-    transaction: &Transaction<'_>,
-    number: i64,
-    row: &JobRow,
-) -> Result<bool, StoreError> {
-    let was_live = transaction
-        .prepare_cached("SELECT live FROM job WHERE number = ?1")?
-        .query_row([number], |row| row.get(0))?;
-    transaction
-        .prepare_cached(
-            "UPDATE job SET state = ?2, live = ?3, version = ?4, revision = ?5, modify_time = ?6,
-                started = ?7, slots = ?8, fresh = ?9, completed = ?10, evaluation = ?11,
-                message = ?12
-             WHERE number = ?1",
-        )?
-        .execute(params![
+    /// Tells whether the job was live until now.
+    pub(super) fn update(&mut self, number: i64, row: &JobRow) -> rusqlite::Result<bool> {
+        let was_live = self.select_live.query_row([number], |row| row.get(0))?;
+        self.update.execute(params![
             number,
             job_state_code(row.state),
             row.live,
@@ -123,7 +122,8 @@ pub(super) fn update_job(
             row.evaluation.bytes(),
             &*row.message,
         ])?;
-    Ok(was_live)
+        Ok(was_live)
+    }
 }
 
 pub(super) fn number(connection: &Connection, id: JobId) -> Result<Option<i64>, StoreError> {

@@ -7,7 +7,8 @@ use rusqlite::TransactionBehavior;
 use super::directory;
 use crate::engine::change::Changes;
 use crate::store::contract::{Random, Sample};
-use crate::store::sqlite::{jobs, open};
+use crate::store::sqlite::jobs::JobRows;
+use crate::store::sqlite::open;
 use crate::store::{JobQuery, Reads, Store};
 
 #[test]
@@ -17,7 +18,9 @@ fn a_read_sees_the_last_commit_while_another_is_written() {
     let (mut store, reads) = open(directory.path()).unwrap();
     let transaction =
         store.connection.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
-    jobs::insert_job(&transaction, 1, &sample.new, &sample.row).unwrap();
+    let mut rows = JobRows::prepare(&transaction).unwrap();
+    rows.insert(1, &sample.new, &sample.row).unwrap();
+    drop(rows);
     assert_eq!(reads.job(sample.id()).unwrap(), None);
     transaction.commit().unwrap();
     assert!(reads.job(sample.id()).unwrap().is_some());
