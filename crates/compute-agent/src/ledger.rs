@@ -147,6 +147,14 @@ impl Ledger {
                     json(&execution.gpus)?,
                 ])?;
             }
+            // Before the reports: one of them may have the number of an earlier one that was
+            // acknowledged.
+            let mut acknowledge = transaction
+                .prepare_cached("DELETE FROM reports WHERE execution_id = ?1 AND sequence = ?2")?;
+            for Acknowledgement { execution_id, sequence } in &batch.acknowledged {
+                acknowledge
+                    .execute(params![execution_id.uuid().as_bytes(), sequence.cast_signed()])?;
+            }
             let mut report = transaction.prepare_cached(
                 "INSERT OR REPLACE INTO reports (position, execution_id, sequence, report)
                  VALUES (?1, ?2, ?3, ?4)",
@@ -158,12 +166,6 @@ impl Ledger {
                     body.sequence.cast_signed(),
                     json,
                 ])?;
-            }
-            let mut acknowledge = transaction
-                .prepare_cached("DELETE FROM reports WHERE execution_id = ?1 AND sequence = ?2")?;
-            for Acknowledgement { execution_id, sequence } in &batch.acknowledged {
-                acknowledge
-                    .execute(params![execution_id.uuid().as_bytes(), sequence.cast_signed()])?;
             }
             let mut forget_phase =
                 transaction.prepare_cached("DELETE FROM phases WHERE execution_id = ?1")?;
@@ -190,7 +192,6 @@ impl Contents {
             }
         }
         self.executions.retain(|execution| !batch.forgotten.contains(&execution.id));
-        self.reports.extend(batch.reports.iter().cloned());
         let acknowledged = |report: &Report| {
             batch.acknowledged.iter().any(|acknowledgement| {
                 acknowledgement.execution_id == report.execution_id
@@ -198,6 +199,7 @@ impl Contents {
             })
         };
         self.reports.retain(|stored| !acknowledged(&stored.report));
+        self.reports.extend(batch.reports.iter().cloned());
     }
 }
 

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use api_types::protocol::Work;
+use api_types::protocol::{Acknowledgement, Work};
 use api_types::quantity::Resources;
 use api_types::{ExecutionId, NodeId};
 use daemon::Pulse;
@@ -46,6 +46,10 @@ pub(crate) struct Supervisor {
     /// What ends the fetching that is under way, for each execution that is being prepared.
     cancels: HashMap<ExecutionId, CancellationToken>,
     capacity: Resources,
+    /// What the ledger does not know of yet. It goes with the next commit, at the next tick at the
+    /// latest: a commit of its own would hold up the execution it is about, and a report that is
+    /// sent once more after a crash harms nothing.
+    acknowledged: Vec<Acknowledgement>,
     outbox: Arc<Outbox>,
     steps: Arc<Steps>,
     mailbox: WeakMailbox,
@@ -66,6 +70,8 @@ struct Round {
     turn: Turn,
     /// What others asked, to be answered with what is on disk by then.
     answers: Vec<Box<dyn FnOnce()>>,
+    /// Nothing is held back any longer.
+    settles: bool,
     stops: bool,
 }
 
@@ -81,6 +87,7 @@ impl Supervisor {
             core,
             cancels: HashMap::new(),
             capacity: limits.capacity,
+            acknowledged: Vec::new(),
             outbox,
             steps,
             mailbox: mailbox.downgrade(),
@@ -124,14 +131,17 @@ impl Supervisor {
                 let admit = |work: &Work| admission(steps, capacity, work);
                 self.core.take(input, &admit, clock::now(), &mut round.turn);
             }
-            Message::Tick => {}
+            Message::Tick => round.settles = true,
             Message::Usage(answer) => round.answer(answer, self.core.usage()),
             Message::List(answer) => round.answer(answer, self.core.list(self.node_id())),
             Message::Find(prefix, answer) => {
                 round.answer(answer, self.core.find(&prefix, self.node_id()));
             }
             Message::Leftovers(found, answer) => round.answer(answer, self.core.leftovers(found)),
-            Message::Stop => round.stops = true,
+            Message::Stop => {
+                round.settles = true;
+                round.stops = true;
+            }
         }
     }
 
@@ -141,8 +151,12 @@ impl Supervisor {
 
     /// Commits the round and lets its effects out. Answers whether the agent goes on.
     fn end(&mut self, round: Round) -> bool {
-        let Round { mut turn, answers, .. } = round;
+        let Round { mut turn, answers, settles, .. } = round;
         self.core.close(clock::now(), &mut turn);
+        self.acknowledged.append(&mut turn.batch.acknowledged);
+        if settles || !turn.batch.is_empty() {
+            turn.batch.acknowledged = std::mem::take(&mut self.acknowledged);
+        }
         if !turn.batch.is_empty() {
             let began = Instant::now();
             while let Err(failure) = self.commit(&turn.batch) {

@@ -83,8 +83,18 @@ fn a_batch_that_is_written_again_changes_nothing() {
     ledger.commit(&batch).unwrap();
     ledger.commit(&batch).unwrap();
     let contents = ledger.load(&path).unwrap();
-    assert_eq!(contents.reports, [report]);
+    assert_eq!(contents.reports, std::slice::from_ref(&report));
     assert_eq!(contents.executions.len(), 1);
+
+    // The number of what was acknowledged comes again.
+    let acknowledged =
+        vec![Acknowledgement { execution_id: report.report.execution_id, sequence: 1 }];
+    let again = StoredReport { position: 2, ..report };
+    let reports = vec![again.clone()];
+    let batch = Batch { reports, acknowledged, ..Batch::default() };
+    ledger.commit(&batch).unwrap();
+    ledger.commit(&batch).unwrap();
+    assert_eq!(ledger.load(&path).unwrap().reports, [again]);
 }
 
 #[test]

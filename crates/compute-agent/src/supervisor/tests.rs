@@ -188,6 +188,34 @@ async fn a_snapshot_that_lists_what_is_done_and_acknowledged_is_told_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_acknowledgement_is_written_with_the_next_commit_and_at_the_next_tick() {
+    let fixture = start(tempfile::tempdir().unwrap(), PATIENCE);
+    let ledger = Connection::open(&fixture.ledger).unwrap();
+    // Messages are answered in their order.
+    let stored = async || {
+        fixture.held().await;
+        let count =
+            ledger.query_row("SELECT count(*) FROM reports", [], |row| row.get::<_, u32>(0));
+        count.unwrap()
+    };
+    fixture.offer(1, DesiredState::Pending).await;
+    fixture.acknowledge(&fixture.reports(1).await).await;
+    assert_eq!(stored().await, 1);
+    fixture.mailbox.send(Message::Tick).await;
+    assert_eq!(stored().await, 0);
+
+    fixture.offer(2, DesiredState::Pending).await;
+    fixture.acknowledge(&fixture.reports(1).await).await;
+    assert_eq!(stored().await, 1);
+    fixture.offer(3, DesiredState::Pending).await;
+    let third = fixture.reports(1).await;
+    assert_eq!(stored().await, 1);
+    fixture.acknowledge(&third).await;
+    let fixture = fixture.restart(PATIENCE).await;
+    assert!(fixture.outbox.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_held_counts_as_used_until_it_is_done() {
     let fixture = start(tempfile::tempdir().unwrap(), PATIENCE);
     fixture.offer(1, DesiredState::Pending).await;
