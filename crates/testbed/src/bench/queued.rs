@@ -27,7 +27,13 @@ pub(super) async fn measure(scale: Scale) -> anyhow::Result<Vec<Measure>> {
     let directory = TempDir::new()?;
     let data = directory.path().to_owned();
     let jobs = scale.jobs;
-    tokio::task::spawn_blocking(move || Seed::open(&data)?.queued(jobs)).await??;
+    let seeding = move || {
+        let mut seed = Seed::open(&data)?;
+        seed.queued(jobs)?;
+        seed.settle();
+        anyhow::Ok(())
+    };
+    tokio::task::spawn_blocking(seeding).await??;
     let empty = ClusterSpec::new().start_without_agents().await;
     let full = ClusterSpec::new()
         .setting("ORCHESTRATOR_DATA_DIR", &directory.path().display().to_string())

@@ -47,6 +47,13 @@ impl Seed {
         Ok(Self { engine, store, commits, output: Output::default(), last_id: 1 << 96 })
     }
 
+    /// Closes the database. What the system would still have to write of it, it would write while
+    /// something is measured.
+    pub(super) fn settle(self) {
+        drop(self);
+        rustix::fs::sync();
+    }
+
     /// Jobs that wait, since there is no node.
     pub(super) fn queued(&mut self, jobs: u64) -> anyhow::Result<()> {
         for number in 0..jobs {
