@@ -10,8 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::hooks::Wal;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 /// Pages of 4 KiB in the log before they are carried over: fewer means more writes of the same
 /// page, more means a longer look at the log after a crash.
@@ -26,6 +28,11 @@ pub(super) const LOG_BYTES: i64 = (LOG_PAGES as i64) * 4096;
 /// Passes in a row while commits go on: each has what came during the one before, so that a few
 /// reach the end of the log, from where it is written anew.
 const PASSES: u32 = 4;
+
+/// How long a commit waits for the thread: a log of this size takes tens of milliseconds, and a
+/// disk that is slower by far should not hold up what is stored already.
+const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(1);
+const CATCH_UP_PAUSE: Duration = Duration::from_millis(1);
 
 /// The thread. It ends with this, which is dropped before the writer's connection: the last
 /// connection that is closed carries the whole log over, and this thread's might not know of it.
@@ -46,10 +53,9 @@ impl Checkpointer {
         // One word that waits is enough: it is said anew with every commit.
         let (grown, signals) = sync_channel(1);
         let (wake, stopping) = (grown.clone(), Arc::<AtomicBool>::default());
-        writer.wal_hook(Some(move |log: &mut rusqlite::hooks::Wal, pages| {
+        writer.wal_hook(Some(move |log: &mut Wal, pages| {
             if pages >= LOG_PAGES {
-                // What fails here is tried again with the next commit, and harms nothing before.
-                drop(log.checkpoint());
+                catch_up(log);
             } else if pages >= CHECKPOINT_PAGES {
                 let _ = grown.try_send(());
             }
@@ -79,6 +85,19 @@ impl Drop for Checkpointer {
         {
             tracing::error!("the thread of checkpoints panicked");
         }
+    }
+}
+
+/// Carries over what is left, in a commit. The thread may be at it, and is waited for: commits
+/// that went on meanwhile would have the log grow for as long as they are the faster ones.
+fn catch_up(log: &mut Wal) {
+    let begin = Instant::now();
+    // What fails here is tried again with the next commit, and harms nothing before.
+    while let Err(error) = log.checkpoint()
+        && error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+        && begin.elapsed() < CATCH_UP_TIMEOUT
+    {
+        thread::sleep(CATCH_UP_PAUSE);
     }
 }
 
