@@ -28,6 +28,7 @@ pub use crate::ledger::{Batch, Contents, StoredReport};
 pub(crate) use queries::{Found, Usage};
 use slot::Slot;
 pub use turn::Turn;
+use turn::Unwritten;
 
 /// Finished executions that are remembered with their directories; beyond it the oldest goes
 /// before its time.
@@ -40,6 +41,7 @@ pub struct Core {
     finished: BTreeSet<(Timestamp, ExecutionId)>,
     /// Reports about executions that this node never had, until they are acknowledged.
     strangers: BTreeSet<ExecutionId>,
+    unwritten: Unwritten,
     /// Of the next report.
     next_position: u64,
     limits: Limits,
@@ -88,7 +90,8 @@ impl Core {
         }
         let next_position = contents.reports.last().map_or(1, |last| last.position + 1);
         let finished = table.values().filter_map(Slot::finished).collect();
-        Self { table, finished, strangers, next_position, limits }
+        let unwritten = Unwritten::default();
+        Self { table, finished, strangers, unwritten, next_position, limits }
     }
 
     /// Takes up, after a restart, what was under way.
@@ -114,13 +117,18 @@ impl Core {
             }
             Input::Change(assignment) => self.assign(*assignment, admit, now, turn),
             Input::Event(id, event) => self.event(id, event, now, turn),
-            Input::Acknowledged(acknowledged) => self.acknowledge(acknowledged, now, turn),
+            Input::Acknowledged(acknowledged) => self.acknowledge(acknowledged, now),
         }
     }
 
-    /// Completes the turn: its batch then holds all that is to be written.
-    pub fn close(&mut self, now: Timestamp, turn: &mut Turn) {
+    /// Completes the turn: its batch then holds all that is to be written. What can wait for a
+    /// commit is among it if there is one anyway, or if the turn `settles` everything.
+    pub fn close(&mut self, now: Timestamp, settles: bool, turn: &mut Turn) {
         self.retire(now, turn);
+        if settles || turn.is_written() {
+            turn.touched.append(&mut self.unwritten.executions);
+            turn.batch.acknowledged.append(&mut self.unwritten.acknowledged);
+        }
         for id in std::mem::take(&mut turn.touched) {
             if let Some(slot) = self.table.get(&id) {
                 turn.batch.changed.insert(id, slot.execution.clone());
@@ -261,7 +269,11 @@ impl Core {
     }
 
     fn take_effects(&mut self, id: ExecutionId, effects: Vec<Effect>, turn: &mut Turn) {
-        turn.touched.insert(id);
+        if self.table.get(&id).is_some_and(|slot| slot.execution.phase.can_be_written_later()) {
+            self.unwritten.executions.insert(id);
+        } else {
+            turn.touched.insert(id);
+        }
         for effect in effects {
             match effect {
                 Effect::Report(report) => self.store_report(*report, turn),
@@ -279,7 +291,7 @@ impl Core {
         self.next_position += 1;
     }
 
-    fn acknowledge(&mut self, acknowledged: Vec<Acknowledgement>, now: Timestamp, turn: &mut Turn) {
+    fn acknowledge(&mut self, acknowledged: Vec<Acknowledgement>, now: Timestamp) {
         for Acknowledgement { execution_id, .. } in &acknowledged {
             match self.table.get_mut(execution_id) {
                 Some(slot) => {
@@ -290,7 +302,7 @@ impl Core {
                 None => drop(self.strangers.remove(execution_id)),
             }
         }
-        turn.batch.acknowledged.extend(acknowledged);
+        self.unwritten.acknowledged.extend(acknowledged);
     }
 
     /// Forgets finished executions that are too old or too many.
@@ -305,3 +317,6 @@ impl Core {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

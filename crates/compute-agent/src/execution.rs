@@ -10,7 +10,8 @@
 //!
 //! Every step that an effect asks for is safe to be asked for twice, and [`Execution::resume`]
 //! asks again for the step that was under way when the agent died. That is all there is to
-//! recovery; a phase therefore holds whatever the next step needs.
+//! recovery; a phase therefore holds whatever the next step needs. An agent that died soon after it
+//! was told to run may have this only as accepted, and is told again.
 
 mod event;
 mod phase;
@@ -137,9 +138,8 @@ impl Execution {
         self.desired = DesiredState::Stopped;
         match self.phase {
             Phase::Accepted => {
-                // Nothing was made yet, so there is nothing to discard.
-                self.finish(ComputeState::Cancelled, &message, now);
-                vec![self.report(ComputeState::Cancelled, &message)]
+                // Before a crash it may have been told to run already, and something been made.
+                self.cancelled(&message, now)
             }
             Phase::Preparing => {
                 self.phase = Phase::Withdrawing { message };

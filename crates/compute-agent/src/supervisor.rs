@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use api_types::protocol::{Acknowledgement, Work};
+use api_types::protocol::Work;
 use api_types::quantity::Resources;
 use api_types::{ExecutionId, NodeId};
 use daemon::Pulse;
@@ -46,10 +46,6 @@ pub(crate) struct Supervisor {
     /// What ends the fetching that is under way, for each execution that is being prepared.
     cancels: HashMap<ExecutionId, CancellationToken>,
     capacity: Resources,
-    /// What the ledger does not know of yet. It goes with the next commit, at the next tick at the
-    /// latest: a commit of its own would hold up the execution it is about, and a report that is
-    /// sent once more after a crash harms nothing.
-    acknowledged: Vec<Acknowledgement>,
     outbox: Arc<Outbox>,
     steps: Arc<Steps>,
     mailbox: WeakMailbox,
@@ -70,7 +66,7 @@ struct Round {
     turn: Turn,
     /// What others asked, to be answered with what is on disk by then.
     answers: Vec<Box<dyn FnOnce()>>,
-    /// Nothing is held back any longer.
+    /// What could wait for a commit waits no longer.
     settles: bool,
     stops: bool,
 }
@@ -87,7 +83,6 @@ impl Supervisor {
             core,
             cancels: HashMap::new(),
             capacity: limits.capacity,
-            acknowledged: Vec::new(),
             outbox,
             steps,
             mailbox: mailbox.downgrade(),
@@ -152,11 +147,7 @@ impl Supervisor {
     /// Commits the round and lets its effects out. Answers whether the agent goes on.
     fn end(&mut self, round: Round) -> bool {
         let Round { mut turn, answers, settles, .. } = round;
-        self.core.close(clock::now(), &mut turn);
-        self.acknowledged.append(&mut turn.batch.acknowledged);
-        if settles || !turn.batch.is_empty() {
-            turn.batch.acknowledged = std::mem::take(&mut self.acknowledged);
-        }
+        self.core.close(clock::now(), settles, &mut turn);
         if !turn.batch.is_empty() {
             let began = Instant::now();
             while let Err(failure) = self.commit(&turn.batch) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use api_types::ExecutionId;
-use api_types::protocol::Report;
+use api_types::protocol::{Acknowledgement, Report};
 
 use super::{Batch, StoredReport};
 use crate::execution::Effect;
@@ -18,9 +18,25 @@ pub struct Turn {
     pub(super) touched: BTreeSet<ExecutionId>,
 }
 
+/// What the ledger need not know at once. It goes with the next commit: one of its own would hold
+/// up the execution it is about.
+#[derive(Default)]
+pub(super) struct Unwritten {
+    /// They were told to run. After a crash they are told again, and preparing once more takes what
+    /// was made already as it is.
+    pub(super) executions: BTreeSet<ExecutionId>,
+    /// A report that is sent once more after a crash harms nothing.
+    pub(super) acknowledged: Vec<Acknowledgement>,
+}
+
 // === impl Turn ===
 
 impl Turn {
+    /// Whether there is to be a commit, besides what can wait for one.
+    pub(super) fn is_written(&self) -> bool {
+        !self.touched.is_empty() || !self.batch.is_empty()
+    }
+
     pub(super) fn store(&mut self, position: u64, report: Report) {
         let json = serde_json::to_string(&report)
             .expect("a report is plain data with text keys, which always has a JSON form");

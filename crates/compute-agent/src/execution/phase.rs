@@ -58,6 +58,12 @@ impl Phase {
         matches!(self, Self::Done { .. })
     }
 
+    /// Whether the ledger may get it after it was acted upon: what `Preparing` makes is taken as
+    /// it is by whoever prepares once more, and discarded with an execution that is accepted.
+    pub fn can_be_written_later(&self) -> bool {
+        matches!(self, Self::Preparing)
+    }
+
     /// The phase in one word.
     pub fn word(&self) -> &'static str {
         match self {

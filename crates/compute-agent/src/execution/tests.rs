@@ -200,7 +200,7 @@ fn a_stop_before_the_run_cancels_at_once() {
     let mut execution = accepted(0);
     let (report, rest) = split(execution.handle(stopped(), NOW));
     assert_eq!(report, plain(2, ComputeState::Cancelled, "enough"));
-    assert_eq!(rest, []);
+    assert_eq!(rest, [Effect::Discard], "an agent that died may have prepared it");
     assert_eq!(execution.handle(desired(DesiredState::Running, ""), NOW), []);
 }
 

@@ -127,7 +127,8 @@ impl Agent {
 
     fn commit(&mut self, mut turn: Turn, now: Timestamp) -> Vec<(ExecutionId, Effect)> {
         let Some(process) = &mut self.process else { return Vec::new() };
-        process.core.close(now, &mut turn);
+        // Never settled: the harder case is that what can wait is lost.
+        process.core.close(now, false, &mut turn);
         self.ledger.apply(&turn.batch);
         process.outbox.extend(turn.batch.reports.iter().map(|r| (r.position, r.clone())));
         turn.effects
