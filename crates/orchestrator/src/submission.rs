@@ -40,7 +40,7 @@ pub(crate) struct Accepted {
     pub id: JobId,
     /// The ID came with the request, so it may be taken.
     pub id_given: bool,
-    pub spec: JobSpec,
+    pub spec: Arc<JobSpec>,
     pub spec_json: Arc<str>,
     pub warnings: Vec<String>,
 }

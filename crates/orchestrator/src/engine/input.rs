@@ -52,7 +52,7 @@ pub enum Input {
 #[derive(Debug, Clone)]
 pub struct Submit {
     pub id: JobId,
-    pub spec: JobSpec,
+    pub spec: Arc<JobSpec>,
     /// `spec` as JSON, as it is stored and sent.
     pub spec_json: Arc<str>,
 }

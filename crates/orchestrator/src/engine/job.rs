@@ -152,11 +152,11 @@ impl Engine {
         };
         turn.out.changes.new_jobs.push(NewJobRow {
             id,
-            namespace: spec.namespace,
-            name: spec.name,
+            namespace: spec.namespace.clone(),
+            name: spec.name.clone(),
             job_type: spec.job_type,
             priority: spec.priority,
-            labels: spec.labels,
+            labels: spec.labels.clone(),
             create_time: turn.now,
             spec_json,
         });

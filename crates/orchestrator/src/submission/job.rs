@@ -267,6 +267,7 @@ impl Checked {
         let spec_json: Arc<str> = serde_json::to_string(&spec)
             .expect("a specification has only keys that are texts and numbers that are finite")
             .into();
-        Ok(Accepted { id: self.id, id_given: self.id_given, spec, spec_json, warnings })
+        let (id, id_given, spec) = (self.id, self.id_given, spec.into());
+        Ok(Accepted { id, id_given, spec, spec_json, warnings })
     }
 }

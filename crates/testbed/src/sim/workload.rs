@@ -122,7 +122,7 @@ pub(super) fn submission(random: &mut Random, id: JobId) -> (Submit, Prospect) {
         true => Prospect::Ends,
         false => Prospect::MustBeStopped,
     };
-    (Submit { id, spec_json: spec_json(&spec), spec }, prospect)
+    (Submit { id, spec_json: spec_json(&spec), spec: spec.into() }, prospect)
 }
 
 pub(super) fn node_action(random: &mut Random) -> NodeAction {

@@ -280,7 +280,7 @@ fn an_id_that_is_live_is_taken() {
     let submit = crate::engine::input::Submit {
         id,
         spec_json: crate::store::memory::spec_json(&spec),
-        spec,
+        spec: spec.into(),
     };
     let answer = world.handle(crate::engine::input::Input::Submit(Box::new(submit)));
     assert_eq!(world.refusal(answer), Refusal::JobExists(id));

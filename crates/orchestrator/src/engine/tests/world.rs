@@ -136,7 +136,7 @@ impl World {
 
     pub(super) fn submit(&mut self, spec: &JobSpec) -> JobId {
         let id = JobId::from_uuid(self.id());
-        let submit = Submit { id, spec: spec.clone(), spec_json: spec_json(spec) };
+        let submit = Submit { id, spec: spec.clone().into(), spec_json: spec_json(spec) };
         let answer = self.handle(Input::Submit(Box::new(submit)));
         assert!(matches!(answer, Answer::Submitted { .. }), "{answer:?}");
         // Equal creation times would leave the order to chance.

@@ -77,6 +77,11 @@ pub(super) async fn create(
         return preview(&api, accepted).await;
     }
     let Accepted { id, id_given, spec, spec_json, warnings } = accepted;
+    // It may be sent to a node as soon as it is on disk. Under an ID that was given another job may
+    // be known already.
+    if !id_given {
+        api.specs.insert(id, Arc::clone(&spec), spec_json.len());
+    }
     let from = clock::now();
     let submit = Submit { id, spec, spec_json };
     let answer = api.handle.submit(Submission { submit, id_given, warnings, key }).await?;
@@ -176,6 +181,7 @@ async fn preview(api: &Api, accepted: Accepted) -> Handled {
         state_type: JobStateType::Pending,
         message: "dry run: nothing was stored".to_owned(),
     };
+    let spec = Arc::unwrap_or_clone(spec);
     let job = Job { id, spec, state, version: 1, revision: 1, create_time: now, modify_time: now };
     json(&DryRun { job, nodes, warnings })
 }

@@ -1,70 +1,66 @@
-//! Specifications of jobs that executions were lately assigned of.
+//! Specifications of jobs that came lately, or that executions were lately assigned of.
 //!
-//! Two generations: what is used goes into the young one; when that is full it becomes the old
-//! one, and what was not used since is dropped. Costs the size of the specifications, bounded by
-//! twice [`GENERATION_BYTES`].
+//! Those that are asked for again and again stay; the others, like those of jobs that wait long, go
+//! when newer ones come. Costs the size of the specifications, bounded by [`BYTES`].
 
-use std::collections::HashMap;
-use std::mem;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use api_types::JobId;
 use api_types::job::JobSpec;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
-/// A specification is 1 to 2 kB unless it has large inputs inline, so that this holds ten
-/// thousand jobs; a job that alone is larger is kept until the next one comes.
-const GENERATION_BYTES: usize = 32 * 1024 * 1024;
+/// A specification is 1 to 2 kB unless it has large inputs inline, so that this holds twenty
+/// thousand jobs, or a few of the largest.
+const BYTES: usize = 32 * 1024 * 1024;
+const USUAL_BYTES: usize = 1500;
 
-#[derive(Default)]
-pub(crate) struct SpecCache {
-    generations: Mutex<Generations>,
-}
+/// The part that newer ones cannot push out; the rest has room for the last five thousand jobs.
+const HOT: f64 = 0.75;
 
-#[derive(Default)]
-struct Generations {
-    young: HashMap<JobId, Entry>,
-    young_bytes: usize,
-    old: HashMap<JobId, Entry>,
-}
+pub(crate) struct SpecCache(Cache<JobId, Entry, Size>);
 
+#[derive(Clone)]
 struct Entry {
     spec: Arc<JobSpec>,
-    bytes: usize,
+    /// Its size as JSON.
+    bytes: u64,
 }
+
+#[derive(Clone)]
+struct Size;
 
 // === impl SpecCache ===
 
-impl SpecCache {
-    pub(super) fn get(&self, job: JobId) -> Option<Arc<JobSpec>> {
-        let mut generations = self.generations.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(entry) = generations.young.get(&job) {
-            return Some(Arc::clone(&entry.spec));
-        }
-        let entry = generations.old.remove(&job)?;
-        let spec = Arc::clone(&entry.spec);
-        generations.insert(job, entry);
-        Some(spec)
-    }
-
-    /// `bytes` is the size of the specification as JSON.
-    pub(super) fn insert(&self, job: JobId, spec: Arc<JobSpec>, bytes: usize) {
-        let mut generations = self.generations.lock().unwrap_or_else(PoisonError::into_inner);
-        generations.insert(job, Entry { spec, bytes });
+impl Default for SpecCache {
+    fn default() -> Self {
+        let options = OptionsBuilder::new()
+            .weight_capacity(BYTES as u64)
+            .estimated_items_capacity(BYTES / USUAL_BYTES)
+            .hot_allocation(HOT)
+            // In one of many parts a large one would find no room.
+            .shards(1)
+            .build()
+            .expect("the bounds are set");
+        let hashes = DefaultHashBuilder::default();
+        Self(Cache::with_options(options, Size, hashes, DefaultLifecycle::default()))
     }
 }
 
-// === impl Generations ===
+impl SpecCache {
+    pub(super) fn get(&self, job: JobId) -> Option<Arc<JobSpec>> {
+        self.0.get(&job).map(|entry| entry.spec)
+    }
 
-impl Generations {
-    fn insert(&mut self, job: JobId, entry: Entry) {
-        if self.young_bytes > GENERATION_BYTES {
-            self.old = mem::take(&mut self.young);
-            self.young_bytes = 0;
-        }
-        self.young_bytes += entry.bytes;
-        if let Some(replaced) = self.young.insert(job, entry) {
-            self.young_bytes -= replaced.bytes;
-        }
+    /// `bytes` is the size of the specification as JSON.
+    pub(crate) fn insert(&self, job: JobId, spec: Arc<JobSpec>, bytes: usize) {
+        self.0.insert(job, Entry { spec, bytes: bytes as u64 });
+    }
+}
+
+impl Weighter<JobId, Entry> for Size {
+    fn weight(&self, _: &JobId, entry: &Entry) -> u64 {
+        entry.bytes
     }
 }
 
@@ -97,11 +93,31 @@ mod tests {
     #[test]
     fn what_is_used_stays_and_the_rest_goes() {
         let cache = SpecCache::default();
-        for number in 0..8 {
-            cache.insert(id(number), spec(), GENERATION_BYTES / 3);
+        for number in 0..100_000 {
+            cache.insert(id(number), spec(), USUAL_BYTES);
             assert!(cache.get(id(0)).is_some(), "used all the time, after {number}");
+            assert!(number < 1000 || cache.get(id(number - 99)).is_some(), "came just before");
         }
-        assert!(cache.get(id(1)).is_none(), "never used again");
-        assert!(cache.get(id(7)).is_some());
+        assert!(cache.get(id(1)).is_none(), "never used");
+        assert!(cache.0.weight() <= BYTES as u64);
+    }
+
+    #[test]
+    fn the_largest_that_a_request_can_bring_finds_room_among_many() {
+        let cache = SpecCache::default();
+        for number in 0..100_000 {
+            cache.insert(id(number), spec(), USUAL_BYTES);
+        }
+        let (large, mut loaded) = (id(100_000), 0);
+        for number in 100_001..101_000 {
+            cache.insert(id(number), spec(), USUAL_BYTES);
+            if cache.get(large).is_none() {
+                loaded += 1;
+                cache.insert(large, spec(), 10 << 20);
+            }
+        }
+        // Newer ones may push it out before it was asked for, but once.
+        assert!(loaded <= 2, "{loaded}");
+        assert!(cache.0.weight() <= BYTES as u64);
     }
 }
