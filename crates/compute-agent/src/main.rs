@@ -53,10 +53,12 @@ fn main() -> ExitCode {
             Err(error) => refuse(UNAVAILABLE, &error),
         };
     }
-    run(settings)
+    match daemon::runtime() {
+        Ok(runtime) => runtime.block_on(run(settings)),
+        Err(error) => refuse(UNAVAILABLE, &error),
+    }
 }
 
-#[tokio::main]
 async fn run(settings: Settings) -> ExitCode {
     telemetry::log::init(settings.log_format);
     match compute_agent::run(settings, stop_signal).await {

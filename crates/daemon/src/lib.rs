@@ -7,9 +7,11 @@ pub mod command;
 pub mod health;
 pub mod help;
 mod lock;
+mod runtime;
 pub mod sample;
 pub mod service_manager;
 
 pub use command::Command;
 pub use lock::lock;
+pub use runtime::runtime;
 pub use service_manager::Pulse;

@@ -57,13 +57,15 @@ fn main() -> ExitCode {
         };
     }
     telemetry::log::init(settings.log_format);
-    match run(settings) {
+    match daemon::runtime()
+        .context("start threads")
+        .and_then(|runtime| runtime.block_on(run(settings)))
+    {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => refuse(EXIT_UNAVAILABLE, &error),
     }
 }
 
-#[tokio::main]
 async fn run(settings: Settings) -> Result<()> {
     raise_file_limit();
     let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
