@@ -21,6 +21,10 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// Between two looks whether everything is over.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
+/// So long nobody asks for a job that is to start on an idle cluster: who looks on takes a core from
+/// those who start it.
+const UNDISTURBED: Duration = Duration::from_millis(20);
+
 /// Submitters of jobs of one execution.
 const CONNECTIONS: u32 = 64;
 
@@ -125,6 +129,7 @@ async fn starts(cluster: &Cluster, address: SocketAddr, scale: Scale) -> anyhow:
         let (_, body) = connection.ask(&request).await?;
         let answer: Value = serde_json::from_slice(body)?;
         let id = answer["JobID"].as_str().unwrap_or_default().parse()?;
+        tokio::time::sleep(UNDISTURBED).await;
         cluster.job_in(id, api_types::job::JobStateType::Completed).await;
         let executions = cluster.executions(id).await;
         let events = cluster.history(id, &api_client::HistoryQuery::default()).await;

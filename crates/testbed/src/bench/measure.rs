@@ -25,6 +25,20 @@ pub struct Measure {
     pub beside: String,
 }
 
+/// How much longer the first of two neighbours takes, in milliseconds.
+#[derive(Debug, PartialEq)]
+pub(super) struct Difference {
+    pub(super) median: f64,
+    /// How far the median may be from that of all pairs there could be: one standard error, as of
+    /// differences that scatter about it evenly.
+    pub(super) error: f64,
+}
+
+/// Of a normal distribution: the middle half spans 1.349 standard deviations, and the median of n
+/// samples scatters by 1.253 standard deviations, divided by the root of n.
+const MIDDLE_HALF: f64 = 1.349;
+const OF_MEDIAN: f64 = 1.253;
+
 // === impl Measure ===
 
 impl Measure {
@@ -54,6 +68,21 @@ impl Measure {
             _ => 2,
         };
         format!("{:.digits$} {}", self.value, self.unit).trim_end().to_owned()
+    }
+}
+
+// === impl Difference ===
+
+impl Difference {
+    pub(super) fn of(pairs: &[[Duration; 2]]) -> Self {
+        let mut found: Vec<_> =
+            pairs.iter().map(|[one, other]| millis(*one) - millis(*other)).collect();
+        found.sort_unstable_by(f64::total_cmp);
+        let at = |quarters: usize| found.get(found.len() * quarters / 4).copied().unwrap_or(0.0);
+        let middle_half = at(3) - at(1);
+        #[expect(clippy::cast_precision_loss, reason = "a few hundred pairs")]
+        let root = (found.len().max(1) as f64).sqrt();
+        Self { median: at(2), error: middle_half * OF_MEDIAN / MIDDLE_HALF / root }
     }
 }
 
@@ -95,19 +124,6 @@ pub(super) fn median(samples: &mut [Duration]) -> Duration {
     percentile(samples, 0.5)
 }
 
-/// How far the median of these samples may be from that of all there could be: one standard error,
-/// as of samples that scatter about it evenly.
-pub(super) fn median_error(samples: &mut [Duration]) -> Duration {
-    /// Of a normal distribution: the middle half spans 1.349 standard deviations, and the median
-    /// of n samples scatters by 1.253 standard deviations, divided by the root of n.
-    const MIDDLE_HALF: f64 = 1.349;
-    const OF_MEDIAN: f64 = 1.253;
-    let middle_half = percentile(samples, 0.75).saturating_sub(percentile(samples, 0.25));
-    #[expect(clippy::cast_precision_loss, reason = "a few hundred samples")]
-    let root = (samples.len().max(1) as f64).sqrt();
-    middle_half.mul_f64(OF_MEDIAN / MIDDLE_HALF / root)
-}
-
 /// Rounds in which one figure was set against another: sorts them by the ratio of their first
 /// figure to their second, and answers the middle one.
 pub(super) fn middle<const N: usize>(rounds: &mut [[f64; N]]) -> [f64; N] {
@@ -140,8 +156,19 @@ mod tests {
         assert_eq!(median(&mut samples), Duration::from_millis(51));
         assert_eq!(percentile(&mut samples, 0.99), Duration::from_millis(100));
         assert_eq!(percentile(&mut [], 0.99), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_difference_is_that_of_neighbours() {
+        // What both have in common falls out: the machine gets slower by a second a pair.
+        let pairs: Vec<_> = (0..100)
+            .map(|pair| [1000 * pair + 500 + pair, 1000 * pair + 500].map(Duration::from_millis))
+            .collect();
+        let Difference { median, error } = Difference::of(&pairs);
         // The middle half spans 50 ms, and the root of a hundred is ten.
-        assert_eq!(median_error(&mut samples).as_micros(), 4644);
+        assert!((median - 50.0).abs() < 1e-6, "{median}");
+        assert!((error - 4.644).abs() < 1e-3, "{error}");
+        assert_eq!(Difference::of(&[]), Difference { median: 0.0, error: 0.0 });
     }
 
     #[test]

@@ -89,7 +89,7 @@ async fn with_jobs(jobs: u64, live: u32) -> anyhow::Result<(Cluster, TempDir, Ve
 
 /// The p99 of each kind of read, by name, of both clusters.
 async fn times(
-    clusters: [(&Cluster, &Vec<JobId>); 2],
+    clusters: [(&Cluster, &[JobId]); 2],
     scale: Scale,
 ) -> anyhow::Result<BTreeMap<String, [Duration; 2]>> {
     let jobs = api_types::routes::JOBS;
