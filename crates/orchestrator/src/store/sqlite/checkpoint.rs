@@ -88,8 +88,9 @@ impl Drop for Checkpointer {
     }
 }
 
-/// Carries over what is left, in a commit. The thread may be at it, and is waited for: commits
-/// that went on meanwhile would have the log grow for as long as they are the faster ones.
+/// Carries over what is left, on the writer's thread, after a commit. The other thread may be at
+/// it, and is waited for: commits that went on meanwhile would have the log grow for as long as
+/// they are the faster ones.
 fn catch_up(log: &mut Wal) {
     let begin = Instant::now();
     // What fails here is tried again with the next commit, and harms nothing before.
