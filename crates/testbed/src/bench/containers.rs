@@ -29,7 +29,7 @@ const AT_ONCE: u32 = 8;
 const PLACES: u16 = 12;
 
 /// Times that everything is measured, of which the middle one counts.
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 5;
 
 /// Seconds: short, so that the row is measured soon.
 const LEASE_SECONDS: u64 = 5;

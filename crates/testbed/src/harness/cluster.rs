@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use api_client::{Client, ExecutionsQuery, HistoryQuery};
 use api_types::JobId;
@@ -20,6 +21,9 @@ use super::orchestrator::OrchestratorProcess;
 use super::wait::eventually;
 use crate::docker::{self, LabelledContainer};
 use crate::image;
+
+/// A container that an agent had the Engine make when it was killed is there within this time.
+const STILL_BEING_MADE: Duration = Duration::from_millis(200);
 
 /// What to start.
 #[derive(Debug, Clone, Default)]
@@ -307,8 +311,11 @@ fn remove_containers(nodes: &[String]) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let docker = docker::connect().await?;
-        for node in nodes {
-            docker::remove_containers_of_node(&docker, node).await?;
+        for wait in [Duration::ZERO, STILL_BEING_MADE] {
+            tokio::time::sleep(wait).await;
+            for node in nodes {
+                docker::remove_containers_of_node(&docker, node).await?;
+            }
         }
         Ok(())
     })
