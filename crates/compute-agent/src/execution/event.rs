@@ -71,7 +71,8 @@ pub struct Failure {
     pub message: String,
 }
 
-/// What is to be done now, once the ledger has what this execution has become.
+/// What is to be done now, once the ledger has what this execution has become; `Prepare` need not
+/// wait for that.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     Report(Box<Report>),

@@ -2,10 +2,11 @@
 
 use std::time::Instant;
 
-use serde_json::Value;
+use api_types::execution::ComputeState;
+use serde_json::{Value, json};
 
 use crate::node::{FakeNode, completed_job};
-use crate::server::{PATIENCE, Server, job_path, plain_job};
+use crate::server::{PATIENCE, Server, job_path, job_with, plain_job};
 use crate::stream::Events;
 use orchestrator::Settings;
 
@@ -65,6 +66,35 @@ async fn stream_length(stream: &mut Events, job: &str) -> u64 {
         if event["JobState"]["New"] == "Completed" {
             return id;
         }
+    }
+}
+
+#[tokio::test]
+async fn an_id_that_is_given_again_after_its_job_was_removed_is_another_job() {
+    let server =
+        Server::start_with(|settings| Settings { job_retention_count: 1, ..settings }).await;
+    let node = FakeNode::join(&server).await;
+    let mut assignments = node.open(&server).await;
+    let id = "j-12ab34cd-0000-4000-8000-0123456789ab";
+    for image in ["image:1", "image:2"] {
+        let mut job = job_with(json!({ "ID": id, "Type": "service" }));
+        job["Tasks"][0]["Engine"]["Params"]["Image"] = json!(image);
+        assert_eq!(server.submit(job).await, id);
+        let offer = loop {
+            let assignment = assignments.assignment().await;
+            if assignment["Work"]["JobID"] == id {
+                break assignment;
+            }
+        };
+        assert_eq!(offer["Work"]["Task"]["Engine"]["Params"]["Image"], image);
+        server.delete(&job_path(id)).await.ok();
+        let cancelled = json!({
+            "ExecutionID": offer["ExecutionID"], "Sequence": 1,
+            "ComputeState": u8::from(ComputeState::Cancelled),
+        });
+        node.report(&server, cancelled).await;
+        completed_job(&server, &node, plain_job()).await;
+        gone(&server, id).await;
     }
 }
 

@@ -77,9 +77,11 @@ pub(super) async fn create(
         return preview(&api, accepted).await;
     }
     let Accepted { id, id_given, spec, spec_json, warnings } = accepted;
-    // It may be sent to a node as soon as it is on disk. Under an ID that was given another job may
-    // be known already.
-    if !id_given {
+    // It may be sent to a node as soon as it is on disk. Under an ID that was given there may be
+    // another job, which keeps it, or have been one, which was removed.
+    if id_given {
+        api.specs.forget(id);
+    } else {
         api.specs.insert(id, Arc::clone(&spec), spec_json.len());
     }
     let from = clock::now();

@@ -56,6 +56,10 @@ impl SpecCache {
     pub(crate) fn insert(&self, job: JobId, spec: Arc<JobSpec>, bytes: usize) {
         self.0.insert(job, Entry { spec, bytes: bytes as u64 });
     }
+
+    pub(crate) fn forget(&self, job: JobId) {
+        self.0.remove(&job);
+    }
 }
 
 impl Weighter<JobId, Entry> for Size {
