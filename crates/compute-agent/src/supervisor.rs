@@ -2,8 +2,9 @@
 //!
 //! It takes whatever messages wait (bounded), hands each to the [`Core`], commits what all of them
 //! have brought about in one transaction, and only then lets effects, reports and answers out:
-//! nothing leaves the process before what it claims is on disk. A commit that fails, on a full disk
-//! for instance, is tried again while everything waits and every task runs on.
+//! nothing leaves the process before what it claims is on disk. What claims nothing waits for the
+//! next commit ([`Core::close`]). A commit that fails, on a full disk for instance, is tried again
+//! while everything waits and every task runs on.
 //!
 //! It is plain synchronous code on a thread of its own, so that a commit blocks nobody else.
 
