@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the image of deploy/Dockerfile from programs that are built already.
+# Builds the image of deploy/Dockerfile from existing programs.
 set -eu
 
 usage() {
@@ -7,11 +7,11 @@ usage() {
 Usage: deploy/image.sh [--binaries DIR] [--tag NAME]
 
 Options:
-  --binaries DIR  where orchestrator, compute-agent and jobctl are
+  --binaries DIR  directory of orchestrator, compute-agent, wasm-runner and jobctl
                   (default: target/HOST/dist of this checkout, which `just static` fills)
   --tag NAME      name of the image (default: job-orchestrator:latest)
 
-Programs that are not static bring the libraries along that they are linked with.
+The image also contains the libraries of programs that are not static.
 TEXT
 }
 
@@ -38,22 +38,22 @@ trap 'rm -rf "$context"' EXIT
 mkdir -p "$context/image/usr/bin" "$context/image/etc/ssl/certs" "$context/image/tmp" \
     "$context/data/orchestrator" "$context/data/compute-agent"
 chmod 1777 "$context/image/tmp"
-for name in orchestrator compute-agent jobctl; do
+for name in orchestrator compute-agent wasm-runner jobctl; do
     [ -x "$binaries/$name" ] ||
         fail "there is no program $binaries/$name; build it with 'just static', or name its directory with --binaries"
     install -m 0755 "$binaries/$name" "$context/image/usr/bin/$name"
-    # Debug information is of no use where there is no debugger.
+    # The image has no debugger, so debug information would only take space.
     if command -v strip >/dev/null; then
         strip "$context/image/usr/bin/$name"
     fi
-    # `ldd` fails for what is static.
+    # `ldd` fails for a static program.
     libraries=$(ldd "$binaries/$name" 2>/dev/null | grep -o '/[^ )]*') || libraries=
     for library in $libraries; do
         mkdir -p "$context/image$(dirname "$library")"
         cp -L "$library" "$context/image$library"
     done
 done
-# Whom to trust with TLS: inputs, registries of objects and publishers are reached over https.
+# CA certificates: the agent reaches inputs, object stores and publishers over https.
 for bundle in /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt; do
     if [ -e "$bundle" ]; then
         cp -L "$bundle" "$context/image/etc/ssl/certs/ca-certificates.crt"
@@ -61,7 +61,7 @@ for bundle in /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.cr
     fi
 done
 [ -e "$context/image/etc/ssl/certs/ca-certificates.crt" ] ||
-    echo "image.sh: no bundle of certificates here: https will not work in the image; install ca-certificates" >&2
+    echo "image.sh: found no bundle of CA certificates, so https will not work in the image; install ca-certificates" >&2
 printf 'root:x:0:0::/:\nnonroot:x:65532:65532::/:\n' >"$context/image/etc/passwd"
 cp "$root/deploy/Dockerfile" "$context/Dockerfile"
 docker build --quiet --tag "$tag" "$context"

@@ -6,17 +6,19 @@ usage() {
     cat <<'TEXT'
 Usage: deploy/install.sh [OPTION]... [orchestrator] [compute-agent] [jobctl]
 
-Installs what is named, everything if nothing is. Installing again is an upgrade: settings files
-that are there already are left alone. Nothing is started.
+Installs the named programs, or all of them. compute-agent brings wasm-runner, which runs
+WebAssembly programs for it. Installing again upgrades them and keeps existing settings files.
+It starts nothing.
 
 Options:
-  --binaries DIR  where the programs are (default: target/release of this checkout)
-  --prefix DIR    programs go to DIR/bin (default: /usr/local)
-  --no-services   programs only: no units, no users, no settings
-  --uninstall     remove it; settings, data and users stay
+  --binaries DIR  directory of the programs (default: target/release of this checkout)
+  --prefix DIR    install programs into DIR/bin (default: /usr/local)
+  --no-services   install programs only: no units, no users, no settings
+  --uninstall     remove programs and units; settings, data and users stay
   --help          print this
 
-DESTDIR=DIR in the environment puts everything below DIR, as for a package, and runs nothing.
+With DESTDIR=DIR in the environment it installs everything below DIR, as for a package, and runs
+no system command.
 TEXT
 }
 
@@ -46,7 +48,14 @@ while [ $# -gt 0 ]; do
     shift
 done
 names=${names:-orchestrator compute-agent jobctl}
-case $prefix in /*) ;; *) fail "--prefix needs an absolute path, '$prefix' came" ;; esac
+case $prefix in /*) ;; *) fail "--prefix needs an absolute path, not '$prefix'" ;; esac
+
+# The program that an agent starts for each wasm program goes where the agent goes.
+programs=
+for name in $names; do
+    programs="$programs $name"
+    [ "$name" != compute-agent ] || programs="$programs wasm-runner"
+done
 
 units=$destdir/etc/systemd/system
 sysusers=$destdir/etc/sysusers.d
@@ -54,7 +63,7 @@ daemons=
 for name in $names; do
     [ "$name" = jobctl ] || daemons="$daemons $name"
 done
-# systemd is spoken to where it runs, and not when a package is made.
+# Call systemd only if it runs, and not while building a package.
 systemd=no
 if [ -z "$destdir" ] && [ $services = yes ] && [ -n "$daemons" ] && [ -d /run/systemd/system ]; then
     systemd=yes
@@ -67,25 +76,25 @@ if [ $action = uninstall ]; then
             rm -f "$units/$name.service" "$sysusers/$name.conf"
         fi
     done
-    for name in $names; do
+    for name in $programs; do
         rm -f "$destdir$prefix/bin/$name"
     done
     [ $systemd = no ] || systemctl daemon-reload
-    echo "removed:$(printf ' %s' $names)"
+    echo "removed:$(printf ' %s' $programs)"
     for name in $daemons; do
         echo "left: /etc/$name (settings), /var/lib/$name (data)"
     done
     exit 0
 fi
 
-# Everything is looked at before anything is changed.
-for name in $names; do
+# Check everything before changing anything.
+for name in $programs; do
     [ -x "$binaries/$name" ] ||
         fail "there is no program $binaries/$name; build it with 'cargo build --release --workspace', or name its directory with --binaries"
 done
-mkdir -p "$destdir$prefix/bin" || fail "$destdir$prefix/bin cannot be written; use sudo, or another --prefix"
-for name in $names; do
-    # Beside, then renamed: a program that runs is replaced whole.
+mkdir -p "$destdir$prefix/bin" || fail "cannot create $destdir$prefix/bin; use sudo, or another --prefix"
+for name in $programs; do
+    # A rename replaces a running program atomically.
     install -m 0755 "$binaries/$name" "$destdir$prefix/bin/.$name.new"
     mv -f "$destdir$prefix/bin/.$name.new" "$destdir$prefix/bin/$name"
 done
@@ -104,13 +113,13 @@ if [ $services = yes ] && [ -n "$daemons" ]; then
         install -m 0644 "$root/deploy/systemd/$name.sysusers" "$sysusers/$name.conf"
     done
 fi
-echo "installed in $prefix/bin:$(printf ' %s' $names)"
+echo "installed in $prefix/bin:$(printf ' %s' $programs)"
 if [ $systemd = yes ]; then
     for name in $daemons; do
         systemd-sysusers "$sysusers/$name.conf"
     done
     systemctl daemon-reload
-    echo "Look at /etc/*/*.toml, then start it: systemctl enable --now$daemons"
+    echo "Check /etc/*/*.toml, then start the daemons: systemctl enable --now$daemons"
 elif [ $services = yes ] && [ -n "$daemons" ] && [ -z "$destdir" ]; then
-    echo "systemd does not run here: start the daemons by hand, or as your system does"
+    echo "systemd is not running: start the daemons by hand, or with your own service manager"
 fi

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 fn main() {
-    // Either variable may be set by whoever builds from an archive without a repository.
+    // A build from an archive has no repository; it sets these variables instead.
     println!("cargo:rerun-if-env-changed=BUILD_GIT_COMMIT");
     println!("cargo:rerun-if-env-changed=SOURCE_DATE_EPOCH");
     println!("cargo:rerun-if-changed=build.rs");

@@ -1,60 +1,63 @@
-//! Compiles `sandbox/program.rs` as a static program, for the library to embed in its image, and
-//! has the linker put what the agent runs at rest side by side.
+//! Builds the program of the network sandboxes as a static binary that the library embeds.
+//!
+//! A nested cargo build, since cargo cannot yet depend on another crate's binary for another
+//! target (`-Z bindeps`). Its target directory is below `OUT_DIR`, so that it does not wait for
+//! the outer build's lock. Rejected: a direct call of `rustc`, which would ignore the workspace's
+//! lints and cannot resolve dependencies.
 
 use std::env;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The functions that an agent runs until it is at rest, one symbol a line; `deploy/order.sh`
-/// makes it.
-const ORDER: &str = "order.txt";
+/// See `[profile.sandbox]` in the workspace's manifest.
+const PROFILE: &str = "sandbox";
 
 fn main() {
+    let crates = PathBuf::from(variable("CARGO_MANIFEST_DIR")).join("..");
+    let sandbox = crates.join("sandbox");
+    for path in ["Cargo.toml", "src"].map(|name| sandbox.join(name)) {
+        println!("cargo:rerun-if-changed={}", path.display());
+    }
     println!("cargo:rerun-if-changed=build.rs");
-    compile_sandbox();
-    order_functions();
+    println!("cargo:rerun-if-changed={}", crates.join("../Cargo.lock").display());
+    let program = build(&sandbox.join("Cargo.toml"));
+    let embedded = PathBuf::from(variable("OUT_DIR")).join("sandbox");
+    std::fs::copy(&program, &embedded)
+        .unwrap_or_else(|error| panic!("cannot copy {}: {error}", program.display()));
 }
 
-fn compile_sandbox() {
-    println!("cargo:rerun-if-changed=sandbox/program.rs");
-    let output = PathBuf::from(variable("OUT_DIR")).join("sandbox");
-    let mut rustc = Command::new(variable("RUSTC"));
-    rustc
-        .args(["--edition", "2024", "--crate-name", "sandbox", "--crate-type", "bin"])
-        .args(["-C", "target-feature=+crt-static", "-C", "opt-level=s", "-C", "panic=abort"])
-        .args(["-C", "strip=symbols", "-D", "warnings", "--target"])
-        .arg(variable("TARGET"))
-        .arg("-o")
-        .arg(&output)
-        .arg("sandbox/program.rs");
-    if let Some(linker) = env::var_os("RUSTC_LINKER") {
-        let mut option = OsString::from("linker=");
-        option.push(linker);
-        rustc.arg("-C").arg(option);
-    }
-    let status = rustc.status().unwrap_or_else(|error| panic!("cannot start rustc: {error}"));
-    assert!(status.success(), "sandbox/program.rs does not compile: {status}");
+/// Returns the path of the program.
+fn build(manifest: &Path) -> PathBuf {
+    let folder = PathBuf::from(variable("OUT_DIR")).join("sandbox-target");
+    let target = variable("TARGET");
+    let mut cargo = Command::new(variable("CARGO"));
+    cargo
+        // The outer build has already locked and fetched every dependency of this one.
+        .args(["build", "--frozen", "--quiet", "--profile", PROFILE, "--bin", "sandbox"])
+        .arg("--manifest-path")
+        .arg(manifest)
+        .arg("--target")
+        .arg(&target)
+        .arg("--target-dir")
+        .arg(&folder)
+        .env("CARGO_ENCODED_RUSTFLAGS", static_flags())
+        // The outer build applies the lints.
+        .env_remove("RUSTC_WORKSPACE_WRAPPER")
+        .env_remove("CLIPPY_ARGS");
+    let status = cargo.status().unwrap_or_else(|error| panic!("cannot start cargo: {error}"));
+    assert!(status.success(), "the program of the network sandboxes does not compile: {status}");
+    folder.join(target).join(PROFILE).join("sandbox")
 }
 
-/// Only in what is given away (`just static`): the list is that of its symbols. Where Rust's own
-/// linker is not the default there is none that is known to take what it is told here.
-fn order_functions() {
-    println!("cargo:rerun-if-changed={ORDER}");
-    let is = |name: &str, wanted: &str| {
-        env::var(name).is_ok_and(|value| value.split(',').any(|word| word == wanted))
-    };
-    let given_away = is("CARGO_CFG_TARGET_FEATURE", "crt-static");
-    let own_linker = is("CARGO_CFG_TARGET_ARCH", "x86_64")
-        && is("CARGO_CFG_TARGET_OS", "linux")
-        && is("CARGO_CFG_TARGET_ENV", "gnu");
-    if !given_away || !own_linker {
-        return;
+/// The flags of the outer build, and flags for a program that needs nothing from its image.
+fn static_flags() -> OsString {
+    let mut flags = env::var_os("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+    if !flags.is_empty() {
+        flags.push("\u{1f}");
     }
-    let order = PathBuf::from(variable("CARGO_MANIFEST_DIR")).join(ORDER);
-    // Symbols that are gone are passed over: a list that is out of date does no harm.
-    let options = format!("--no-warn-symbol-ordering,--symbol-ordering-file={}", order.display());
-    println!("cargo::rustc-link-arg-bin=compute-agent=-Wl,{options}");
+    flags.push("-Ctarget-feature=+crt-static");
+    flags
 }
 
 fn variable(name: &str) -> OsString {

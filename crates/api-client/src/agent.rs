@@ -1,4 +1,4 @@
-//! The agent group: what the addressed node, an orchestrator or an agent, says of itself.
+//! The agent group: the addressed daemon's own state, an orchestrator's or an agent's.
 
 use std::fmt::Display;
 
@@ -13,12 +13,12 @@ use crate::client::{Client, segment};
 use crate::error::ClientError;
 use crate::query::Pairs;
 
-/// Which part of an execution's output.
+/// Selects a part of an execution's output.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LogsQuery {
-    /// Goes on until the execution ends.
+    /// Continue until the execution ends.
     pub follow: bool,
-    /// Only so many of the last lines.
+    /// Number of last lines to begin with; all when absent.
     pub tail: Option<u64>,
     /// `stdout` or `stderr`; both when absent.
     pub stream: Option<String>,
@@ -27,31 +27,31 @@ pub struct LogsQuery {
 impl Client {
     /// `GET /api/v1/agent/alive`.
     pub async fn alive(&self) -> Result<Alive, ClientError> {
-        self.get(routes::ALIVE).answer().await
+        self.get(routes::ALIVE).send().await
     }
 
     /// `GET /api/v1/agent/version`.
     pub async fn version(&self) -> Result<VersionRecord, ClientError> {
-        self.get(routes::VERSION).answer().await
+        self.get(routes::VERSION).send().await
     }
 
     /// `GET /api/v1/agent/node`.
     pub async fn agent_node(&self) -> Result<Node, ClientError> {
-        self.get(routes::AGENT_NODE).answer().await
+        self.get(routes::AGENT_NODE).send().await
     }
 
-    /// `GET /api/v1/agent/executions`; only agents serve it, like the two below.
+    /// `GET /api/v1/agent/executions`; only agents serve it and the two operations below.
     pub async fn agent_executions(&self) -> Result<Vec<LocalExecution>, ClientError> {
-        let answer: ListLocalExecutions = self.get(routes::AGENT_EXECUTIONS).answer().await?;
-        Ok(answer.executions)
+        let response: ListLocalExecutions = self.get(routes::AGENT_EXECUTIONS).send().await?;
+        Ok(response.executions)
     }
 
     /// `GET /api/v1/agent/executions/:id`.
     pub async fn agent_execution(&self, id: impl Display) -> Result<LocalExecution, ClientError> {
-        self.get(&routes::fill(routes::AGENT_EXECUTION, segment(id))).answer().await
+        self.get(&routes::fill(routes::AGENT_EXECUTION, segment(id))).send().await
     }
 
-    /// `GET /api/v1/agent/executions/:id/logs`: the output as it comes.
+    /// `GET /api/v1/agent/executions/:id/logs`: the output as it arrives.
     pub async fn agent_execution_logs(
         &self,
         id: &str,
@@ -63,7 +63,7 @@ impl Client {
             .add("tail", query.tail)
             .add("stream", query.stream.as_ref());
         let path = routes::fill(routes::AGENT_EXECUTION_LOGS, segment(id));
-        let (response, place) = self.get(&path).query(&pairs.0).open().await?;
-        Ok(response.bytes_stream().map_err(move |error| place.unreachable(&error)))
+        let (response, context) = self.get(&path).query(&pairs.0).open().await?;
+        Ok(response.bytes_stream().map_err(move |error| context.unreachable(&error)))
     }
 }

@@ -1,4 +1,4 @@
-//! The connection to one base URL, and the ways of asking that all operations share.
+//! The connection to one base URL, and the requests that all operations share.
 
 use std::time::Duration;
 
@@ -12,37 +12,37 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{ClientError, InvalidBaseUrl, reason};
 
-/// How long a connection may take to be made; beyond it the service counts as unreachable.
+/// Time limit for opening a connection; beyond it the service counts as unreachable.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a whole answer may take; for a stream, only its head. A commit on a busy disk takes
-/// well below a second; what takes longer than this is better asked again.
+/// Time limit for a whole response; for a stream, only for its head. A commit on a busy disk takes
+/// well below a second; a longer request is better repeated.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The longest answer that is taken in; beyond it the request fails. Room for a page of a
-/// thousand ordinary jobs, and a bound on what a wrong server can make this process hold.
-pub const MAX_ANSWER_BYTES: usize = 64 << 20;
+/// The largest response; the request fails beyond it. Enough for a page of a thousand ordinary
+/// jobs, and a bound on the memory that a misbehaving server can make this process use.
+pub const MAX_RESPONSE_BYTES: usize = 64 << 20;
 
-/// A pooled connection is dropped after this long without use, before a server's own patience
+/// A pooled connection is closed after this idle time, before the server's own idle timeout
 /// (75 s is common) can close it under a request.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(45);
 
-/// After this long without traffic the kernel probes the peer, so that a stream whose peer
-/// vanished does not hang for ever.
+/// After this idle time the kernel probes the peer, so that a stream whose peer vanished does not
+/// hang forever.
 const TCP_KEEPALIVE: Duration = Duration::from_secs(15);
 
-/// How much of a foreign answer is quoted in an error.
+/// Characters of an unexpected response that an error quotes.
 const QUOTED_CHARS: usize = 200;
 
-/// Speaks to one base URL. Clones share their connections.
+/// A client of one base URL. Clones share their connections.
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
-    /// Without a slash at the end.
+    /// Without a trailing slash.
     base_url: String,
 }
 
-/// A request on its way to be sent, with its name for error messages.
+/// A request before it is sent, with its name for error messages.
 pub(crate) struct Call<'a> {
     client: &'a Client,
     operation: String,
@@ -50,9 +50,9 @@ pub(crate) struct Call<'a> {
     timeout: Duration,
 }
 
-/// Names where an error came up.
+/// Identifies the request in an error.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct ErrorContext {
     operation: String,
     base_url: String,
 }
@@ -60,17 +60,17 @@ pub(crate) struct Place {
 // === impl Client ===
 
 impl Client {
-    /// A client for `base_url`, like `http://127.0.0.1:1234`; nothing is sent yet.
+    /// Makes a client for `base_url`, like `http://127.0.0.1:1234`; sends nothing.
     pub fn new(base_url: &str) -> Result<Self, InvalidBaseUrl> {
         let invalid = |reason: String| InvalidBaseUrl { url: base_url.to_owned(), reason };
         let url = reqwest::Url::parse(base_url).map_err(|error| invalid(error.to_string()))?;
         if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
-            return Err(invalid("it begins with http:// or https:// and a host".to_owned()));
+            return Err(invalid("it must begin with http:// or https:// and a host".to_owned()));
         }
         if url.query().is_some() || url.fragment().is_some() {
-            return Err(invalid("it has neither a query nor a fragment".to_owned()));
+            return Err(invalid("it must have neither a query nor a fragment".to_owned()));
         }
-        // Whoever installed a provider before made the choice for the whole process.
+        // Fails when the process has already installed a provider, which then applies.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("api-client/", env!("CARGO_PKG_VERSION")))
@@ -78,11 +78,11 @@ impl Client {
             .pool_idle_timeout(POOL_IDLE_TIMEOUT)
             .tcp_keepalive(TCP_KEEPALIVE)
             .tcp_nodelay(true)
-            // The API redirects nowhere; following one could send a body to a stranger.
+            // The API never redirects; following a redirect could send a body to another server.
             .redirect(reqwest::redirect::Policy::none());
         if url.scheme() == "http" {
-            // Otherwise a host without any CA certificates, such as a minimal container, could
-            // not even make the client.
+            // Otherwise construction fails on a host without CA certificates, such as a
+            // minimal container.
             builder = builder.tls_certs_only([]);
         }
         let http = builder.build().map_err(|error| invalid(reason(&error)))?;
@@ -111,8 +111,8 @@ impl Client {
     }
 }
 
-/// A path parameter as it stands in a URL: whatever is not plainly safe is escaped, so that no id
-/// can reach another path.
+/// Escapes a path parameter: everything but unreserved characters, so that no id can reach another
+/// path.
 pub(crate) fn segment(value: impl std::fmt::Display) -> String {
     let mut escaped = String::new();
     for byte in value.to_string().bytes() {
@@ -150,61 +150,61 @@ impl Call<'_> {
         self
     }
 
-    /// Takes another kind of answer than JSON.
+    /// Accepts a content type other than JSON.
     pub(crate) fn accept(mut self, kind: &'static str) -> Self {
         let kind = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(kind))]);
         self.builder = self.builder.headers(kind);
         self
     }
 
-    /// Sends a body as it is made; it may take as long as it takes, and so may the answer.
+    /// Streams a body to the service; neither the body nor the response has a time limit.
     pub(crate) async fn upload(mut self, body: reqwest::Body) -> Result<(), ClientError> {
-        let place = self.place();
+        let context = self.context();
         self.builder = self.builder.header(CONTENT_TYPE, "application/x-ndjson").body(body);
-        let response = self.builder.send().await.map_err(|error| place.unreachable(&error))?;
-        accepted(response, &place).await.map(drop)
+        let response = self.builder.send().await.map_err(|error| context.unreachable(&error))?;
+        accepted(response, &context).await.map(drop)
     }
 
-    /// Waits this much longer than usual, for an operation that is asked to wait.
-    pub(crate) fn patience(mut self, more: Duration) -> Self {
+    /// Extends the timeout, for an operation that waits on request.
+    pub(crate) fn extend_timeout(mut self, more: Duration) -> Self {
         self.timeout += more;
         self
     }
 
-    /// Waits no longer than this.
-    pub(crate) fn within(mut self, patience: Duration) -> Self {
-        self.timeout = patience;
+    /// Replaces the timeout.
+    pub(crate) fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
-    /// Sends, and reads the whole answer.
-    pub(crate) async fn answer<T: DeserializeOwned>(mut self) -> Result<T, ClientError> {
-        let place = self.place();
+    /// Sends the request and parses the whole response.
+    pub(crate) async fn send<T: DeserializeOwned>(mut self) -> Result<T, ClientError> {
+        let context = self.context();
         self.builder = self.builder.timeout(self.timeout);
-        let response = self.builder.send().await.map_err(|error| place.unreachable(&error))?;
-        let response = accepted(response, &place).await?;
-        let body = whole_body(response, &place).await?;
-        serde_json::from_slice(&body).map_err(|error| place.protocol(error.to_string()))
+        let response = self.builder.send().await.map_err(|error| context.unreachable(&error))?;
+        let response = accepted(response, &context).await?;
+        let body = whole_body(response, &context).await?;
+        serde_json::from_slice(&body).map_err(|error| context.protocol(error.to_string()))
     }
 
-    /// Sends, and hands back the body as it comes; only its head is waited for with a bound.
-    pub(crate) async fn open(self) -> Result<(Response, Place), ClientError> {
-        let place = self.place();
+    /// Sends the request and returns the open body; the timeout applies to the head only.
+    pub(crate) async fn open(self) -> Result<(Response, ErrorContext), ClientError> {
+        let context = self.context();
         let response = tokio::time::timeout(self.timeout, self.builder.send())
             .await
-            .map_err(|elapsed| place.unreachable(&elapsed))?
-            .map_err(|error| place.unreachable(&error))?;
-        Ok((accepted(response, &place).await?, place))
+            .map_err(|elapsed| context.unreachable(&elapsed))?
+            .map_err(|error| context.unreachable(&error))?;
+        Ok((accepted(response, &context).await?, context))
     }
 
-    fn place(&self) -> Place {
-        Place { operation: self.operation.clone(), base_url: self.client.base_url.clone() }
+    fn context(&self) -> ErrorContext {
+        ErrorContext { operation: self.operation.clone(), base_url: self.client.base_url.clone() }
     }
 }
 
-// === impl Place ===
+// === impl ErrorContext ===
 
-impl Place {
+impl ErrorContext {
     pub(crate) fn unreachable(&self, error: &dyn std::error::Error) -> ClientError {
         ClientError::Unreachable {
             operation: self.operation.clone(),
@@ -222,31 +222,31 @@ impl Place {
     }
 }
 
-/// The response when it is a success, the service's refusal otherwise.
-async fn accepted(response: Response, place: &Place) -> Result<Response, ClientError> {
+/// Passes a success through; turns any other response into an error.
+async fn accepted(response: Response, context: &ErrorContext) -> Result<Response, ClientError> {
     let status = response.status();
     if status.is_success() {
         return Ok(response);
     }
-    let body = tokio::time::timeout(REQUEST_TIMEOUT, whole_body(response, place))
+    let body = tokio::time::timeout(REQUEST_TIMEOUT, whole_body(response, context))
         .await
-        .map_err(|elapsed| place.unreachable(&elapsed))??;
+        .map_err(|elapsed| context.unreachable(&elapsed))??;
     match serde_json::from_slice::<ApiError>(&body) {
         Ok(error) => Err(ClientError::Api(error)),
         Err(_) => {
             let quoted: String =
                 String::from_utf8_lossy(&body).chars().take(QUOTED_CHARS).collect();
-            Err(place.protocol(format!("status {status} with the body '{}'", quoted.trim())))
+            Err(context.protocol(format!("status {status} with the body '{}'", quoted.trim())))
         }
     }
 }
 
-async fn whole_body(mut response: Response, place: &Place) -> Result<Bytes, ClientError> {
+async fn whole_body(mut response: Response, context: &ErrorContext) -> Result<Bytes, ClientError> {
     let mut body = BytesMut::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| place.unreachable(&error))? {
-        if body.len() + chunk.len() > MAX_ANSWER_BYTES {
-            return Err(place.protocol(format!(
-                "the answer is longer than {MAX_ANSWER_BYTES} bytes; ask for a smaller page"
+    while let Some(chunk) = response.chunk().await.map_err(|error| context.unreachable(&error))? {
+        if body.len() + chunk.len() > MAX_RESPONSE_BYTES {
+            return Err(context.protocol(format!(
+                "the response is longer than {MAX_RESPONSE_BYTES} bytes; request a smaller page"
             )));
         }
         body.extend_from_slice(&chunk);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_service_that_is_not_there_is_unreachable_and_says_where() {
+    async fn an_unreachable_service_is_named_in_the_error() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let base_url = format!("http://{}", listener.local_addr().unwrap());
         drop(listener);

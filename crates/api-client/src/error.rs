@@ -1,10 +1,10 @@
-//! What can go wrong with a request, told apart by what the caller does about it.
+//! Errors of a request, distinguished by what the caller does about them.
 
 use std::error::Error;
 
 use api_types::{ApiError, Code};
 
-/// A base URL that no request can be sent to.
+/// An unusable base URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{url}' is not a base URL: {reason}")]
 pub struct InvalidBaseUrl {
@@ -14,19 +14,19 @@ pub struct InvalidBaseUrl {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The service answered, and refused.
+    /// The service refused the request.
     #[error("{0}")]
     Api(ApiError),
-    /// No answer came: the request may or may not have been carried out.
-    #[error("{operation}: no answer from {base_url}: {reason}")]
+    /// No response arrived: the service may or may not have executed the request.
+    #[error("{operation}: no response from {base_url}: {reason}")]
     Unreachable { operation: String, base_url: String, reason: String },
-    /// Something answered that does not speak this API.
-    #[error("{operation}: {base_url} does not answer as this API does: {reason}")]
+    /// The response is not one of this API.
+    #[error("{operation}: unexpected response from {base_url}: {reason}")]
     Protocol { operation: String, base_url: String, reason: String },
 }
 
 impl ClientError {
-    /// The code of a refusal.
+    /// The error code, if the service refused the request.
     pub fn code(&self) -> Option<Code> {
         match self {
             Self::Api(error) => Some(error.code),
@@ -34,10 +34,10 @@ impl ClientError {
         }
     }
 
-    /// Whether the same request may succeed later, nothing else being changed.
+    /// Whether the same request may succeed later.
     ///
-    /// An answer of something else counts as well: a proxy speaks its own language while the
-    /// service behind it is away.
+    /// An unexpected response counts as transient: a proxy sends its own error pages while the
+    /// service behind it is down.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Api(error) => error.status == 429 || error.status >= 500,
@@ -46,7 +46,7 @@ impl ClientError {
     }
 }
 
-/// The chain of causes in one line: reqwest's own `Display` leaves out why.
+/// Joins the chain of causes in one line: reqwest's own `Display` omits them.
 pub(crate) fn reason(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_is_worth_repeating_only_when_the_service_was_not_able() {
+    fn only_temporary_failures_of_the_service_are_transient() {
         for (code, transient) in [
             (Code::InvalidJob, false),
             (Code::StaleSession, false),
@@ -81,13 +81,13 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_of_causes_is_told_once_each() {
+    fn each_cause_of_a_chain_appears_once() {
         let inner = std::io::Error::other("connection refused");
         let outer = ClientError::Unreachable {
             operation: "GET /x".to_owned(),
             base_url: "http://h:1".to_owned(),
             reason: reason(&std::io::Error::other(inner)),
         };
-        assert_eq!(outer.to_string(), "GET /x: no answer from http://h:1: connection refused");
+        assert_eq!(outer.to_string(), "GET /x: no response from http://h:1: connection refused");
     }
 }

@@ -1,4 +1,4 @@
-//! The stream of events: what goes into the history, as it is committed.
+//! The event stream: history events as they are committed.
 
 use api_types::history::{HistoryEvent, HistoryGap};
 use api_types::routes;
@@ -10,7 +10,7 @@ use crate::error::ClientError;
 use crate::lines::Lines;
 use crate::query::Pairs;
 
-/// Which events; what is absent is the service's default.
+/// Selects events; the service has a default for each absent field.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EventsQuery {
     /// The id may be short.
@@ -20,29 +20,29 @@ pub struct EventsQuery {
     pub event_type: Option<String>,
     /// Unix seconds or RFC 3339.
     pub since: Option<String>,
-    /// Goes on after this event; without it and `since`, with what is committed from now on.
+    /// Continue after this event. Without it and `since`, the stream begins with the next commit.
     pub last_event_id: Option<u64>,
 }
 
-/// What comes on the stream. Its id is what a later stream goes on after.
+/// An item of the stream. A later stream can continue after its id.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamedEvent {
     History {
         id: u64,
         event: Box<HistoryEvent>,
     },
-    /// Events were removed before they could be told.
+    /// Retention removed events before the stream delivered them.
     Gap {
         id: u64,
         gap: HistoryGap,
     },
-    /// No event up to this one matched; the first item of a stream that began without an id.
+    /// No event up to this one matched. Also the first item of a stream opened without an id.
     Position {
         id: u64,
     },
 }
 
-/// The lines of a block so far.
+/// The fields of an event so far.
 #[derive(Default)]
 struct Block {
     id: Option<u64>,
@@ -51,8 +51,8 @@ struct Block {
 }
 
 impl Client {
-    /// `GET /events`. Ends when the service stops or the job is gone; whoever wants more opens
-    /// another with the last id.
+    /// `GET /events`. The stream ends when the service stops or the job is removed; to continue,
+    /// open another with the last id.
     pub async fn events(
         &self,
         query: &EventsQuery,
@@ -69,8 +69,8 @@ impl Client {
         if let Some(id) = query.last_event_id {
             call = call.header("last-event-id", &id.to_string());
         }
-        let (response, place) = call.open().await?;
-        let lines = Lines::new(response.bytes_stream(), place);
+        let (response, context) = call.open().await?;
+        let lines = Lines::new(response.bytes_stream(), context);
         Ok(Box::pin(futures_util::stream::unfold(Some(lines), |lines| async move {
             let mut lines = lines?;
             match next(&mut lines).await {
@@ -82,7 +82,7 @@ impl Client {
     }
 }
 
-/// Reads up to the next block that says something; one that was cut off says nothing.
+/// Reads up to the next block with an event or a position; ignores an incomplete block.
 async fn next<S>(lines: &mut Lines<S>) -> Result<Option<StreamedEvent>, ClientError>
 where
     S: Stream<Item = reqwest::Result<Bytes>> + Unpin,
@@ -104,7 +104,7 @@ where
             b"id" => block.id = Some(lines.parse(value)?),
             b"event" => block.event = String::from_utf8_lossy(value).into_owned(),
             b"data" => block.data.extend_from_slice(value),
-            // Comments, the time after which to connect again, and what later releases add.
+            // Comments, the reconnection delay, and fields of later releases.
             _ => {}
         }
     }
@@ -130,11 +130,11 @@ impl Block {
                 Ok(Some(StreamedEvent::Gap { id, gap: lines.parse(&data)? }))
             }
             (None, _, false) => {
-                Err(lines.place().protocol(format!("an event '{event}' without an id")))
+                Err(lines.context().protocol(format!("an event '{event}' without an id")))
             }
-            // To be passed over would be to miss it.
+            // Skipping it would lose an event.
             (Some(_), other, false) => {
-                Err(lines.place().protocol(format!("an unknown event '{other}'")))
+                Err(lines.context().protocol(format!("an unknown event '{other}'")))
             }
         }
     }

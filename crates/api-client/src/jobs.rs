@@ -1,4 +1,4 @@
-//! Jobs: create, list, describe, stop, and what became of them.
+//! Jobs: create, list, describe, stop; their history, executions and results.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use crate::client::{Client, segment};
 use crate::error::ClientError;
 use crate::query::Pairs;
 
-/// Which jobs to list, in which order; what is absent is the service's default.
+/// Selects and orders jobs; the service has a default for each absent field.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct JobsQuery {
     /// `*` means all.
     pub namespace: Option<String>,
-    /// Label selectors, all of which must hold.
+    /// Label selectors; all must match.
     pub labels: Vec<String>,
-    /// Job states, of which one must hold, separated by commas.
+    /// Job states separated by commas; one must match.
     pub state: Option<String>,
     pub job_type: Option<String>,
     pub name: Option<String>,
@@ -34,7 +34,7 @@ pub struct JobsQuery {
     pub reverse: bool,
 }
 
-/// Which events of a job's history.
+/// Selects events of a job's history.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HistoryQuery {
     /// Unix seconds or RFC 3339.
@@ -47,7 +47,7 @@ pub struct HistoryQuery {
     pub next_token: Option<String>,
 }
 
-/// Which executions of a job.
+/// Selects and orders executions of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExecutionsQuery {
     pub limit: Option<u32>,
@@ -56,7 +56,7 @@ pub struct ExecutionsQuery {
     pub reverse: bool,
 }
 
-/// Which results of a job.
+/// Selects results of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ResultsQuery {
     pub limit: Option<u32>,
@@ -64,7 +64,7 @@ pub struct ResultsQuery {
 }
 
 impl Client {
-    /// `PUT /jobs`. With an idempotency key the request may be repeated without a second job.
+    /// `PUT /jobs`. With an idempotency key, a repeated request does not create a second job.
     pub async fn create_job(
         &self,
         job: &JobSubmission,
@@ -75,10 +75,10 @@ impl Client {
         if let Some(key) = idempotency_key {
             call = call.header("idempotency-key", key);
         }
-        call.answer().await
+        call.send().await
     }
 
-    /// `PUT /jobs` with a body as it stands, such as a file that a person wrote.
+    /// `PUT /jobs` with a raw body, such as the contents of a file.
     pub async fn create_job_raw(
         &self,
         body: Bytes,
@@ -88,51 +88,51 @@ impl Client {
         if let Some(key) = idempotency_key {
             call = call.header("idempotency-key", key);
         }
-        call.answer().await
+        call.send().await
     }
 
     /// `PUT /jobs?dry_run=true`: what would be stored, and which nodes would be chosen.
     pub async fn dry_run_job(&self, job: &JobSubmission) -> Result<DryRun, ClientError> {
         let body = CreateJobRequest { job: Some(job.clone()) };
         let call = self.call(Method::PUT, routes::JOBS).json(&body);
-        call.query(&[("dry_run", "true".to_owned())]).answer().await
+        call.query(&[("dry_run", "true".to_owned())]).send().await
     }
 
-    /// The same with a body as it stands.
+    /// The same with a raw body.
     pub async fn dry_run_job_raw(&self, body: Bytes) -> Result<DryRun, ClientError> {
         let call = self.call(Method::PUT, routes::JOBS).json_bytes(body);
-        call.query(&[("dry_run", "true".to_owned())]).answer().await
+        call.query(&[("dry_run", "true".to_owned())]).send().await
     }
 
     /// `GET /jobs`.
     pub async fn list_jobs(&self, query: &JobsQuery) -> Result<ListJobs, ClientError> {
-        self.get(routes::JOBS).query(&query.pairs().0).answer().await
+        self.get(routes::JOBS).query(&query.pairs().0).send().await
     }
 
     /// `GET /jobs/:id`; the id may be short.
     pub async fn describe_job(&self, id: impl Display) -> Result<Job, ClientError> {
-        let answer: DescribeJob =
-            self.get(&routes::fill(routes::JOB, segment(id))).answer().await?;
-        Ok(answer.job)
+        let response: DescribeJob =
+            self.get(&routes::fill(routes::JOB, segment(id))).send().await?;
+        Ok(response.job)
     }
 
-    /// Describes the job when its revision exceeds `after_revision`, or when `wait` is over.
+    /// Returns the job once its revision exceeds `after_revision`, or after `wait`.
     pub async fn await_job(
         &self,
         id: impl Display,
         wait: Duration,
         after_revision: u64,
     ) -> Result<Job, ClientError> {
-        let answer: DescribeJob = self
+        let response: DescribeJob = self
             .get(&routes::fill(routes::JOB, segment(id)))
             .query(&[
                 ("wait", format!("{}ms", wait.as_millis())),
                 ("after_revision", after_revision.to_string()),
             ])
-            .patience(wait)
-            .answer()
+            .extend_timeout(wait)
+            .send()
             .await?;
-        Ok(answer.job)
+        Ok(response.job)
     }
 
     /// `DELETE /jobs/:id`; the reason goes into the history.
@@ -140,7 +140,7 @@ impl Client {
         let reason = (!reason.is_empty()).then_some(reason);
         self.call(Method::DELETE, &routes::fill(routes::JOB, segment(id)))
             .query(&Pairs::default().add("reason", reason).0)
-            .answer()
+            .send()
             .await
     }
 
@@ -152,7 +152,7 @@ impl Client {
     ) -> Result<ListHistory, ClientError> {
         self.get(&routes::fill(routes::JOB_HISTORY, segment(id)))
             .query(&query.pairs().0)
-            .answer()
+            .send()
             .await
     }
 
@@ -164,7 +164,7 @@ impl Client {
     ) -> Result<ListExecutions, ClientError> {
         self.get(&routes::fill(routes::JOB_EXECUTIONS, segment(id)))
             .query(&query.pairs().0)
-            .answer()
+            .send()
             .await
     }
 
@@ -176,7 +176,7 @@ impl Client {
     ) -> Result<ListResults, ClientError> {
         self.get(&routes::fill(routes::JOB_RESULTS, segment(id)))
             .query(&query.pairs().0)
-            .answer()
+            .send()
             .await
     }
 }
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_asked_for_is_sent() {
+    fn absent_fields_are_not_sent() {
         assert!(JobsQuery::default().pairs().0.is_empty());
         let query = JobsQuery {
             namespace: Some("*".to_owned()),

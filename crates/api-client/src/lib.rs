@@ -1,9 +1,9 @@
 //! A typed client for every operation of the API.
 //!
-//! One [`Client`] speaks to one base URL, an orchestrator's or an agent's. Each operation is one
-//! method, named after it, in the file of its resource. Nothing here retries: whoever calls knows
-//! what may be repeated and how long it may wait ([`ClientError::is_transient`] says when it is
-//! worth it).
+//! One [`Client`] connects to one base URL, an orchestrator's or an agent's. Each operation is a
+//! method of the same name, in the file of its resource. The client never retries: its caller
+//! knows which requests may be repeated and for how long, and [`ClientError::is_transient`] says
+//! when a retry makes sense.
 
 mod agent;
 mod client;
@@ -18,7 +18,7 @@ mod protocol;
 mod query;
 
 pub use agent::LogsQuery;
-pub use client::{CONNECT_TIMEOUT, Client, MAX_ANSWER_BYTES, REQUEST_TIMEOUT};
+pub use client::{CONNECT_TIMEOUT, Client, MAX_RESPONSE_BYTES, REQUEST_TIMEOUT};
 pub use download::Download;
 pub use error::{ClientError, InvalidBaseUrl};
 pub use events::{EventsQuery, StreamedEvent};

@@ -1,35 +1,35 @@
-//! Lines of a body that stays open: bytes in, one line, or one value per line, out.
+//! Splits an open body into lines, and parses one value per line.
 
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt};
 use serde::de::DeserializeOwned;
 
-use crate::client::Place;
+use crate::client::ErrorContext;
 use crate::error::ClientError;
 
-/// The longest line; beyond it the stream fails. One assignment carries a whole task, and the
-/// service takes bodies of up to 10 MB, whose inline inputs may grow when JSON escapes them.
+/// The longest line; the stream fails beyond it. One assignment carries a whole task: the service
+/// accepts bodies of up to 10 MB, and JSON escapes may enlarge inline inputs.
 pub const MAX_LINE_BYTES: usize = 24 << 20;
 
-/// What is left of the body, and what came of the line that is not yet complete.
+/// The rest of the body, and the incomplete line so far.
 pub(crate) struct Lines<S> {
     body: S,
     buffer: BytesMut,
-    /// So much of the buffer holds no line end; a long line is not searched over and over.
+    /// Length of the buffer's prefix without a line end, so that a long line is searched once.
     searched: usize,
-    place: Place,
+    context: ErrorContext,
 }
 
-/// The lines of `body`. Ends with the body; after an error nothing more comes.
+/// The values of `body`, one per line. The stream ends with the body or after an error.
 pub(crate) fn values<T, S>(
     body: S,
-    place: Place,
+    context: ErrorContext,
 ) -> impl Stream<Item = Result<T, ClientError>> + Send + Unpin
 where
     T: DeserializeOwned,
     S: Stream<Item = reqwest::Result<Bytes>> + Send + Unpin,
 {
-    let lines = Lines::new(body, place);
+    let lines = Lines::new(body, context);
     Box::pin(futures_util::stream::unfold(Some(lines), |lines| async move {
         let mut lines = lines?;
         match lines.next().await {
@@ -41,12 +41,12 @@ where
 }
 
 impl<S: Stream<Item = reqwest::Result<Bytes>> + Unpin> Lines<S> {
-    pub(crate) fn new(body: S, place: Place) -> Self {
-        Self { body, buffer: BytesMut::new(), searched: 0, place }
+    pub(crate) fn new(body: S, context: ErrorContext) -> Self {
+        Self { body, buffer: BytesMut::new(), searched: 0, context }
     }
 
-    pub(crate) fn place(&self) -> &Place {
-        &self.place
+    pub(crate) fn context(&self) -> &ErrorContext {
+        &self.context
     }
 
     async fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, ClientError> {
@@ -58,7 +58,7 @@ impl<S: Stream<Item = reqwest::Result<Bytes>> + Unpin> Lines<S> {
         Ok(None)
     }
 
-    /// The next line with its end; none after the last.
+    /// The next line with its line end; `None` after the last.
     pub(crate) async fn next_line(&mut self) -> Result<Option<BytesMut>, ClientError> {
         loop {
             if let Some(line) = self.take_line() {
@@ -66,13 +66,13 @@ impl<S: Stream<Item = reqwest::Result<Bytes>> + Unpin> Lines<S> {
             }
             if self.buffer.len() > MAX_LINE_BYTES {
                 let reason = format!("a line is longer than {MAX_LINE_BYTES} bytes");
-                return Err(self.place.protocol(reason));
+                return Err(self.context.protocol(reason));
             }
             match self.body.next().await {
                 Some(chunk) => self
                     .buffer
-                    .extend_from_slice(&chunk.map_err(|error| self.place.unreachable(&error))?),
-                // A line that was cut off says nothing that can be relied upon.
+                    .extend_from_slice(&chunk.map_err(|error| self.context.unreachable(&error))?),
+                // An incomplete line is unreliable.
                 None => return Ok(None),
             }
         }
@@ -94,6 +94,6 @@ impl<S: Stream<Item = reqwest::Result<Bytes>> + Unpin> Lines<S> {
 
     pub(crate) fn parse<T: DeserializeOwned>(&self, line: &[u8]) -> Result<T, ClientError> {
         serde_json::from_slice(line)
-            .map_err(|error| self.place.protocol(format!("a line: {error}")))
+            .map_err(|error| self.context.protocol(format!("a line: {error}")))
     }
 }

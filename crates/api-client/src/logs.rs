@@ -1,4 +1,4 @@
-//! What the tasks of a job print.
+//! Task output of a job.
 
 use std::fmt::Display;
 
@@ -12,14 +12,14 @@ use crate::error::ClientError;
 use crate::lines;
 use crate::query::Pairs;
 
-/// Which part of a job's output.
+/// Selects a part of a job's output.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct JobLogsQuery {
-    /// Only of this execution; the id may be short.
+    /// Only this execution; the id may be short.
     pub execution_id: Option<String>,
-    /// Goes on until the job is over, or the one execution.
+    /// Continue until the job, or the one execution, is over.
     pub follow: bool,
-    /// Of each execution only so many of the lines that are there now.
+    /// Number of existing lines to begin with, per execution; all when absent.
     pub tail: Option<u64>,
     /// Both when absent.
     pub stream: Option<LogStream>,
@@ -28,26 +28,26 @@ pub struct JobLogsQuery {
 impl Client {
     /// `GET /jobs/:id/logs`, line by line.
     ///
-    /// A stream that follows has no timeout: a task may be silent for as long as it runs.
+    /// A followed stream has no timeout: a task may be silent for as long as it runs.
     pub async fn job_logs(
         &self,
         id: impl Display,
         query: &JobLogsQuery,
     ) -> Result<BoxStream<'static, Result<LogLine, ClientError>>, ClientError> {
         let call = self.logs_call(id, query).accept("application/x-ndjson");
-        let (response, place) = call.open().await?;
-        Ok(lines::values(Box::pin(response.bytes_stream()), place).boxed())
+        let (response, context) = call.open().await?;
+        Ok(lines::values(Box::pin(response.bytes_stream()), context).boxed())
     }
 
-    /// `GET /jobs/:id/logs` as plain text: the bytes as they were printed when it is of one
-    /// execution, lines that say whose they are otherwise.
+    /// `GET /jobs/:id/logs` as plain text: raw bytes for a single execution, lines prefixed with
+    /// their execution for several.
     pub async fn job_logs_text(
         &self,
         id: impl Display,
         query: &JobLogsQuery,
     ) -> Result<BoxStream<'static, Result<Bytes, ClientError>>, ClientError> {
-        let (response, place) = self.logs_call(id, query).accept("text/plain").open().await?;
-        Ok(response.bytes_stream().map_err(move |error| place.unreachable(&error)).boxed())
+        let (response, context) = self.logs_call(id, query).accept("text/plain").open().await?;
+        Ok(response.bytes_stream().map_err(move |error| context.unreachable(&error)).boxed())
     }
 
     fn logs_call(&self, id: impl Display, query: &JobLogsQuery) -> Call<'_> {

@@ -1,4 +1,4 @@
-//! Nodes: list, describe, act upon, forget.
+//! Nodes: list, describe, act on, delete.
 
 use std::fmt::Display;
 
@@ -11,10 +11,10 @@ use crate::client::{Client, segment};
 use crate::error::ClientError;
 use crate::query::Pairs;
 
-/// Which nodes to list, in which order; what is absent is the service's default.
+/// Selects and orders nodes; the service has a default for each absent field.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodesQuery {
-    /// Label selectors, all of which must hold.
+    /// Label selectors; all must match.
     pub labels: Vec<String>,
     pub limit: Option<u32>,
     pub next_token: Option<String>,
@@ -31,17 +31,17 @@ impl Client {
             .add("next_token", query.next_token.as_ref())
             .add("order_by", query.order_by.as_ref())
             .add_flag("reverse", query.reverse);
-        self.get(routes::NODES).query(&pairs.0).answer().await
+        self.get(routes::NODES).query(&pairs.0).send().await
     }
 
     /// `GET /nodes/:id`; the id may be short.
     pub async fn describe_node(&self, id: impl Display) -> Result<Node, ClientError> {
-        let answer: DescribeNode =
-            self.get(&routes::fill(routes::NODE, segment(id))).answer().await?;
-        Ok(answer.node)
+        let response: DescribeNode =
+            self.get(&routes::fill(routes::NODE, segment(id))).send().await?;
+        Ok(response.node)
     }
 
-    /// `PUT /nodes/:id`; answers with the node as it is afterwards.
+    /// `PUT /nodes/:id`; returns the updated node.
     pub async fn act_on_node(
         &self,
         id: impl Display,
@@ -49,18 +49,18 @@ impl Client {
         message: &str,
     ) -> Result<Node, ClientError> {
         let body = NodeActionRequest { action: action.to_string(), message: message.to_owned() };
-        let answer: DescribeNode = self
+        let response: DescribeNode = self
             .call(Method::PUT, &routes::fill(routes::NODE, segment(id)))
             .json(&body)
-            .answer()
+            .send()
             .await?;
-        Ok(answer.node)
+        Ok(response.node)
     }
 
-    /// `DELETE /nodes/:id`: forgets a disconnected node.
+    /// `DELETE /nodes/:id`: deletes a disconnected node.
     pub async fn delete_node(&self, id: impl Display) -> Result<(), ClientError> {
         let _: Value =
-            self.call(Method::DELETE, &routes::fill(routes::NODE, segment(id))).answer().await?;
+            self.call(Method::DELETE, &routes::fill(routes::NODE, segment(id))).send().await?;
         Ok(())
     }
 }

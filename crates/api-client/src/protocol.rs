@@ -1,4 +1,4 @@
-//! What an agent says to its orchestrator.
+//! The agent's side of the agent protocol.
 
 use std::time::Duration;
 
@@ -25,28 +25,28 @@ impl Client {
     ) -> Result<SessionAnswer, ClientError> {
         self.call(Method::PUT, &routes::fill(routes::NODE_SESSION, node_id))
             .json(request)
-            .answer()
+            .send()
             .await
     }
 
-    /// `PUT /nodes/:id/heartbeat`: renews the lease. Given up after `patience`.
+    /// `PUT /nodes/:id/heartbeat`: renews the lease. Fails after `timeout`.
     pub async fn heartbeat(
         &self,
         node_id: NodeId,
         heartbeat: &Heartbeat,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<HeartbeatAnswer, ClientError> {
         self.call(Method::PUT, &routes::fill(routes::NODE_HEARTBEAT, node_id))
-            .within(patience)
+            .timeout(timeout)
             .json(heartbeat)
-            .answer()
+            .send()
             .await
     }
 
-    /// `GET /nodes/:id/assignments`: what is desired of the node, as long as the stream lives.
+    /// `GET /nodes/:id/assignments`: the stream of the node's desired state.
     ///
-    /// The stream has no timeout of its own: a peer that fell silent shows by the keep-alive
-    /// lines that do not come ([`api_types::protocol::KEEP_ALIVE_SECONDS`]).
+    /// The stream has no timeout of its own: the caller detects a silent peer by missing
+    /// keep-alive lines ([`api_types::protocol::KEEP_ALIVE_SECONDS`]).
     pub async fn assignments(
         &self,
         node_id: NodeId,
@@ -56,13 +56,13 @@ impl Client {
         ClientError,
     > {
         let path = routes::fill(routes::NODE_ASSIGNMENTS, node_id);
-        let (response, place) =
+        let (response, context) =
             self.get(&path).query(&[("session", session.to_string())]).open().await?;
-        Ok(lines::values(Box::pin(response.bytes_stream()), place))
+        Ok(lines::values(Box::pin(response.bytes_stream()), context))
     }
 
-    /// `POST /nodes/:id/streams/:id`: answers a request for output, frame by frame
-    /// ([`api_types::log::LogFrame`]). Returns when all was sent, or when nobody reads any more.
+    /// `POST /nodes/:id/streams/:id`: sends the requested output, frame by frame
+    /// ([`api_types::log::LogFrame`]). Returns when everything is sent or the reader is gone.
     pub async fn answer_stream<S>(
         &self,
         node_id: NodeId,
@@ -84,7 +84,7 @@ impl Client {
     ) -> Result<ReportAnswer, ClientError> {
         self.call(Method::PUT, &routes::fill(routes::NODE_EXECUTIONS, node_id))
             .json(batch)
-            .answer()
+            .send()
             .await
     }
 }

@@ -1,4 +1,4 @@
-//! Query strings: only what was asked for is sent.
+//! Query strings without absent parameters.
 
 /// The pairs of a query string.
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! Engines, publishers and networks of a task, and what their `Params` hold.
+//! Engines, publishers and networks of a task, and their `Params`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::source::InputSource;
 /// The contents of a `Params` object; its keys keep their case.
 pub type Params = Map<String, Value>;
 
-/// A word that is none of the known ones.
+/// A word outside its closed set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{text}' is not {kind}; known: {known}")]
 pub struct UnknownWord {
@@ -21,9 +21,9 @@ pub struct UnknownWord {
     pub known: String,
 }
 
-/// A closed set of words: the enum, its spelling on the wire, and how it is read.
+/// A closed set of words: an enum and its spelling on the wire.
 ///
-/// Reading ignores case; writing uses the spelling given here.
+/// Parsing ignores case; serialization uses the spelling given here.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident, $kind:literal, { $($(#[$vdoc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$doc])*
@@ -93,7 +93,7 @@ words!(
 );
 
 words!(
-    /// Where the results of an execution go.
+    /// Destination of an execution's results.
     PublisherType, "a publisher", {
         /// The task publishes nothing.
         None = "",
@@ -105,7 +105,7 @@ words!(
 );
 
 words!(
-    /// What of the network a task may reach.
+    /// Network access of a task.
     NetworkType, "a network type", {
         None = "None",
         Full = "Full",
@@ -115,11 +115,11 @@ words!(
 );
 
 words!(
-    /// When the image of a task is pulled.
+    /// When the agent pulls the image of a task.
     PullPolicy, "a pull policy", {
-        /// When the node does not have it; otherwise no registry is asked.
+        /// Only when the node does not have the image; otherwise the agent contacts no registry.
         Missing = "missing",
-        /// Before every run; the registry says whether what the node has is still the image.
+        /// Before every run: the registry confirms that the node's copy is current.
         Always = "always",
         Never = "never",
     }
@@ -157,12 +157,12 @@ pub struct DockerParams {
     /// Replaces the image's entry point when not empty.
     pub entrypoint: Vec<String>,
     pub parameters: Vec<String>,
-    /// `KEY=VALUE` each; wins over the task's `Env`.
+    /// `KEY=VALUE` each; overrides the task's `Env`.
     pub environment_variables: Vec<String>,
-    /// Absolute; empty for the image's own.
+    /// Absolute path; empty for the image's own.
     #[cfg_attr(feature = "openapi", schema(pattern = "^(/.*)?$"))]
     pub working_directory: String,
-    /// The node's own when absent.
+    /// The node's setting when absent.
     pub pull_policy: Option<PullPolicy>,
 }
 
@@ -171,18 +171,18 @@ pub struct DockerParams {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct WasmParams {
-    /// The module that is run; its `Target` says nothing, its `Alias` is argument 0.
+    /// The module to run; its `Target` is ignored, its `Alias` is argument 0.
     pub entry_module: InputSource,
-    /// The function that is called: without parameters, and without a result or with an exit code.
+    /// The exported function to call: no parameters, and either no result or an exit code.
     #[serde(default = "WasmParams::start")]
     pub entry_point: String,
     /// The program's arguments, from argument 1.
     #[serde(default)]
     pub parameters: Vec<String>,
-    /// Wins over the task's `Env`.
+    /// Overrides the task's `Env`.
     #[serde(default)]
     pub environment_variables: BTreeMap<String, String>,
-    /// What other modules import, each under its `Alias`; one may import those before it.
+    /// Modules that others import, each by its `Alias`. A module may import those before it.
     #[serde(default)]
     pub import_modules: Vec<InputSource>,
 }
@@ -203,11 +203,11 @@ impl WasmParams {
 pub struct S3PublisherParams {
     #[cfg_attr(feature = "openapi", schema(required = true, min_length = 1))]
     pub bucket: String,
-    /// May hold `{jobID}`, `{executionID}`, `{nodeID}`, `{date}` and `{time}`.
+    /// May contain `{jobID}`, `{executionID}`, `{nodeID}`, `{date}` and `{time}`.
     #[cfg_attr(feature = "openapi", schema(required = true, min_length = 1))]
     pub key: String,
     pub region: String,
-    /// Base URL of a service that speaks S3; empty for the node's own.
+    /// Base URL of an S3-compatible service; empty for the node's own.
     pub endpoint: String,
 }
 

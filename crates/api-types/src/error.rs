@@ -1,25 +1,25 @@
-//! The one envelope of every answer that is not 2xx.
+//! The error envelope: the body of every response that is not 2xx.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What went wrong, as a closed set; `docs/api.md`, "Errors", says what a caller does about each.
+/// Error codes; `docs/api.md`, "Errors", says what a caller does about each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Code {
     /// 400: the body is not JSON, or nested too deeply.
     MalformedBody,
-    /// 400: the job cannot be accepted as it stands; `Details` lists path and reason.
+    /// 400: the job is invalid; `Details` lists paths and reasons.
     InvalidJob,
-    /// 400: a query parameter; `Details` may list what is permitted.
+    /// 400: a query parameter is invalid; `Details` may list the permitted values.
     InvalidQuery,
-    /// 400: the `next_token` was not made by this operation in this order.
+    /// 400: the `next_token` does not come from this operation with this order.
     InvalidNextToken,
-    /// 400: results of a job that is neither batch nor ops.
+    /// 400: only batch and ops jobs have results.
     NoResultsForType,
-    /// 400: another request that is wrong in itself (a header, a node action).
+    /// 400: any other invalid request (a header, a node action).
     InvalidRequest,
     /// 401.
     Unauthenticated,
@@ -31,43 +31,43 @@ pub enum Code {
     ExecutionNotFound,
     /// 404.
     NodeNotFound,
-    /// 404: nobody waits (any more) for the output that an agent sends.
+    /// 404: no reader waits (any more) for the output that an agent sends.
     StreamNotFound,
     /// 404: no operation has this path.
     PathNotFound,
     /// 405: `Allow` lists the methods of the path.
     MethodNotAllowed,
-    /// 409: `Details` has up to five candidates.
+    /// 409: `Details` lists up to five candidates.
     AmbiguousId,
-    /// 409: the job has completed or failed already.
+    /// 409: the job has already completed or failed.
     JobFinished,
-    /// 409: the ID is taken by another job.
+    /// 409: another job has this ID.
     JobExists,
-    /// 409: the idempotency key came with another body before.
+    /// 409: the idempotency key was used with a different body.
     IdempotencyConflict,
-    /// 409: the node is not in a state for this action.
+    /// 409: the node's state does not allow this action.
     NodeConflict,
     /// 409: a newer session of the same node took over; join again.
     StaleSession,
-    /// 410: the operation moved; `Message` names where.
+    /// 410: the operation moved; `Message` names its new path.
     Gone,
     /// 413.
     BodyTooLarge,
     /// 415.
     UnsupportedMediaType,
-    /// 429: `Retry-After` says when.
+    /// 429: `Retry-After` says when to retry.
     TooManyRequests,
-    /// 500: a fault of the service; the log has it under the request id.
+    /// 500: a fault of the service, logged with the request id.
     Internal,
-    /// 503: the node that would have to answer is not connected; `Retry-After` says when.
+    /// 503: the node that has the data is not connected; `Retry-After` says when to retry.
     NodeUnavailable,
-    /// 503: the store or its disk; `Retry-After` says when.
+    /// 503: the store or its disk failed; `Retry-After` says when to retry.
     StoreUnavailable,
     /// 503: the service is starting or stopping.
     ShuttingDown,
 }
 
-/// The envelope.
+/// The error envelope.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ApiError {
@@ -85,11 +85,11 @@ pub struct ApiError {
     pub request_id: String,
 }
 
-/// One reason why a submission is refused.
+/// One mistake of a refused submission.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FieldError {
-    /// Where, as in `Tasks[0].Engine.Type`; empty for the body as a whole.
+    /// JSON path, as in `Tasks[0].Engine.Type`; empty for the body as a whole.
     #[serde(rename = "Path")]
     pub path: String,
     #[serde(rename = "Reason")]

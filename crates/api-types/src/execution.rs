@@ -1,4 +1,4 @@
-//! One run of a job on one node: what is decided (desired) and what is observed (compute).
+//! Executions: one run of a job on one node, with its desired and its compute state.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use crate::id::{EvaluationId, ExecutionId, JobId, NodeId};
 use crate::quantity::Capacity;
 use crate::time::Timestamp;
 
-/// How many bytes of each stream `RunOutput` keeps.
+/// Bytes of each stream that `RunOutput` keeps.
 pub const RUN_OUTPUT_BYTES: usize = 2048;
 
-/// What the node observed. 4, 6, 7, 8 and 9 are terminal.
+/// The state that the node observed. 4, 6, 7, 8 and 9 are terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "u8", try_from = "u8")]
 pub enum ComputeState {
@@ -29,7 +29,7 @@ pub enum ComputeState {
     Cancelled = 9,
 }
 
-/// What the orchestrator decided.
+/// The state that the orchestrator decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "u8", try_from = "u8")]
 pub enum DesiredState {
@@ -87,7 +87,7 @@ pub struct Execution {
     pub modify_time: Timestamp,
 }
 
-/// Task name to what it holds on its node.
+/// Resources that each task holds on its node, by task name.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase", default)]
@@ -111,7 +111,7 @@ pub struct ComputeStateRecord {
     pub message: String,
 }
 
-/// What was published and where; the type is empty when nothing was.
+/// What was published and where; the type is empty when nothing was published.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PublishedResult {
@@ -133,7 +133,7 @@ pub struct S3ResultParams {
     /// Base64 of the archive's SHA-256.
     #[serde(rename = "ChecksumSHA256")]
     pub checksum_sha256: String,
-    /// Empty where the bucket keeps no versions.
+    /// Empty when the bucket keeps no versions.
     #[serde(rename = "VersionID")]
     pub version_id: String,
 }
@@ -143,7 +143,7 @@ pub struct S3ResultParams {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct LocalResultParams {
-    /// Where the node serves the archive, for a time.
+    /// The URL at which the node serves the archive, for a limited time.
     #[serde(rename = "URL")]
     pub url: String,
 }
@@ -170,12 +170,12 @@ pub struct RunOutput {
     pub stderr_truncated: bool,
     #[serde(rename = "exitCode")]
     pub exit_code: i32,
-    /// Why the run failed, when that was not the task's own exit code.
+    /// Why the run failed, unless the reason is the task's exit code.
     #[serde(rename = "runnerError")]
     pub runner_error: String,
 }
 
-/// Answer to Job Executions.
+/// Response of Job Executions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
@@ -184,7 +184,7 @@ pub struct ListExecutions {
     pub next_token: String,
 }
 
-/// Answer to Job Results.
+/// Response of Job Results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
@@ -231,7 +231,7 @@ impl From<ComputeState> for u8 {
     }
 }
 
-/// A number that names no state.
+/// A number that is no state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0} is not a state")]
 pub struct UnknownState(u8);
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn run_output_is_spelled_as_the_api_has_it() {
+    fn run_output_has_the_keys_of_the_api() {
         assert_eq!(
             serde_json::to_string(&RunOutput::default()).unwrap(),
             r#"{"stdout":"","stdouttruncated":false,"stderr":"","stderrtruncated":false,"exitCode":0,"runnerError":""}"#

@@ -11,7 +11,7 @@ use crate::id::{ExecutionId, JobId, NodeId};
 use crate::job::JobStateType;
 
 words!(
-    /// What an event is about.
+    /// The level of an event.
     EventType, "an event type", {
         JobLevel = "JobLevel",
         ExecutionLevel = "ExecutionLevel",
@@ -42,7 +42,7 @@ pub struct HistoryEvent {
     /// The revision of the job or execution after the change.
     #[serde(rename = "NewRevision")]
     pub new_revision: u64,
-    /// Why, in words for the user.
+    /// The reason, for the user.
     #[serde(rename = "Comment")]
     pub comment: String,
     /// RFC 3339, UTC, nanoseconds.
@@ -66,8 +66,8 @@ pub struct ExecutionStateChange {
     pub new: ComputeState,
 }
 
-/// What the stream of events tells in place of events that were removed meanwhile: all from one
-/// sequence to another.
+/// Stands on the event stream for events that retention removed: all from `From` to `To`,
+/// both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
@@ -77,11 +77,11 @@ pub struct HistoryGap {
 }
 
 impl HistoryGap {
-    /// The name of such an event on the stream; history events have none.
+    /// The event name on the stream; history events have none.
     pub const EVENT: &str = "gap";
 }
 
-/// Answer to Job History.
+/// Response of Job History.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]

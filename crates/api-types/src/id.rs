@@ -1,7 +1,7 @@
-//! Identifiers: a letter that says what is named, and a UUID.
+//! Identifiers: a letter for the kind, a hyphen and a UUID.
 //!
-//! Order comes from creation times, never from ids: they are random (UUID version 4), so that
-//! the short form (the letter and the first eight characters of the UUID) is nearly unique.
+//! Ids are random (UUID version 4), so that the short form (the letter and the first eight
+//! characters of the UUID) is nearly unique. Order comes from creation times, never from ids.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,13 +9,13 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
-/// The fewest characters of the UUID part that a prefix must have.
+/// Minimum number of characters of the UUID in an id prefix.
 pub const SHORT_ID_CHARS: usize = 8;
 
-/// Characters of a whole UUID in its hyphenated form.
+/// Characters of a full UUID in its hyphenated form.
 const UUID_CHARS: usize = 36;
 
-/// A text that is not an identifier of the kind asked for.
+/// A text that is not an id of the expected kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{text}' is not {kind}: it is '{letter}-' followed by a UUID")]
 pub struct InvalidId {
@@ -111,9 +111,9 @@ id!(
     EvaluationId, 'v', "an evaluation ID"
 );
 
-/// What a path parameter names: every id whose UUID lies between `low` and `high`, both included.
+/// The ids that a path parameter matches: those with a UUID from `low` to `high`, both included.
 ///
-/// A full id is the range of one.
+/// A full id is a range of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IdPrefix {
     pub low: Uuid,
@@ -121,7 +121,7 @@ pub struct IdPrefix {
 }
 
 impl IdPrefix {
-    /// Reads a full id, or a prefix with at least [`SHORT_ID_CHARS`] characters of the UUID part.
+    /// Parses a full id, or a prefix with at least [`SHORT_ID_CHARS`] characters of the UUID.
     pub fn parse(text: &str, letter: char) -> Option<Self> {
         let rest = text.strip_prefix(letter)?.strip_prefix('-')?;
         if rest.len() < SHORT_ID_CHARS || rest.len() > UUID_CHARS {
@@ -153,7 +153,7 @@ mod tests {
     const TEXT: &str = "j-12ab34cd-0000-4000-8000-0123456789ab";
 
     #[test]
-    fn an_id_reads_back_as_it_was_written() {
+    fn an_id_survives_a_round_trip() {
         let id: JobId = TEXT.parse().unwrap();
         assert_eq!(id.to_string(), TEXT);
         assert_eq!(id.short(), "j-12ab34cd");
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_spans_the_ids_that_begin_with_it() {
+    fn a_prefix_contains_the_ids_that_begin_with_it() {
         let id: JobId = TEXT.parse().unwrap();
         for text in ["j-12ab34cd", "j-12ab34cd-", "j-12ab34cd-00", TEXT] {
             assert!(IdPrefix::parse(text, 'j').unwrap().contains(id.uuid()), "{text}");
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_that_is_short_or_foreign_is_none() {
+    fn a_prefix_that_is_too_short_or_of_another_kind_is_refused() {
         for text in ["j-12ab34c", "12ab34cd", "n-12ab34cd", "j-12ab34cx", "j-12ab34cd0", "j-", ""] {
             assert_eq!(IdPrefix::parse(text, 'j'), None, "{text}");
         }

@@ -1,4 +1,4 @@
-//! The job as the service keeps and answers it.
+//! The job record, as the service stores and returns it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,29 +12,29 @@ use crate::selector::{Requirement, Test};
 use crate::source::{InputSource, ResultPath};
 use crate::time::Timestamp;
 
-/// The namespace of a job that names none.
+/// The namespace of a job that does not name one.
 pub const DEFAULT_NAMESPACE: &str = "default";
 
 words!(
-    /// How many executions a job has, and when it is done.
+    /// Determines how many executions a job has, and when it is over.
     JobType, "a job type", {
-        /// Count executions, each to be completed.
+        /// Runs Count executions to completion.
         Batch = "batch",
-        /// One execution on every matching node, when the job is first placed.
+        /// Runs one execution on every node that matches when the job is first placed.
         Ops = "ops",
         /// Keeps Count executions running.
         Service = "service",
-        /// Keeps one running on every matching node, nodes that join later included.
+        /// Keeps one execution running on every matching node, including nodes that join later.
         Daemon = "daemon",
     }
 );
 
 words!(
-    /// Where a job stands; the last three are terminal.
+    /// The state of a job; the last three are terminal.
     JobStateType, "a job state", {
         /// Accepted; no execution has started yet.
         Pending = "Pending",
-        /// Waits for room; the message says for what.
+        /// Waits for capacity; the message says for what.
         Queued = "Queued",
         Running = "Running",
         Completed = "Completed",
@@ -53,7 +53,7 @@ impl JobStateType {
 }
 
 impl JobType {
-    /// Whether the job ends by itself; the others run until they are stopped.
+    /// Whether the job ends by itself; jobs of other types run until they are stopped.
     pub const fn is_finite(self) -> bool {
         match self {
             Self::Batch | Self::Ops => true,
@@ -62,7 +62,7 @@ impl JobType {
     }
 }
 
-/// A job record: what was asked, and where it stands.
+/// A job record: specification and state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Job {
@@ -72,10 +72,10 @@ pub struct Job {
     pub spec: JobSpec,
     #[serde(rename = "State")]
     pub state: JobState,
-    /// Counts changes of the specification, from 1.
+    /// Incremented when the specification changes, from 1.
     #[serde(rename = "Version")]
     pub version: u64,
-    /// Counts changes of the record, from 1.
+    /// Incremented when the record changes, from 1.
     #[serde(rename = "Revision")]
     pub revision: u64,
     #[serde(rename = "CreateTime")]
@@ -84,7 +84,7 @@ pub struct Job {
     pub modify_time: Timestamp,
 }
 
-/// What was asked, with every default filled in.
+/// A job's specification, with every default filled in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
@@ -112,16 +112,16 @@ pub struct JobState {
     pub message: String,
 }
 
-/// How often and how soon a failed run is tried again.
+/// How often and how soon a failed run is retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct RetryPolicy {
-    /// Attempts in all per execution slot; 0 means without limit.
+    /// Total attempts per execution slot; 0 means no limit.
     pub attempts: u32,
-    /// Seconds before the first retry; doubles from retry to retry.
+    /// Seconds before the first retry; doubles with each retry.
     pub delay: u32,
-    /// Seconds at which the doubling ends.
+    /// Upper limit of the delay, in seconds.
     pub max_delay: u32,
 }
 
@@ -151,7 +151,7 @@ pub struct Task {
     pub timeouts: Timeouts,
 }
 
-/// Resources as a person wrote them; empty where nothing was asked.
+/// Resources as the user wrote them; empty for the node's default.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
@@ -188,9 +188,12 @@ pub struct Timeouts {
     pub queue_timeout: u64,
     /// From the job's creation to its end.
     pub total_timeout: u64,
+    /// How long the executions of a silent node are waited for before they are replaced; 0 leaves
+    /// it to the service.
+    pub lost_after: u64,
 }
 
-/// Answer to Describe Job.
+/// Response of Describe Job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
@@ -198,7 +201,7 @@ pub struct DescribeJob {
     pub job: Job,
 }
 
-/// Answer to List Jobs.
+/// Response of List Jobs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
@@ -207,7 +210,7 @@ pub struct ListJobs {
     pub next_token: String,
 }
 
-/// Answer to Create Job.
+/// Response of Create Job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CreateJob {
@@ -219,7 +222,7 @@ pub struct CreateJob {
     pub warnings: Vec<String>,
 }
 
-/// Answer to Stop Job; no evaluation when the job was stopped already.
+/// Response of Stop Job; without an evaluation when the job was already stopped.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StopJob {
@@ -228,7 +231,7 @@ pub struct StopJob {
     pub evaluation_id: Option<EvaluationId>,
 }
 
-/// Answer to Create Job with `dry_run=true`: nothing was stored.
+/// Response of Create Job with `dry_run=true`; nothing was stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
@@ -240,16 +243,16 @@ pub struct DryRun {
     pub warnings: Vec<String>,
 }
 
-/// What a dry run says of one node.
+/// Outcome of a dry run for one node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DryRunNode {
     #[serde(rename = "NodeID")]
     pub node_id: crate::id::NodeId,
-    /// Whether an execution would be placed on it now.
+    /// Whether an execution would be placed on the node now.
     #[serde(rename = "Chosen")]
     pub chosen: bool,
-    /// Why not, or how many executions it would get.
+    /// Why not, or how many executions the node would get.
     #[serde(rename = "Reason")]
     pub reason: String,
 }
@@ -257,7 +260,7 @@ pub struct DryRunNode {
 // === impl RetryPolicy ===
 
 impl RetryPolicy {
-    /// What a job of this type has when it says nothing.
+    /// The policy of a job of this type that specifies none.
     pub const fn default_for(job_type: JobType) -> Self {
         let attempts = if job_type.is_finite() { 1 } else { 0 };
         Self { attempts, delay: 1, max_delay: 60 }
@@ -270,13 +273,16 @@ impl RetryPolicy {
 pub const OPERATORS: &[&str] = &["in", "notin", "exists", "!", "=", "==", "!=", "gt", "lt"];
 
 impl Constraint {
-    /// The test on a node's labels, or why this is not one.
+    /// The requirement on a node's labels.
+    ///
+    /// # Errors
+    /// The reason why the constraint is invalid, for the user.
     pub fn requirement(&self) -> Result<Requirement, String> {
         let values = &self.values;
         let one = || match values.as_slice() {
             [value] => Ok(value.clone()),
             _ => Err(format!(
-                "operator '{}' takes exactly one value, {} came",
+                "operator '{}' takes exactly one value, got {}",
                 self.operator,
                 values.len()
             )),
@@ -287,9 +293,8 @@ impl Constraint {
         };
         let integer = || {
             let text = one()?;
-            text.parse::<i64>().map_err(|_| {
-                format!("operator '{}' takes an integer, '{text}' came", self.operator)
-            })
+            text.parse::<i64>()
+                .map_err(|_| format!("operator '{}' takes an integer, got '{text}'", self.operator))
         };
         let test = match self.operator.to_ascii_lowercase().as_str() {
             "in" => Test::In(some()?),
@@ -327,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constraint_becomes_a_test_on_labels() {
+    fn a_constraint_becomes_a_requirement_on_labels() {
         assert_eq!(
             constraint("in", &["a", "b"]).requirement().unwrap().to_string(),
             "zone in (a,b)"
@@ -337,12 +342,12 @@ mod tests {
     }
 
     #[test]
-    fn a_constraint_with_the_wrong_values_says_what_it_takes() {
+    fn a_constraint_with_the_wrong_values_says_what_its_operator_takes() {
         for (operator, values, reason) in [
             ("in", &[][..], "operator 'in' takes at least one value"),
-            ("=", &["a", "b"], "operator '=' takes exactly one value, 2 came"),
+            ("=", &["a", "b"], "operator '=' takes exactly one value, got 2"),
             ("exists", &["a"], "operator 'exists' takes no values"),
-            ("lt", &["a"], "operator 'lt' takes an integer, 'a' came"),
+            ("lt", &["a"], "operator 'lt' takes an integer, got 'a'"),
             (
                 "like",
                 &["a"],

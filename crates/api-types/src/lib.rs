@@ -1,7 +1,7 @@
-//! What crosses the wire: records, states, ids, label selectors, quantities, the error envelope.
+//! Types that cross the wire: records, states, ids, selectors, quantities, the error envelope.
 //!
 //! Everything here is plain data with serde: no I/O, no clock, no HTTP library.
-//! The source of every name and shape is `docs/api.md`.
+//! `docs/api.md` is the source of every name and shape.
 
 pub mod engine;
 pub mod error;

@@ -1,5 +1,5 @@
-//! What tasks print: lines as readers get them, frames as agents send them; `docs/api.md`, "Job
-//! Logs" and "Streams".
+//! Task output: lines as readers get them, frames as agents send them; `docs/api.md`, "Job Logs"
+//! and "Streams".
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,10 +9,10 @@ use uuid::Uuid;
 use crate::id::ExecutionId;
 use crate::time::Timestamp;
 
-/// The longest piece of output that one frame carries; an agent splits what is longer.
+/// The most output that one frame carries, in bytes; an agent splits longer output.
 pub const MAX_FRAME_OUTPUT_BYTES: usize = 64 << 10;
 
-/// How often an agent's answer carries a frame, at least.
+/// Longest interval between two frames of an agent's response.
 pub const FRAME_KEEP_ALIVE_SECONDS: u64 = 10;
 
 /// One of the two streams of a task.
@@ -24,14 +24,14 @@ pub enum LogStream {
     Stderr,
 }
 
-/// Where a line comes from.
+/// The origin of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum LogSource {
     Stdout,
     Stderr,
-    /// The service itself, which has something to say about the output.
+    /// A remark of the service about the output.
     Service,
 }
 
@@ -43,18 +43,18 @@ pub struct LogLine {
     pub execution_id: ExecutionId,
     #[serde(rename = "Stream")]
     pub source: LogSource,
-    /// RFC 3339, when the line began.
+    /// RFC 3339; when the line began.
     #[serde(rename = "Time")]
     pub time: String,
-    /// Without its end; bytes that are no UTF-8 are replaced.
+    /// Without its line ending; bytes that are not UTF-8 are replaced.
     #[serde(rename = "Line")]
     pub line: String,
-    /// The line was too long for one object and goes on in the next one of its stream.
+    /// The line is too long for one object and continues in the next one of its stream.
     #[serde(rename = "Partial", default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
 }
 
-/// A line of the assignments stream that asks for output; answered on
+/// A line of the assignments stream that requests output; the agent sends it to
 /// `POST …/nodes/:nodeID/streams/:streamID`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -64,21 +64,21 @@ pub struct StreamRequest {
     pub stream_id: Uuid,
     #[serde(rename = "ExecutionID")]
     pub execution_id: ExecutionId,
-    /// Go on until the execution is over.
+    /// Continue until the execution is over.
     #[serde(default)]
     pub follow: bool,
-    /// Of what was printed until now, only so many lines at the end; all when absent.
+    /// Number of existing lines to begin with; all when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tail: Option<u64>,
     /// Both when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<LogStream>,
-    /// What was received before the stream broke off; `tail` is not looked at then.
+    /// The position up to which a broken stream was received; overrides `tail`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<LogPosition>,
 }
 
-/// Bytes of each stream, from its beginning.
+/// Offset in bytes from the beginning of each stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
@@ -87,30 +87,30 @@ pub struct LogPosition {
     pub stderr: u64,
 }
 
-/// One line of an agent's answer to a [`StreamRequest`].
+/// One line of an agent's response to a [`StreamRequest`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "Type")]
 pub enum LogFrame {
-    /// Where in each stream the output begins that follows.
+    /// The position in each stream at which the following output begins.
     Begin(LogPosition),
     Output(LogOutput),
     KeepAlive,
-    /// All that was asked for was sent.
+    /// The requested output is complete.
     End,
-    /// The node has nothing of this execution, or nothing any more.
+    /// The node has no output of this execution, or no longer has it.
     Absent,
-    /// It cannot be read now, in words for the user.
+    /// The output cannot be read now; the message is for the user.
     Failed {
         #[serde(rename = "Message")]
         message: String,
     },
-    /// Of a newer release; passed over.
+    /// From a newer release; readers skip it.
     #[serde(other)]
     Unknown,
 }
 
-/// A piece of what a task printed, however it is cut: neither a whole line nor only one.
+/// A chunk of task output. Chunk boundaries and line boundaries are unrelated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LogOutput {
@@ -122,7 +122,7 @@ pub struct LogOutput {
     pub data: LogData,
 }
 
-/// Bytes as they are: text where they are UTF-8, which they mostly are.
+/// Raw bytes: text when they are UTF-8, Base64 otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum LogData {
@@ -160,7 +160,7 @@ impl From<&[u8]> for LogData {
 }
 
 impl LogData {
-    /// The bytes; none when the text is no Base64.
+    /// The bytes; `None` when the text is not Base64.
     pub fn into_bytes(self) -> Option<Vec<u8>> {
         match self {
             Self::Text(text) => Some(text.into_bytes()),
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_cross_the_wire_as_they_are() {
+    fn bytes_survive_a_round_trip_over_the_wire() {
         for (bytes, json) in [
             (&b"a\n"[..], r#"{"Type":"Output","Stream":"stderr","Time":7,"Text":"a\n"}"#),
             (&b"\xff\0"[..], r#"{"Type":"Output","Stream":"stderr","Time":7,"Base64":"/wA="}"#),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_of_a_newer_release_is_passed_over() {
+    fn a_frame_of_a_newer_release_is_skipped() {
         let read: LogFrame = serde_json::from_str(r#"{"Type":"Colour","Red":1}"#).unwrap();
         assert_eq!(read, LogFrame::Unknown);
         let begin = LogFrame::Begin(LogPosition { stdout: 1, stderr: 2 });

@@ -1,4 +1,4 @@
-//! Nodes: what an agent says of itself, and what the orchestrator knows of it.
+//! Nodes: what an agent announces, and what the orchestrator knows about it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::source::SourceType;
 use crate::version::VersionRecord;
 
 words!(
-    /// Which part of the service a node is.
+    /// The role of a node.
     NodeType, "a node type", {
         /// The orchestrator itself.
         Requester = "Requester",
@@ -22,7 +22,7 @@ words!(
 );
 
 words!(
-    /// Whether an operator lets the node take part.
+    /// Whether an operator admits the node.
     Membership, "a membership", {
         Pending = "PENDING",
         Approved = "APPROVED",
@@ -31,7 +31,7 @@ words!(
 );
 
 words!(
-    /// Whether the node renews its lease.
+    /// Whether the node holds a lease.
     Connection, "a connection state", {
         Connected = "CONNECTED",
         Disconnected = "DISCONNECTED",
@@ -39,18 +39,35 @@ words!(
 );
 
 words!(
-    /// Whether work may be placed on the node.
+    /// Whether executions may be placed on the node.
     Eligibility, "an eligibility", {
         Eligible = "ELIGIBLE",
-        /// Keeps what it runs, gets nothing new.
+        /// Keeps its executions, gets no new ones.
         Cordoned = "CORDONED",
-        /// Like cordoned, and what it runs moves elsewhere.
+        /// Like cordoned, and its executions move to other nodes.
         Draining = "DRAINING",
     }
 );
 
 words!(
-    /// What an operator does to a node.
+    /// The condition of a node.
+    #[derive(Default)]
+    HealthState, "a health state", {
+        #[default]
+        Healthy = "HEALTHY",
+        /// Gets no new work after failures of its own.
+        BackingOff = "BACKING_OFF",
+        /// Gets one execution at a time, whose end decides.
+        Probing = "PROBING",
+        /// Its agent responds, and does not finish what it is doing.
+        Stalled = "STALLED",
+        /// Its lease expired.
+        Silent = "SILENT",
+    }
+);
+
+words!(
+    /// An operator's action on a node.
     NodeAction, "a node action", {
         Approve = "approve",
         Reject = "reject",
@@ -72,8 +89,24 @@ pub struct Node {
     pub membership: Membership,
     pub connection: Connection,
     pub eligibility: Eligibility,
-    /// RFC 3339, UTC; empty before the first.
+    #[serde(default)]
+    pub health: NodeHealth,
+    /// RFC 3339, UTC; empty before the first heartbeat.
     pub last_heartbeat: String,
+}
+
+/// Whether the node gets new work, as far as its own condition decides that.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase")]
+pub struct NodeHealth {
+    pub state: HealthState,
+    /// Why it is not healthy, in words for the user; empty otherwise.
+    pub reason: String,
+    /// Start of the trouble, RFC 3339, UTC; empty for a healthy node.
+    pub since: String,
+    /// When the node gets work again, RFC 3339, UTC; empty if no time is set.
+    pub next_try: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,13 +128,13 @@ pub struct ComputeNodeInfo {
     pub storage_sources: Vec<SourceType>,
     pub max_capacity: Capacity,
     pub available_capacity: Capacity,
-    /// The most that one job may ask for.
+    /// The most that one job may request.
     pub max_job_requirements: Capacity,
     pub running_executions: u64,
     pub enqueued_executions: u64,
 }
 
-/// Answer to Describe Node.
+/// Response of Describe Node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
@@ -109,7 +142,7 @@ pub struct DescribeNode {
     pub node: Node,
 }
 
-/// Answer to List Nodes.
+/// Response of List Nodes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
@@ -127,7 +160,7 @@ pub struct NodeActionRequest {
     pub message: String,
 }
 
-/// Answer of the agent's and the orchestrator's liveness operation.
+/// Response of the liveness operation of both daemons.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]

@@ -70,6 +70,9 @@ pub struct EngineSubmission;
 pub struct PublisherSubmission;
 /// `Source` of an input of a submission.
 pub struct SourceSubmission;
+/// `Params` that nobody reads. A schema of its own, because generators of clients make a class of
+/// each object and name those without a name twice.
+pub struct AnyParams;
 
 const UUID: &str = "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}";
 
@@ -94,17 +97,26 @@ fn states(described: &str, numbers: &[u8]) -> Value {
 }
 
 /// One of the kinds of a submission: its word, and the schema of what its `Params` hold.
-fn kind(word: &str, params: Option<&str>, required: bool) -> Value {
-    let params = params.map_or_else(
-        || json!({ "type": ["object", "null"], "additionalProperties": true }),
-        |name| json!({ "$ref": format!("#/components/schemas/{name}") }),
-    );
-    let needed: &[&str] = if required { &["Type", "Params"] } else { &["Type"] };
+fn kind(word: &str, params: &str) -> Value {
+    let params = json!({ "$ref": format!("#/components/schemas/{params}") });
     json!({
         "type": "object",
-        "required": needed,
+        "required": ["Type", "Params"],
         "properties": { "Type": { "type": "string", "enum": [word] }, "Params": params },
     })
+}
+
+/// A kind whose `Params` are not read.
+fn kind_alone(word: &str) -> Value {
+    json!({
+        "type": "object",
+        "required": ["Type"],
+        "properties": { "Type": { "type": "string", "enum": [word] }, "Params": any_params() },
+    })
+}
+
+fn any_params() -> Value {
+    json!({ "oneOf": [{ "type": "null" }, { "$ref": "#/components/schemas/AnyParams" }] })
 }
 
 schemas! {
@@ -139,29 +151,30 @@ schemas! {
         "type": "string",
         "enum": crate::job::OPERATORS,
     });
-    EngineSubmission, "EngineSubmission" [DockerParams, WasmParams] => json!({
+    AnyParams, "AnyParams" => json!({ "type": "object", "additionalProperties": true });
+    EngineSubmission, "EngineSubmission" [DockerParams, WasmParams, AnyParams] => json!({
         "description": "What runs the task. `noop` takes any `Params`, and only agents of tests \
                         and benchmarks offer it.",
         "oneOf": [
-            kind("docker", Some("DockerParams"), true),
-            kind("wasm", Some("WasmParams"), true),
-            kind("noop", None, false),
+            kind("docker", "DockerParams"),
+            kind("wasm", "WasmParams"),
+            kind_alone("noop"),
         ],
     });
-    PublisherSubmission, "PublisherSubmission" [S3PublisherParams] => json!({
+    PublisherSubmission, "PublisherSubmission" [S3PublisherParams, AnyParams] => json!({
         "description": "Where the results go; nowhere when absent or empty.",
         "oneOf": [
             {
                 "type": "object",
                 "properties": {
                     "Type": { "type": ["string", "null"], "enum": ["", null] },
-                    "Params": { "type": ["object", "null"], "additionalProperties": true },
+                    "Params": any_params(),
                 },
             },
-            kind("noop", None, false),
-            kind("local", None, false),
-            kind("s3", Some("S3PublisherParams"), true),
-            kind("ipfs", None, false),
+            kind_alone("noop"),
+            kind_alone("local"),
+            kind("s3", "S3PublisherParams"),
+            kind_alone("ipfs"),
         ],
     });
     SourceSubmission, "SourceSubmission" [
@@ -169,13 +182,13 @@ schemas! {
     ] => json!({
         "description": "Where an input comes from.",
         "oneOf": [
-            kind("inline", Some("InlineParams"), true),
-            kind("urldownload", Some("UrlParams"), true),
-            kind("localdirectory", Some("LocalDirectoryParams"), true),
-            kind("s3", Some("S3SourceParams"), true),
-            kind("repoclone", Some("RepositoryParams"), true),
-            kind("repoclonelfs", Some("RepositoryParams"), true),
-            kind("ipfs", Some("IpfsParams"), true),
+            kind("inline", "InlineParams"),
+            kind("urldownload", "UrlParams"),
+            kind("localdirectory", "LocalDirectoryParams"),
+            kind("s3", "S3SourceParams"),
+            kind("repoclone", "RepositoryParams"),
+            kind("repoclonelfs", "RepositoryParams"),
+            kind("ipfs", "IpfsParams"),
         ],
     });
 }

@@ -1,9 +1,9 @@
-//! What an agent and the orchestrator say to each other; `docs/api.md`, "Agent protocol".
+//! The protocol between agent and orchestrator; `docs/api.md`, "Agent protocol".
 //!
-//! The agent always dials out. A session has a number (its epoch): the orchestrator counts it up
-//! at every join of the node, and refuses what comes under an older one with `StaleSession`, on
-//! which the agent joins again. The assignments stream is level-triggered: it opens with every
-//! live execution of the node, so that a lost message can only delay.
+//! The agent always dials out. A session has a number (its epoch): the orchestrator increments it
+//! at every join of the node and refuses messages of older sessions with `StaleSession`, upon which
+//! the agent joins again. The assignments stream is level-triggered: it opens with every live
+//! execution of the node, so that a lost message only causes a delay.
 
 use std::collections::BTreeMap;
 
@@ -17,11 +17,11 @@ use crate::node::{ComputeNodeInfo, Membership};
 use crate::quantity::Capacity;
 use crate::version::VersionRecord;
 
-/// The most reports one batch may carry; the agent splits what is more.
+/// Most reports in one batch; the agent splits larger ones.
 pub const MAX_REPORTS_PER_BATCH: usize = 1000;
 
-/// How often the assignments stream carries a line, at least; after three silent intervals the
-/// agent takes the stream for dead and opens another.
+/// Longest interval between two lines of the assignments stream. After three silent intervals the
+/// agent considers the stream dead and opens another.
 pub const KEEP_ALIVE_SECONDS: u64 = 10;
 
 /// `PUT …/nodes/:nodeID/session`: join or rejoin.
@@ -31,9 +31,9 @@ pub const KEEP_ALIVE_SECONDS: u64 = 10;
 pub struct SessionRequest {
     pub addrs: Vec<String>,
     pub labels: BTreeMap<String, String>,
-    /// `AvailableCapacity` and the counts in it are not looked at: the orchestrator debits.
+    /// The orchestrator ignores `AvailableCapacity` and the counts: it keeps its own account.
     pub compute_node_info: ComputeNodeInfo,
-    /// What a task that asks for nothing gets on this node.
+    /// Resources of a task that requests none.
     pub default_resources: Capacity,
     pub service_version: VersionRecord,
 }
@@ -42,9 +42,9 @@ pub struct SessionRequest {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct SessionAnswer {
-    /// The epoch that heartbeats, reports and the stream of this session carry.
+    /// The epoch, repeated in heartbeats, reports and the stream request of this session.
     pub session: u64,
-    /// The node is taken for lost when it has not renewed for this long.
+    /// The node counts as silent when it has not renewed its lease for this long.
     pub lease_seconds: u64,
     pub heartbeat_seconds: u64,
     pub membership: Membership,
@@ -56,18 +56,24 @@ pub struct SessionAnswer {
 #[serde(rename_all = "PascalCase")]
 pub struct Heartbeat {
     pub session: u64,
-    /// What the agent's own executions hold.
+    /// Resources that the agent's executions hold.
     pub used_capacity: Capacity,
     pub running_executions: u64,
-    /// Accepted and not started yet.
+    /// Executions that are accepted and not yet started.
     pub enqueued_executions: u64,
+    /// For how long the part of the agent that decides has not finished what it is at; 0 when it
+    /// is idle. A node that hangs is offered nothing.
+    #[serde(default)]
+    pub stalled_millis: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
 pub struct HeartbeatAnswer {
+    /// The node is taken for silent when it has not renewed for this long.
     pub lease_seconds: u64,
+    pub heartbeat_seconds: u64,
 }
 
 /// One line of `GET …/nodes/:nodeID/assignments?session=N`.
@@ -75,44 +81,44 @@ pub struct HeartbeatAnswer {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "Type")]
 pub enum AssignmentLine {
-    /// The first line: so many `Assignment` lines follow, and they are all that is desired of
-    /// this node. What the agent has beyond them is no longer wanted.
+    /// The first line: this many `Assignment` lines follow, and they are complete. The agent
+    /// stops any other execution it has.
     Snapshot {
         #[serde(rename = "Executions")]
         executions: u64,
     },
     Assignment(Box<Assignment>),
-    /// Asks for what a task prints. It is no part of what is desired: one that is lost is not
-    /// repeated by the next stream, and whoever waits for the answer asks again.
+    /// Requests task output. It is no part of the desired state: the next stream does not repeat
+    /// a lost request, the reader's request is repeated instead.
     Stream(StreamRequest),
     KeepAlive,
-    /// Of a newer release; agents pass it over.
+    /// From a newer release; agents skip it.
     #[serde(other)]
     Unknown,
 }
 
-/// What is desired of one execution.
+/// The desired state of one execution.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Assignment {
     #[serde(rename = "ExecutionID")]
     pub execution_id: ExecutionId,
-    /// `Pending` asks whether the node takes it, `Running` tells it to run, `Stopped` to stop.
+    /// `Pending` offers the execution to the node, `Running` starts it, `Stopped` stops it.
     #[serde(rename = "DesiredState")]
     pub desired_state: DesiredState,
-    /// What the orchestrator last heard of it. A node that has no record of an execution that it
-    /// once accepted reports it as failed, and never runs it a second time.
+    /// The last state that the orchestrator knows. A node without a record of an execution that it
+    /// once accepted reports it as failed and never runs it a second time.
     #[serde(rename = "ComputeState")]
     pub compute_state: ComputeState,
-    /// Why it is to stop; empty otherwise.
+    /// Why to stop; empty otherwise.
     #[serde(rename = "Message", default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Present with an offer and in a snapshot (unless it is to stop), absent in a change.
+    /// Present in an offer and in a snapshot (except for stops), absent in a change.
     #[serde(rename = "Work", default, skip_serializing_if = "Option::is_none")]
     pub work: Option<Work>,
 }
 
-/// All that a node needs to know to run an execution.
+/// Everything that a node needs to run an execution.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Work {
@@ -129,13 +135,13 @@ pub struct Work {
     pub index: u32,
     #[serde(rename = "Count")]
     pub count: u32,
-    /// What was debited for it.
+    /// Resources reserved for the execution.
     #[serde(rename = "Resources")]
     pub resources: Capacity,
     #[serde(rename = "Task")]
     pub task: Task,
-    /// The span of the execution, as the W3C header `traceparent` has it; absent when its job is
-    /// not traced.
+    /// The span of the execution in the format of the W3C header `traceparent`; absent when the
+    /// job is not traced.
     #[serde(rename = "Traceparent", default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
 }
@@ -150,7 +156,7 @@ pub struct ReportBatch {
     pub reports: Vec<Report>,
 }
 
-/// What the node observed of one execution.
+/// The state of one execution as the node observed it.
 ///
 /// `ComputeState` is one of `AskForBidAccepted`, `AskForBidRejected`, `BidAccepted` (the process
 /// started), `Completed`, `Failed`, `Cancelled`.
@@ -159,16 +165,16 @@ pub struct ReportBatch {
 pub struct Report {
     #[serde(rename = "ExecutionID")]
     pub execution_id: ExecutionId,
-    /// Counts the reports of one execution, from 1.
+    /// Number of the report within its execution, from 1.
     #[serde(rename = "Sequence")]
     pub sequence: u64,
     #[serde(rename = "ComputeState")]
     #[cfg_attr(feature = "openapi", schema(value_type = crate::openapi::ReportedState))]
     pub compute_state: ComputeState,
-    /// Why, in words for the user.
+    /// The reason, for the user.
     #[serde(rename = "Message", default)]
     pub message: String,
-    /// For `Failed`: whose failure it was.
+    /// For `Failed`: who caused the failure.
     #[serde(rename = "Cause", default)]
     pub cause: FailureCause,
     #[serde(rename = "RunOutput", default, skip_serializing_if = "Option::is_none")]
@@ -177,18 +183,25 @@ pub struct Report {
     pub published_result: Option<PublishedResult>,
 }
 
-/// Whose failure it was: it decides which budget of retries pays.
+/// Who caused a failure; it decides which retry budget is charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum FailureCause {
-    /// The task's own: its exit code, a limit it broke. `RetryPolicy` decides.
+    /// The task: its exit code, or a limit it exceeded. `RetryPolicy` decides.
     #[default]
     Task,
-    /// Not the task's: image or input not to be had, an error of the agent or its engine. Tried
-    /// again on another node where there is one.
-    Node,
-    /// The execution timeout: the job fails, whatever its policy.
+    /// The execution timeout: the job fails regardless of its policy.
     Timeout,
+    /// Its image, module or an input cannot be had on this node. Tried again on another node, and
+    /// never held against the node.
+    Fetch,
+    /// Any other failure that is not the task's own, such as an error of the agent or the engine.
+    /// Tried again on another node, and held against this one.
+    Node,
+    /// Nothing failed: the node had no room after all, or is told to give the execution up.
+    Room,
+    /// The results of a run cannot be published. The slot has failed and the task is not run again.
+    Publish,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -198,7 +211,7 @@ pub struct ReportAnswer {
     pub acknowledged: Vec<Acknowledgement>,
 }
 
-/// The report is on disk, or was not needed; the agent may forget it.
+/// The report is on disk, or was not needed; the agent may delete it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Acknowledgement {
@@ -208,7 +221,7 @@ pub struct Acknowledgement {
     pub sequence: u64,
 }
 
-/// What the agent tells whoever stands at the node: `GET /api/v1/agent/executions[/:id]`.
+/// An execution as the agent itself shows it: `GET /api/v1/agent/executions[/:id]`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LocalExecution {
@@ -218,7 +231,7 @@ pub struct LocalExecution {
     pub job_id: JobId,
     #[serde(rename = "NodeID")]
     pub node_id: NodeId,
-    /// The phase of its life on this machine, in one word.
+    /// The phase of the execution on this node, in one word.
     #[serde(rename = "Phase")]
     pub phase: String,
     #[serde(rename = "DesiredState")]
@@ -227,7 +240,7 @@ pub struct LocalExecution {
     pub message: String,
 }
 
-/// Answer to `GET /api/v1/agent/executions`.
+/// Response of `GET /api/v1/agent/executions`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]

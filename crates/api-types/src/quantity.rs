@@ -4,10 +4,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The largest number of cores a request may name; beyond it is a slip of the pen.
+/// Most cores that a request may name; a larger number is a typing error.
 const MAX_CORES: u64 = 1_000_000;
 
-/// A text that is not an amount.
+/// A text that is not a quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{text}' is not {expected}")]
 pub struct InvalidQuantity {
@@ -15,7 +15,7 @@ pub struct InvalidQuantity {
     pub expected: &'static str,
 }
 
-/// What is needed, held or free, in whole units that add up without rounding.
+/// Needed, held or free resources, in integer units so that sums are exact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Resources {
     pub cpu_millis: u64,
@@ -24,7 +24,7 @@ pub struct Resources {
     pub gpus: u64,
 }
 
-/// Resources as responses carry them: cores (a fraction is possible), bytes, a count.
+/// Resources as responses contain them: cores (possibly fractional), bytes, a count.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
@@ -39,7 +39,7 @@ pub struct Capacity {
     pub gpu: u64,
 }
 
-/// Reads cores (`0.5`, `2`) or millicores (`500m`) as millicores.
+/// Parses cores (`0.5`, `2`) or millicores (`500m`) into millicores.
 pub fn parse_cpu_millis(text: &str) -> Result<u64, InvalidQuantity> {
     let invalid = || InvalidQuantity {
         text: text.to_owned(),
@@ -53,7 +53,7 @@ pub fn parse_cpu_millis(text: &str) -> Result<u64, InvalidQuantity> {
     millis.filter(|millis| *millis <= MAX_CORES * 1000).ok_or_else(invalid)
 }
 
-/// Reads a number with an optional unit (`512MB`, `2gb` = 2·10⁹, `1Gi` = 2³⁰; none = bytes).
+/// Parses a number with an optional unit (`512MB`, `2gb` = 2·10⁹, `1Gi` = 2³⁰; none = bytes).
 pub fn parse_bytes(text: &str) -> Result<u64, InvalidQuantity> {
     let invalid = || InvalidQuantity {
         text: text.to_owned(),
@@ -80,16 +80,16 @@ pub fn parse_bytes(text: &str) -> Result<u64, InvalidQuantity> {
         .ok_or_else(invalid)
 }
 
-/// Reads a whole number of GPUs.
+/// Parses a whole number of GPUs.
 pub fn parse_gpus(text: &str) -> Result<u64, InvalidQuantity> {
     decimal(text.trim(), 1).filter(|_| !text.contains('.')).filter(|gpus| *gpus <= 1024).ok_or_else(
         || InvalidQuantity { text: text.to_owned(), expected: "a whole number of GPUs" },
     )
 }
 
-/// `text × factor`, rounded up, for a plain decimal number; none when it is not one or too large.
+/// `text × factor`, rounded up; `None` when the text is not a plain decimal number, or too large.
 fn decimal(text: &str, factor: u64) -> Option<u64> {
-    /// More digits of fraction than this are not needed for any unit.
+    /// No unit needs more fractional digits.
     const FRACTION_DIGITS: usize = 15;
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
@@ -128,7 +128,7 @@ impl Resources {
         }
     }
 
-    /// What is left; zero where `other` is more (a node whose capacity was lowered while in use).
+    /// The remainder; zero where `other` is larger (a node whose capacity was lowered while in use).
     #[must_use]
     pub fn minus(&self, other: &Self) -> Self {
         Self {
@@ -154,7 +154,7 @@ impl fmt::Display for Resources {
     }
 }
 
-/// Millicores as people read them: `0.5`, `2`.
+/// Displays millicores as cores: `0.5`, `2`.
 #[derive(Debug, Clone, Copy)]
 pub struct Millis(pub u64);
 
@@ -165,7 +165,7 @@ impl fmt::Display for Millis {
     }
 }
 
-/// Bytes as people read them, in decimal units with one digit of fraction: `512 MB`, `1.5 GB`.
+/// Displays bytes in decimal units with at most one fractional digit: `512 MB`, `1.5 GB`.
 #[derive(Debug, Clone, Copy)]
 pub struct Bytes(pub u64);
 
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpu_is_read_as_cores_or_millicores() {
+    fn cpu_is_parsed_as_cores_or_millicores() {
         for (text, millis) in
             [("0.5", 500), ("2", 2000), ("500m", 500), ("0.1", 100), (".25", 250), (" 1 ", 1000)]
         {
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_read_with_decimal_and_binary_units() {
+    fn bytes_are_parsed_with_decimal_and_binary_units() {
         for (text, bytes) in [
             ("512MB", 512_000_000),
             ("2gb", 2_000_000_000),
@@ -251,14 +251,14 @@ mod tests {
     }
 
     #[test]
-    fn gpus_are_whole() {
+    fn gpus_are_whole_numbers() {
         assert_eq!(parse_gpus("2"), Ok(2));
         assert!(parse_gpus("0.5").is_err());
         assert!(parse_gpus("all").is_err());
     }
 
     #[test]
-    fn amounts_are_shown_as_people_read_them() {
+    fn amounts_are_displayed_in_readable_units() {
         let need = Resources { cpu_millis: 1500, memory_bytes: 1_500_000_000, ..Resources::ZERO };
         assert_eq!(need.to_string(), "1.5 CPU, 1.5 GB of memory");
         assert_eq!(Bytes(999).to_string(), "999 B");

@@ -1,4 +1,4 @@
-//! Paths of the API, in the form that routers take.
+//! Paths of the API, in the syntax of the router.
 
 pub const JOBS: &str = "/api/v1/orchestrator/jobs";
 pub const JOB: &str = "/api/v1/orchestrator/jobs/{job_id}";
@@ -23,17 +23,17 @@ pub const AGENT_EXECUTION: &str = "/api/v1/agent/executions/{execution_id}";
 pub const AGENT_EXECUTION_LOGS: &str = "/api/v1/agent/executions/{execution_id}/logs";
 pub const AGENT_RESULT: &str = "/api/v1/agent/results/{archive}";
 
-/// The group that the orchestrator group replaced; everything under it answers 410.
+/// The group that the orchestrator group replaced; every path below it returns 410.
 pub const REQUESTER: &str = "/api/v1/requester/";
 
-/// The OpenAPI document of the daemon that is asked.
+/// The OpenAPI document of the addressed daemon.
 pub const OPENAPI: &str = "/api/v1/openapi.json";
 
 pub const LIVEZ: &str = "/livez";
 pub const READYZ: &str = "/readyz";
 pub const METRICS: &str = "/metrics";
 
-/// A route with its one parameter filled in.
+/// Replaces the first parameter of a route.
 pub fn fill(route: &str, value: impl std::fmt::Display) -> String {
     match (route.find('{'), route.find('}')) {
         (Some(open), Some(close)) => {
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_route_is_filled() {
+    fn the_parameter_of_a_route_is_replaced() {
         assert_eq!(fill(JOB_HISTORY, "j-1"), "/api/v1/orchestrator/jobs/j-1/history");
         assert_eq!(fill(JOBS, "x"), JOBS);
     }

@@ -1,4 +1,4 @@
-//! Label selectors: the Kubernetes grammar, as `labels` in a query string carries it.
+//! Label selectors in the Kubernetes grammar, for the query parameter `labels`.
 //!
 //! A comma is AND; `key`, `!key`, `key=v`, `key==v`, `key!=v`, `key in (a,b)`, `key notin (a,b)`,
 //! `key>n`, `key<n`. `!=` and `notin` also match an absent key.
@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The most requirements one selector may have; more is refused.
+/// Most requirements of one selector; parsing refuses more.
 const MAX_REQUIREMENTS: usize = 64;
 
-/// All requirements must hold.
+/// Matches when all requirements hold.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Selector {
     pub requirements: Vec<Requirement>,
@@ -21,7 +21,7 @@ pub struct Requirement {
     pub test: Test,
 }
 
-/// What is asked of the value under a key.
+/// A test of the value of a label.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Test {
     Exists,
@@ -36,7 +36,7 @@ pub enum Test {
     Less(i64),
 }
 
-/// Where a selector stops being one.
+/// A syntax error in a selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}, at character {at} of '{text}'")]
 pub struct InvalidSelector {
@@ -89,7 +89,7 @@ impl Requirement {
 }
 
 impl Test {
-    /// Whether the test holds for the value under the key, if the key is there.
+    /// Whether the test holds for a label's value; `None` means that the label is absent.
     pub fn holds(&self, value: Option<&str>) -> bool {
         let integer = || value.and_then(|value| value.parse::<i64>().ok());
         match self {
@@ -185,7 +185,7 @@ impl Parser<'_> {
         text.parse().map_err(|_| self.error(format!("'{text}' is not an integer")))
     }
 
-    /// A value may be empty: `key=` asks for the empty string.
+    /// A value may be empty: `key=` matches the empty string.
     fn value(&mut self) -> String {
         self.skip_space();
         self.take_word()
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_of_the_grammar_selects() {
+    fn every_form_of_the_grammar_matches() {
         let here = labels(&[("env", "prod"), ("n", "5"), ("example.com/team", "a-b_c.d")]);
         for (text, expected) in [
             ("", true),
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_selector_says_where() {
+    fn a_syntax_error_names_its_position() {
         for (text, message) in [
             (
                 "env=prod,",
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_requirement_is_shown_as_it_is_written() {
+    fn a_requirement_is_displayed_as_it_was_written() {
         for text in ["a", "!a", "a=b", "a!=b", "a in (b,c)", "a notin (b,c)", "a>1", "a<-2"] {
             assert_eq!(Selector::parse(text).unwrap().requirements[0].to_string(), text);
         }

@@ -1,4 +1,4 @@
-//! Absent values that the wire spells as an empty string.
+//! Serializes an absent value as an empty string.
 
 use std::fmt::Display;
 use std::str::FromStr;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::engine::{Params, UnknownWord, words};
 
 words!(
-    /// Where an input comes from.
+    /// The kind of an input source.
     SourceType, "an input source", {
         Inline = "inline",
         UrlDownload = "urldownload",
@@ -37,14 +37,14 @@ pub struct SourceSpec {
 #[serde(rename_all = "PascalCase")]
 pub struct InputSource {
     pub source: SourceSpec,
-    /// Absolute path at which the task sees the input; empty for a module of a wasm program.
+    /// Absolute path of the input inside the task; empty for a wasm module.
     #[serde(default)]
     pub target: String,
     #[serde(default)]
     pub alias: String,
 }
 
-/// One element of `ResultPaths`: a directory or file of the task that is kept.
+/// One element of `ResultPaths`: a directory or file of the task to publish.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]
@@ -85,7 +85,7 @@ pub struct UrlParams {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase", default)]
 pub struct LocalDirectoryParams {
-    /// Absolute path on the node, below one that its settings allow.
+    /// Absolute path on the node, below a directory that its settings allow.
     #[cfg_attr(feature = "openapi", schema(required = true, pattern = "^/"))]
     pub source_path: String,
     /// Whether the task may write to it.
@@ -103,7 +103,7 @@ pub struct S3SourceParams {
     #[cfg_attr(feature = "openapi", schema(required = true, min_length = 1))]
     pub key: String,
     pub region: String,
-    /// Base URL of a service that speaks S3; empty for the node's own.
+    /// Base URL of an S3-compatible service; empty for the node's own.
     pub endpoint: String,
     /// The version of the one object.
     #[serde(rename = "VersionID")]
@@ -111,7 +111,7 @@ pub struct S3SourceParams {
     /// Base64 of the SHA-256 of the one object.
     #[serde(rename = "ChecksumSHA256")]
     pub checksum_sha256: String,
-    /// A regular expression that must be found in the key of an object below a prefix.
+    /// A regular expression; objects below a prefix whose keys do not match are skipped.
     pub filter: String,
 }
 
@@ -123,7 +123,7 @@ pub struct RepositoryParams {
     /// URL of the repository.
     #[cfg_attr(feature = "openapi", schema(required = true, min_length = 1))]
     pub repo: String,
-    /// A branch, a tag or a whole commit id; empty for the repository's own default.
+    /// A branch, a tag or a full commit id; empty for the repository's default.
     #[serde(rename = "Ref")]
     pub reference: String,
 }
@@ -133,7 +133,7 @@ pub struct RepositoryParams {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct IpfsParams {
-    /// A content id, perhaps with a path below it.
+    /// A content id, optionally followed by a path.
     #[serde(rename = "CID")]
     #[cfg_attr(feature = "openapi", schema(required = true, min_length = 1))]
     pub cid: String,

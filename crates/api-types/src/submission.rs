@@ -1,8 +1,8 @@
-//! A job as a person submits it: everything may be left out, and what is missing is told.
+//! A job as a user submits it: every field is optional here, and checked later.
 //!
-//! These types only carry what came; the orchestrator checks and normalises them into a
-//! [`JobSpec`](crate::job::JobSpec). Texts stand where the record has enums, so that an unknown
-//! word is reported together with every other mistake.
+//! The orchestrator checks and normalises these types into a [`JobSpec`](crate::job::JobSpec).
+//! Fields that are enums in the record are strings here, so that an unknown word is reported
+//! together with every other mistake.
 
 use std::collections::BTreeMap;
 
@@ -21,8 +21,8 @@ pub struct CreateJobRequest {
     pub job: Option<JobSubmission>,
 }
 
-/// The types of a submission. What stands in braces behind a field is what its schema says beyond
-/// its type; the checks themselves are the orchestrator's.
+/// The types of a submission. Braces after a field extend its OpenAPI schema; the orchestrator
+/// performs the checks.
 macro_rules! submission {
     ($(#[$doc:meta])* $name:ident {
         $($(#[$fdoc:meta])* $wire:literal $field:ident: $type:ty $({ $($schema:tt)* })?,)*
@@ -40,10 +40,10 @@ macro_rules! submission {
 }
 
 submission!(
-    /// A job as it is submitted; keys are matched without regard to case, and so are the words of
-    /// closed sets. Fields that are not known are ignored with a warning.
+    /// A job as it is submitted. Keys and the words of closed sets are case-insensitive. Unknown
+    /// fields are ignored with a warning.
     JobSubmission {
-        /// Taken for service and daemon jobs, ignored with a warning for the others.
+        /// Used for service and daemon jobs, ignored with a warning for others.
         "ID" id: String,
         /// One line; the ID when absent.
         "Name" name: String { max_length = 255 },
@@ -54,11 +54,11 @@ submission!(
         "Priority" priority: i64 { minimum = 0, maximum = 100 },
         /// Executions; 0 and absent mean 1. Ignored with a warning above 1 for ops and daemon jobs.
         "Count" count: i64 { minimum = 0, maximum = 1000000 },
-        /// All must hold on the node's labels.
+        /// All must hold for the node's labels.
         "Constraints" constraints: Vec<ConstraintSubmission> { max_items = 64 },
-        /// Texts that are only kept; keys under `service.org/` are set by the service.
+        /// Stored without effect; keys under `service.org/` are reserved for the service.
         "Meta" meta: BTreeMap<String, String>,
-        /// Texts to select jobs by.
+        /// Labels by which jobs can be selected.
         "Labels" labels: BTreeMap<String, String>,
         "RetryPolicy" retry_policy: RetryPolicySubmission,
         /// Exactly one.
@@ -83,27 +83,27 @@ submission!(
         "Key" key: String { required = true, value_type = String, min_length = 1 },
         "Operator" operator: String
             { required = true, value_type = crate::openapi::ConstraintOperator },
-        /// `in` and `notin` take at least one, `exists` and `!` none, the others exactly one; `gt`
-        /// and `lt` an integer.
+        /// `in` and `notin` take at least one value, `exists` and `!` none, the others exactly one,
+        /// which is an integer for `gt` and `lt`.
         "Values" values: Vec<String> { max_items = 256 },
     }
 );
 
 submission!(
-    /// How often and how soon a failed run is tried again.
+    /// How often and how soon a failed run is retried.
     RetryPolicySubmission {
-        /// In all per execution slot; 0 is without limit. 1 for batch and ops when absent, 0 for
-        /// service and daemon.
+        /// Total per execution slot; 0 means no limit. Default: 1 for batch and ops jobs, 0 for
+        /// service and daemon jobs.
         "Attempts" attempts: i64 { minimum = 0, maximum = 1000000 },
-        /// Seconds before the first retry, doubling; 1 when absent.
+        /// Seconds before the first retry, doubled with each retry; 1 when absent.
         "Delay" delay: i64 { minimum = 0, maximum = 86400 },
-        /// Seconds at which the doubling ends; 60 when absent.
+        /// Upper limit of the delay in seconds; 60 when absent.
         "MaxDelay" max_delay: i64 { minimum = 0, maximum = 86400 },
     }
 );
 
 submission!(
-    /// What is run.
+    /// A task.
     TaskSubmission {
         "Name" name: String { required = true, value_type = String, min_length = 1, max_length = 255 },
         "Engine" engine: TypedSubmission
@@ -112,13 +112,13 @@ submission!(
             { value_type = Option<crate::openapi::PublisherSubmission> },
         /// Environment variables.
         "Env" env: BTreeMap<String, String>,
-        /// Texts that are only kept.
+        /// Stored without effect.
         "Meta" meta: BTreeMap<String, String>,
         "InputSources" input_sources: Vec<InputSourceSubmission> { max_items = 64 },
         "ResultPaths" result_paths: Vec<ResultPathSubmission> { max_items = 64 },
-        /// What the task needs of its node; the node's default where nothing is said.
+        /// Resources that the task needs; the node's default for those that are absent.
         "Resources" resources: ResourcesSubmission,
-        /// Another name of `Resources`; both may come only with the same content.
+        /// Another name of `Resources`; if both are present, they must be equal.
         "ResourcesConfig" resources_config: ResourcesSubmission,
         "Network" network: NetworkSubmission,
         "Timeouts" timeouts: TimeoutsSubmission,
@@ -134,22 +134,22 @@ submission!(
 );
 
 submission!(
-    /// What the task finds when it starts.
+    /// Data that the task finds when it starts.
     InputSourceSubmission {
         "Source" source: TypedSubmission
             { required = true, value_type = crate::openapi::SourceSubmission },
-        /// Absolute path at which the task sees it; unique, and not the root.
+        /// Absolute path of the input inside the task; unique, and not the root.
         "Target" target: String
             { required = true, value_type = String, pattern = "^/", max_length = 4096 },
-        /// The name of a file whose `Target` ends with `/`.
+        /// The file name when `Target` ends with `/`.
         "Alias" alias: String { max_length = 255 },
     }
 );
 
 submission!(
-    /// A directory or file of the task that is published.
+    /// A directory or file of the task to publish.
     ResultPathSubmission {
-        /// Its directory in the archive: unique, and none of `stdout`, `stderr`, `exitCode`.
+        /// Its directory in the archive: unique, and not `stdout`, `stderr` or `exitCode`.
         "Name" name: String
             { required = true, value_type = String, pattern = "^[^/]+$", max_length = 255 },
         /// Absolute path inside the task.
@@ -159,11 +159,11 @@ submission!(
 );
 
 submission!(
-    /// Amounts as people write them; empty is absent.
+    /// Requested resources; an empty string is the same as an absent field.
     ResourcesSubmission {
         /// Cores (`0.5`, `2`) or millicores (`500m`), above zero.
         "CPU" cpu: String { pattern = r"^\s*(([0-9]+\.?[0-9]*|\.[0-9]+)m?)?\s*$" },
-        /// A number with an optional unit (`512MB`, `1Gi`; none is bytes), above zero.
+        /// A number with an optional unit (`512MB`, `1Gi`; default: bytes), above zero.
         "Memory" memory: String
             { pattern = r"^\s*(([0-9]+\.?[0-9]*|\.[0-9]+)\s*([kKmMgGtT][iI]?)?[bB]?)?\s*$" },
         /// Like `Memory`; may be zero.
@@ -175,16 +175,16 @@ submission!(
 );
 
 submission!(
-    /// What of the network a task may reach; nothing when absent.
+    /// Network access of a task; none when absent.
     NetworkSubmission {
         "Type" network_type: String { value_type = Option<crate::engine::NetworkType> },
-        /// Only for `HTTP`, which takes at least one.
+        /// Only for `HTTP`, which requires at least one.
         "Domains" domains: Vec<String> { max_items = 256 },
     }
 );
 
 submission!(
-    /// Whole seconds; 0 and absent mean none.
+    /// Whole seconds; 0 and absent mean no timeout.
     TimeoutsSubmission {
         /// From the start of the task's process.
         "ExecutionTimeout" execution_timeout: i64 { minimum = 0, maximum = 3153600000_u32 },
@@ -192,5 +192,8 @@ submission!(
         "QueueTimeout" queue_timeout: i64 { minimum = 0, maximum = 3153600000_u32 },
         /// From the job's creation to its end.
         "TotalTimeout" total_timeout: i64 { minimum = 0, maximum = 3153600000_u32 },
+        /// How long the service waits for the executions of a silent node before it replaces them;
+        /// 0 leaves it to the service.
+        "LostAfter" lost_after: i64 { minimum = 0, maximum = 604800 },
     }
 );

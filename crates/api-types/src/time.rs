@@ -1,4 +1,4 @@
-//! Moments: Unix nanoseconds, UTC.
+//! Timestamps: Unix nanoseconds, UTC.
 
 use std::ops::{Add, Sub};
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub struct Timestamp(pub i64);
 impl Timestamp {
     pub const ZERO: Self = Self(0);
 
-    /// RFC 3339, UTC, nine digits of fraction, `Z`.
+    /// RFC 3339, UTC, with nine fractional digits and `Z`.
     pub fn rfc3339(self) -> String {
         let format = format_description!(
             "[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:9]Z"
@@ -28,7 +28,16 @@ impl Timestamp {
             .unwrap_or_else(|| String::from("1970-01-01T00:00:00.000000000Z"))
     }
 
-    /// Reads Unix seconds (a fraction is allowed) or RFC 3339.
+    /// RFC 3339, UTC, whole seconds, `Z`: for messages.
+    pub fn rfc3339_seconds(self) -> String {
+        let mut text = self.rfc3339();
+        if let Some(dot) = text.find('.') {
+            text.replace_range(dot.., "Z");
+        }
+        text
+    }
+
+    /// Parses Unix seconds (optionally with a fraction) or RFC 3339.
     pub fn parse(text: &str) -> Option<Self> {
         if let Ok(seconds) = text.parse::<i64>() {
             return seconds.checked_mul(1_000_000_000).map(Self);
@@ -46,7 +55,7 @@ impl Timestamp {
         i64::try_from(moment.unix_timestamp_nanos()).ok().map(Self)
     }
 
-    /// How long after `earlier` this is; zero when it is not after.
+    /// Time elapsed since `earlier`; zero when `earlier` is not earlier.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
@@ -73,14 +82,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_is_written_with_nine_digits_of_fraction() {
+    fn a_timestamp_has_nine_fractional_digits() {
         let moment = Timestamp(1_700_000_000_000_000_042);
         assert_eq!(moment.rfc3339(), "2023-11-14T22:13:20.000000042Z");
         assert_eq!(Timestamp::parse(&moment.rfc3339()), Some(moment));
     }
 
     #[test]
-    fn unix_seconds_are_read_with_and_without_a_fraction() {
+    fn unix_seconds_are_parsed_with_and_without_a_fraction() {
         assert_eq!(Timestamp::parse("1700000000"), Some(Timestamp(1_700_000_000_000_000_000)));
         assert_eq!(Timestamp::parse("1700000000.5"), Some(Timestamp(1_700_000_000_500_000_000)));
         assert_eq!(Timestamp::parse("yesterday"), None);

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Which build answers; `docs/api.md`, "Version record".
+/// Identifies a build; `docs/api.md`, "Version record".
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]

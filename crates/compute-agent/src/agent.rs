@@ -1,4 +1,4 @@
-//! One agent, from its start to its end.
+//! One agent, from start to stop.
 
 use std::future::Future;
 use std::io;
@@ -6,9 +6,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent_core::Contents;
+use agent_core::node_state::Limits;
 use api_client::Client;
 use api_types::NodeId;
-use api_types::engine::EngineType;
 use api_types::quantity::Resources;
 use daemon::{Pulse, service_manager};
 use telemetry::traces::{OtlpError, Tracer};
@@ -19,27 +20,31 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::capacity;
-use crate::core::{Contents, Limits};
-use crate::data_dir::{DataDir, DataDirError};
-use crate::drain::Drain;
-use crate::executor::Engines;
-use crate::executor::wasm::Wasm;
-use crate::gpu::Inventory;
-use crate::http::{self, Shared};
-use crate::ledger::{Ledger, LedgerError};
-use crate::node_record::NodeRecord;
+use crate::data::logs::Outputs;
+use crate::data::results::publisher::PublishedDir;
+use crate::host::clock;
+use crate::host::data_dir::{DataDir, DataDirError};
+use crate::host::gpu::Inventory;
+use crate::host::settings::{InvalidSettings, Settings};
+use crate::http::{self, shared::Shared};
+use crate::node::capacity;
+use crate::node::effects::{Files, Steps};
+use crate::node::ledger::{Ledger, LedgerError};
+use crate::node::mailbox::{Mailbox, Message};
+use crate::node::outbox::Outbox;
+use crate::node::supervisor::{Parts, Supervisor, sweep};
+use crate::node::tasks::Tasks;
+use crate::node::vitals::Vitals;
 use crate::observer::Observer;
-use crate::outbox::Outbox;
-use crate::output::Outputs;
-use crate::publisher::PublishedDir;
-use crate::session::{Session, SessionWatch, Streams};
-use crate::settings::{InvalidSettings, Settings};
-use crate::steps::{Files, Steps, Tasks};
-use crate::supervisor::{Mailbox, Message, Parts, Supervisor, sweep};
+use crate::runtime::registry::{Engines, Surroundings};
+use crate::session::drain::Drain;
+use crate::session::heartbeat::Heartbeats;
+use crate::session::node_record::NodeRecord;
+use crate::session::state::SessionWatch;
+use crate::session::{Session, Streams};
 
-/// How often the supervisor looks whether finished executions are old enough to forget, and beats
-/// its pulse when there is nothing else to do.
+/// Interval at which the supervisor checks whether finished executions are old enough to forget,
+/// and updates its pulse when it is otherwise idle.
 const TICK: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
@@ -50,10 +55,12 @@ pub enum StartError {
     DataDir(#[from] DataDirError),
     #[error(transparent)]
     Ledger(#[from] LedgerError),
-    #[error("the address {address} cannot be listened on: {source}; set another with listen")]
+    #[error("cannot listen on {address}: {source}; set another address with listen")]
     Listen { address: SocketAddr, source: io::Error },
-    #[error("the capacity of this machine cannot be found out: {0}; set it with capacity")]
+    #[error("cannot detect the capacity of this machine: {0}; set it with capacity")]
     Capacity(#[source] io::Error),
+    #[error("start the thread of heartbeats")]
+    Thread(#[source] io::Error),
     #[error("send traces over OTLP")]
     Otlp(#[from] OtlpError),
 }
@@ -62,11 +69,12 @@ pub enum StartError {
 #[derive(Debug)]
 pub struct Agent;
 
-/// An agent at work. Dropped without [`shutdown`](Self::shutdown), it goes on working.
+/// A running agent. If it is dropped without [`shutdown`](Self::shutdown), it continues in the
+/// background.
 #[derive(Debug)]
 pub struct RunningAgent {
     pub node_id: NodeId,
-    /// Where its HTTP operations are served.
+    /// The address of its HTTP API.
     pub listen_addr: SocketAddr,
     tasks: Tasks,
     mailbox: Mailbox,
@@ -77,9 +85,10 @@ pub struct RunningAgent {
     stop_serving: CancellationToken,
     drain: Arc<Drain>,
     observer: Arc<Observer>,
+    engines: Arc<Engines>,
 }
 
-/// What an agent cannot start without.
+/// The resources that an agent needs before it can start.
 struct Opened {
     data_dir: DataDir,
     ledger: Ledger,
@@ -95,6 +104,7 @@ struct Opened {
 impl Opened {
     async fn open(settings: &Settings) -> Result<Self, StartError> {
         let data_dir = DataDir::open(&settings.data_dir)?;
+        clock::resume(&data_dir.clock_note());
         let ledger = Ledger::open(&data_dir.ledger())?;
         let contents = ledger.load(&data_dir.ledger())?;
         let gpus = Inventory::detect(&settings.gpu).await;
@@ -110,8 +120,8 @@ impl Opened {
 // === impl Agent ===
 
 impl Agent {
-    /// Opens the data directory, binds the listener, takes up what was under way, and joins the
-    /// orchestrator in the background: that it is away is no reason not to start.
+    /// Opens the data directory, binds the listener, resumes interrupted executions, and joins the
+    /// orchestrator in the background: an unreachable orchestrator does not prevent the start.
     pub async fn start(settings: Settings) -> Result<RunningAgent, StartError> {
         let client = client(&settings)?;
         let Opened { data_dir, ledger, contents, gpus, capacity, listener, listen_addr } =
@@ -126,29 +136,19 @@ impl Agent {
         let (engines, observer) = (Arc::clone(&steps.engines), Arc::clone(&steps.observer));
         let (mailbox, messages) = Mailbox::new();
         let (outbox, note) = (Arc::new(Outbox::default()), data_dir.drain_note());
+        let vitals = Arc::new(Vitals::default());
         let parts = Parts {
             limits: Limits { capacity, retain: settings.retain_finished() },
             outbox: Arc::clone(&outbox),
             steps: Arc::clone(&steps),
             mailbox: mailbox.clone(),
+            vitals: Arc::clone(&vitals),
         };
         let (pulse, supervisor) = spawn_supervisor(ledger, contents, parts, messages, data_dir);
         let record =
             Arc::new(NodeRecord::new(&settings, listen_addr, capacity, Arc::clone(&steps)));
         let watch = SessionWatch::new();
         let outputs = Outputs::new(&engines, &mailbox, &steps.files.dirs);
-        let streams = Streams::new(client.clone(), node_id, Arc::clone(&outputs), tasks.clone());
-        let session = Arc::new(Session {
-            client,
-            node_id,
-            record: Arc::clone(&record),
-            engines: Arc::clone(&engines),
-            mailbox: mailbox.clone(),
-            outbox: Arc::clone(&outbox),
-            observer: Arc::clone(&observer),
-            watch: Arc::clone(&watch),
-            streams,
-        });
         let stop_serving = CancellationToken::new();
         let shared = Shared {
             record,
@@ -161,9 +161,11 @@ impl Agent {
             outbox,
             observer: Arc::clone(&observer),
         };
+        let session = session(&settings, node_id, client, vitals, &tasks, &shared)?;
         let server =
             tokio::spawn(http::serve(listener, http::router(shared), stop_serving.clone()));
         tasks.spawn(sweep::published(published, settings.results.retain()));
+        let background = Arc::clone(&steps.engines);
         let drain = Arc::new(Drain::new(&settings, Arc::clone(&session), note));
         spawn_background(&tasks, steps, session, Arc::clone(&drain));
         Ok(RunningAgent {
@@ -178,8 +180,42 @@ impl Agent {
             stop_serving,
             drain,
             observer,
+            engines: background,
         })
     }
+}
+
+fn session(
+    settings: &Settings,
+    node_id: NodeId,
+    client: Client,
+    vitals: Arc<Vitals>,
+    tasks: &Tasks,
+    shared: &Shared,
+) -> Result<Arc<Session>, StartError> {
+    let (watch, observer) = (&shared.session, &shared.observer);
+    // A client of its own: heartbeats have a thread of their own, and wait for no connection.
+    let heartbeats = Heartbeats::start(
+        self::client(settings)?,
+        node_id,
+        vitals,
+        Arc::clone(watch),
+        Arc::clone(observer),
+    )
+    .map_err(StartError::Thread)?;
+    let outputs = Arc::clone(&shared.outputs);
+    Ok(Arc::new(Session {
+        streams: Streams::new(client.clone(), node_id, outputs, tasks.clone()),
+        client,
+        node_id,
+        record: Arc::clone(&shared.record),
+        engines: Arc::clone(&shared.engines),
+        mailbox: shared.mailbox.clone(),
+        outbox: Arc::clone(&shared.outbox),
+        observer: Arc::clone(observer),
+        watch: Arc::clone(watch),
+        heartbeats,
+    }))
 }
 
 async fn steps(
@@ -231,29 +267,17 @@ async fn engines(
     data_dir: &DataDir,
     tasks: &Tasks,
 ) -> Arc<Engines> {
-    let engines = Engines::new(settings, node_id, wasm(settings, data_dir, tasks));
-    // The first node record should be right already.
+    let engines = Engines::of_settings(settings, &Surroundings { node_id, data_dir, tasks });
+    // The first node record should be complete.
     engines.probe().await;
     engines
-}
-
-/// The wasm engine, if the settings name it and this machine can have it.
-fn wasm(settings: &Settings, data_dir: &DataDir, tasks: &Tasks) -> Option<Wasm> {
-    if !settings.engines.contains(&EngineType::Wasm) {
-        return None;
-    }
-    Wasm::new(data_dir, tasks.clone())
-        .inspect_err(|reason| warn!(reason, "no wasm engine here; the node does not offer it"))
-        .ok()
 }
 
 fn spawn_background(tasks: &Tasks, steps: Arc<Steps>, session: Arc<Session>, drain: Arc<Drain>) {
     let mailbox = session.mailbox.clone();
     tasks.spawn(async move { drain.undo().await });
     let engines = Arc::clone(&steps.engines);
-    tasks.spawn(async move { engines.watch().await });
-    let engines = Arc::clone(&steps.engines);
-    tasks.spawn(async move { engines.collect().await });
+    tasks.spawn(async move { engines.keep().await });
     let reporting = Arc::clone(&session);
     tasks.spawn(async move { reporting.report().await });
     tasks.spawn(async move { session.keep().await });
@@ -270,20 +294,22 @@ fn spawn_background(tasks: &Tasks, steps: Arc<Steps>, session: Arc<Session>, dra
 // === impl RunningAgent ===
 
 impl RunningAgent {
-    /// Stops the agent and leaves its containers running; the next agent on this data directory
-    /// takes them up again. Wasm programs end here. What was observed until now is in the ledger when this returns.
+    /// Stops the agent and leaves its tasks running; the next agent on this data directory adopts
+    /// them. Engines remove what they keep ready. Everything observed so far is in the ledger when
+    /// this returns.
     pub async fn shutdown(self) {
-        info!("the agent stops; containers run on, wasm programs end with it");
+        info!("the agent is stopping; running tasks continue");
         self.stop_serving.cancel();
         self.tasks.stop().await;
+        self.engines.shutdown().await;
         self.mailbox.send(Message::Stop).await;
         let observer = Arc::clone(&self.observer);
         self.end().await;
         observer.shutdown().await;
     }
 
-    /// Ends as if the process were killed: nothing is finished, told or tidied up. For tests of
-    /// what a restart makes of that.
+    /// Ends as if the process were killed: it finishes, reports and cleans up nothing. For tests
+    /// of restarts.
     pub async fn kill(self) {
         self.stop_serving.cancel();
         self.server.abort();
@@ -303,8 +329,8 @@ impl RunningAgent {
     }
 }
 
-/// Runs an agent until it is told to stop; told a second time, it does not wait for a drain.
-/// The service manager hears that it is ready once the orchestrator has this node.
+/// Runs an agent until a stop signal; a second signal ends a drain early. The service manager is
+/// notified of readiness once the orchestrator has accepted this node.
 pub async fn run<F: Future<Output = ()>>(
     settings: Settings,
     told_to_stop: impl Fn() -> F,
@@ -320,7 +346,7 @@ pub async fn run<F: Future<Output = ()>>(
     });
     tokio::select! {
         () = told_to_stop() => {}
-        // Nothing ends the supervisor but a fault of it; without it the agent is of no use.
+        // The supervisor only ends on a bug; the agent is useless without it.
         ended = &mut agent.supervisor => {
             if let Err(error) = ended
                 && error.is_panic()
@@ -332,12 +358,12 @@ pub async fn run<F: Future<Output = ()>>(
     }
     readiness.abort();
     match agent.drain.longest() {
-        Duration::ZERO => service_manager::stopping("what runs keeps running", Duration::ZERO),
-        longest => service_manager::stopping("draining: waiting for what runs", longest),
+        Duration::ZERO => service_manager::stopping("running tasks continue", Duration::ZERO),
+        longest => service_manager::stopping("draining: waiting for running tasks", longest),
     }
     tokio::select! {
         () = agent.drain.leave() => {}
-        () = told_to_stop() => warn!("told to stop a second time; what runs keeps running"),
+        () = told_to_stop() => warn!("second stop signal: ending the drain; running tasks continue"),
     }
     agent.shutdown().await;
     watchdog.abort();

@@ -1,4 +1,4 @@
-//! The agent's own HTTP operations, for whoever stands at the node.
+//! The agent's own HTTP API, for operators on the node.
 
 mod executions;
 mod failure;
@@ -7,51 +7,37 @@ mod metrics;
 mod openapi;
 mod render;
 mod results;
-mod server;
-
-use std::sync::Arc;
+pub(crate) mod shared;
 
 use axum::Router;
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes as collect;
 
-use crate::executor::Engines;
-use crate::node_record::NodeRecord;
-use crate::observer::Observer;
-use crate::outbox::Outbox;
-use crate::output::Outputs;
-use crate::publisher::PublishedDir;
-use crate::session::SessionWatch;
-use crate::supervisor::Mailbox;
+use shared::Shared;
 
-pub(crate) use server::serve;
+/// Concurrent connections, enough for some people and the metrics scrapers.
+const MAX_CONNECTIONS: usize = 256;
 
-/// What the operations read from.
-#[derive(Clone)]
-pub(crate) struct Shared {
-    pub(crate) record: Arc<NodeRecord>,
-    pub(crate) engines: Arc<Engines>,
-    pub(crate) session: Arc<SessionWatch>,
-    pub(crate) mailbox: Mailbox,
-    pub(crate) outputs: Arc<Outputs>,
-    /// Cancelled when the agent is to stop: what is followed breaks off.
-    pub(crate) stopping: CancellationToken,
-    pub(crate) published: PublishedDir,
-    pub(crate) outbox: Arc<Outbox>,
-    pub(crate) observer: Arc<Observer>,
+/// Serves until shutdown, then lets requests in progress finish.
+pub(crate) async fn serve(listener: TcpListener, router: Router, stopping: CancellationToken) {
+    let connections = daemon::http::connections_within(MAX_CONNECTIONS);
+    daemon::http::serve(listener, connections, stopping, move |request| {
+        daemon::http::answer(router.clone(), request)
+    })
+    .await;
 }
 
 pub(crate) fn router(shared: Shared) -> Router {
     routes()
         .fallback(failure::unknown_path)
         .method_not_allowed_fallback(failure::wrong_method)
-        .layer(axum::middleware::from_fn(render::envelope))
         .layer(axum::middleware::from_fn_with_state(shared.clone(), metrics::count))
         .with_state(shared)
 }
 
-/// All operations, and the document of them.
+/// All operations, and their OpenAPI document.
 fn routes() -> Router<Shared> {
     let (router, collected) = OpenApiRouter::default()
         .routes(collect!(identity::alive))

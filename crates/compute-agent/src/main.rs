@@ -11,18 +11,18 @@ use daemon::help::Help;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::error;
 
-/// `EX_USAGE`: the settings are bad.
+/// `EX_USAGE`: the settings are invalid.
 const BAD_SETTINGS: u8 = 64;
-/// `EX_UNAVAILABLE`: the data directory, the ledger or the port cannot be had.
+/// `EX_UNAVAILABLE`: the data directory, the ledger or the port is not available.
 const UNAVAILABLE: u8 = 69;
 
 const HELP: Help = Help {
     program: "compute-agent",
-    about: "The compute agent: joins an orchestrator, and runs on this node what it is told to.",
+    about: "The compute agent: joins an orchestrator, and runs on this node the tasks that it assigns.",
     prefix: ENV_PREFIX,
     sample: include_str!("../../../deploy/compute-agent.toml"),
     variables: &[
-        ("RUST_LOG", "what is logged, info by default"),
+        ("RUST_LOG", "log filter, info by default"),
         ("DOCKER_HOST", "the Docker Engine, when docker.host is not set"),
         ("AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL, ...", "for S3"),
     ],
@@ -70,6 +70,7 @@ async fn run(settings: Settings) -> ExitCode {
                 StartError::DataDir(_)
                 | StartError::Ledger(_)
                 | StartError::Listen { .. }
+                | StartError::Thread(_)
                 | StartError::Otlp(_)
                 | StartError::Capacity(_) => UNAVAILABLE,
             })
@@ -77,7 +78,7 @@ async fn run(settings: Settings) -> ExitCode {
     }
 }
 
-/// Done at SIGTERM or SIGINT. A process that cannot wait for signals must not run.
+/// Resolves at SIGTERM or SIGINT. A process that cannot wait for signals must not run.
 async fn stop_signal() {
     let (terminate, interrupt) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
     match (terminate, interrupt) {
@@ -87,11 +88,11 @@ async fn stop_signal() {
                 _ = interrupt.recv() => {}
             }
         }
-        (Err(error), _) | (_, Err(error)) => error!(%error, "signals cannot be waited for"),
+        (Err(error), _) | (_, Err(error)) => error!(%error, "cannot wait for signals"),
     }
 }
 
-#[expect(clippy::print_stdout, reason = "the answer to --help and --version")]
+#[expect(clippy::print_stdout, reason = "the output of --help and --version")]
 fn say(text: &str) -> ExitCode {
     print!("{text}");
     ExitCode::SUCCESS

@@ -1,4 +1,4 @@
-//! What the unit tests of several modules build upon.
+//! Fixtures that several modules' unit tests share.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use peers::kubo::KuboServer;
 use peers::s3::{self, S3Server};
 use uuid::Uuid;
 
-use crate::disk::Disk;
-use crate::settings::{AwsVariables, IpfsSettings, Settings};
+use crate::host::disk::Disk;
+use crate::host::settings::{AwsVariables, IpfsSettings, Settings};
 
 pub(crate) fn execution_id(number: u128) -> ExecutionId {
     ExecutionId::from_uuid(Uuid::from_u128(number))

@@ -1,14 +1,14 @@
-//! The command line, which is the same for both daemons.
+//! The command line, shared by both daemons.
 
 use std::path::PathBuf;
 
-/// What the command line asks for.
+/// What the command line requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     Run {
         config: Option<PathBuf>,
     },
-    /// Ask the daemon that runs with these settings whether it is ready.
+    /// Ask the daemon with these settings whether it is ready.
     Health {
         config: Option<PathBuf>,
     },
@@ -27,7 +27,7 @@ pub enum InvalidCommand {
 // === impl Command ===
 
 impl Command {
-    /// `arguments` are what follows the program's name.
+    /// `arguments` are the arguments after the program's name.
     pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Self, InvalidCommand> {
         let mut arguments = arguments.into_iter();
         let (mut config, mut health) = (None, false);
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_understood() {
+    fn valid_commands_are_parsed() {
         let config = Some(PathBuf::from("a.toml"));
         for (arguments, expected) in [
             (&[][..], Command::Run { config: None }),
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_named() {
+    fn invalid_arguments_are_named() {
         for (arguments, word) in [
             (&["--config"][..], "--config needs a file"),
             (&["--config="], "--config needs a file"),

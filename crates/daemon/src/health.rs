@@ -1,29 +1,30 @@
-//! Asking a daemon on this machine whether it is ready, for those who can only start a program:
-//! a container's health check, a script.
+//! Probes a daemon on this machine for readiness.
 //!
-//! It speaks as little HTTP as that takes, so that a daemon needs no client for it.
+//! For callers that can only start a program: a container's health check, a script.
+//!
+//! It speaks the minimum of HTTP, so that a daemon needs no client library for it.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// A daemon that takes longer for an answer is not ready. Its own look at itself takes 5 seconds
-/// at most.
-const PATIENCE: Duration = Duration::from_secs(8);
+/// A daemon that takes longer to answer is not ready. Its own readiness check takes at most 5
+/// seconds.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// More of the answer is not read: the status is in its first bytes, what it says behind them.
+/// The rest of the response is not read: its first bytes hold the status, then the message.
 const ANSWER_BYTES: u64 = 4096;
 
-/// Why it is not ready.
+/// Why the daemon is not ready.
 #[derive(Debug, thiserror::Error)]
 pub enum Unhealthy {
     #[error("nothing answers at {address}: {source}")]
     Silent { address: SocketAddr, source: std::io::Error },
-    #[error("it is not ready: {said}")]
-    NotReady { said: String },
+    #[error("not ready: {message}")]
+    NotReady { message: String },
 }
 
-/// Asks the daemon that listens on this address for this path.
+/// Requests this path from the daemon that listens on this address.
 pub fn ask(listen: SocketAddr, path: &str) -> Result<(), Unhealthy> {
     let address = reachable(listen);
     let answer = get(address, path).map_err(|source| Unhealthy::Silent { address, source })?;
@@ -31,13 +32,13 @@ pub fn ask(listen: SocketAddr, path: &str) -> Result<(), Unhealthy> {
     match head.split_whitespace().nth(1) {
         Some("200") => Ok(()),
         _ => {
-            let said = if body.is_empty() { head } else { body };
-            Err(Unhealthy::NotReady { said: said.trim().to_owned() })
+            let message = if body.is_empty() { head } else { body };
+            Err(Unhealthy::NotReady { message: message.trim().to_owned() })
         }
     }
 }
 
-/// A daemon that listens on every address is asked on loopback.
+/// For a daemon that listens on every address, use loopback.
 fn reachable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -48,11 +49,11 @@ fn reachable(listen: SocketAddr) -> SocketAddr {
 }
 
 fn get(address: SocketAddr, path: &str) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    // HTTP/1.0: the answer is not chunked, and ends with the connection. In one piece: a server
-    // that has seen enough may answer and close before a second one.
+    let mut stream = TcpStream::connect_timeout(&address, PROBE_TIMEOUT)?;
+    stream.set_read_timeout(Some(PROBE_TIMEOUT))?;
+    stream.set_write_timeout(Some(PROBE_TIMEOUT))?;
+    // HTTP/1.0: the response is not chunked and ends with the connection. Send it in one write: a
+    // server may answer early and close before a second one.
     let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
@@ -66,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that gives one answer.
+    /// A server that gives one response.
     fn answering(answer: &'static str) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -87,11 +88,11 @@ mod tests {
         ask(everywhere, "/readyz").unwrap();
         let stopping = answering("HTTP/1.0 503 Service Unavailable\r\nx: y\r\n\r\nit stops\n");
         let error = ask(stopping, "/readyz").unwrap_err();
-        assert_eq!(error.to_string(), "it is not ready: it stops");
+        assert_eq!(error.to_string(), "not ready: it stops");
     }
 
     #[test]
-    fn nobody_there_is_told_with_the_address() {
+    fn an_unreachable_daemon_is_reported_with_its_address() {
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let error = ask(free, "/readyz").unwrap_err().to_string();
         assert!(error.starts_with(&format!("nothing answers at {free}: ")), "{error}");

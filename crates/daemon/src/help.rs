@@ -1,18 +1,18 @@
-//! What `--help` says, made from the sample settings file so that the two cannot differ.
+//! The `--help` text, generated from the sample settings file so that the two cannot differ.
 
 use crate::sample;
 
-/// What there is to say of a daemon.
+/// Facts about a daemon.
 #[derive(Debug, Clone, Copy)]
 pub struct Help<'a> {
     pub program: &'a str,
     /// One sentence.
     pub about: &'a str,
-    /// What its environment variables begin with.
+    /// The prefix of its environment variables.
     pub prefix: &'a str,
     /// Its sample settings file.
     pub sample: &'a str,
-    /// Variables that are no settings of its own: their names and what they do.
+    /// Other variables: their names and purposes.
     pub variables: &'a [(&'a str, &'a str)],
 }
 
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_setting_is_told_with_its_default() {
+    fn each_setting_is_listed_with_its_default() {
         let help = Help {
             program: "it",
             about: "It does it.",

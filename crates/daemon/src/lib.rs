@@ -1,12 +1,11 @@
-//! What both daemons are as processes: a command line, a health that can be asked for, a data
-//! directory of their own, and a service manager that looks after them.
+//! Process-level parts of both daemons: command line, health probe, HTTP edge, service manager.
 //!
-//! It knows neither of the daemons, and nothing of jobs.
+//! It knows neither of the daemons, and nothing about jobs.
 
 pub mod command;
 pub mod health;
 pub mod help;
-mod lock;
+pub mod http;
 mod runtime;
 pub mod sample;
 pub mod service_manager;

@@ -6,12 +6,11 @@ use std::thread;
 
 use tokio::runtime::{Builder, Runtime};
 
-/// More have nothing to do: all they serve goes through the one thread that owns the state.
+/// More workers would idle: all requests go through the one thread that owns the state.
 const MOST_WORKERS: usize = 4;
 
-/// Runs what waits for the network. One core is left to the thread that owns the state: a worker
-/// that has nothing to do is woken for nothing whenever another gets something, which on two cores
-/// costs more than it brings.
+/// The runtime for network I/O. One core is left to the thread that owns the state: an idle worker
+/// is woken needlessly whenever another gets work, which on two cores costs more than it gains.
 pub fn runtime() -> io::Result<Runtime> {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let workers = cores.saturating_sub(1).clamp(1, MOST_WORKERS);

@@ -1,12 +1,12 @@
-//! A sample settings file, read as what it tells of each setting.
+//! Parses a sample settings file into descriptions of the settings.
 //!
-//! The sample is where a setting is described: `--help` is made from it, and the tests demand that
-//! it names every setting with its true default. Its form: prose begins with `# `; the setting it
-//! belongs to follows as `#key = value`; tables are `[name]`; an empty line ends a description that
-//! belongs to no setting. The value is the default, unless the prose says what is the case
-//! "By default": then it is an example.
+//! The sample is the description of every setting: `--help` is generated from it, and tests require
+//! it to name every setting with its true default. Its format: prose begins with `# `; the setting
+//! follows as `#key = value`; tables are `[name]`; an empty line ends a description that belongs to
+//! no setting. The value is the default, unless the prose states the default after "By default":
+//! then the value is an example.
 
-/// How the sentence begins that tells the default of a setting whose value is an example.
+/// Begins the sentence that states the default of a setting whose value is an example.
 const BY_DEFAULT: &str = "By default";
 
 /// A setting as the sample describes it.
@@ -56,8 +56,8 @@ pub fn settings(sample: &str) -> Vec<Described<'_>> {
     found
 }
 
-/// The sample with every setting in force, for whoever checks that it can be loaded; those of
-/// which `keep` is not true stay comments.
+/// The sample with every setting uncommented, for tests that load it; settings for which `keep` is
+/// false stay comments.
 pub fn uncommented(sample: &str, keep: impl Fn(&Described<'_>) -> bool) -> String {
     let mut described = settings(sample).into_iter();
     let mut lines = Vec::new();
@@ -86,7 +86,7 @@ mod tests {
 ";
 
     #[test]
-    fn settings_are_told_with_what_is_said_of_them() {
+    fn settings_are_listed_with_their_descriptions() {
         let found = settings(SAMPLE);
         let [listen, depth] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!((listen.path.as_str(), listen.value), ("listen", "\"127.0.0.1:1\""));
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn uncommented_it_is_a_settings_file() {
+    fn the_uncommented_sample_is_a_settings_file() {
         let text = uncommented(SAMPLE, |setting| !setting.is_example());
         assert!(text.contains("\nlisten = \"127.0.0.1:1\"\n"), "{text}");
         assert!(text.contains("\n[box]\n") && text.contains("\n#depth = 7"), "{text}");

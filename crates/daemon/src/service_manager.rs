@@ -1,13 +1,12 @@
-//! What a daemon tells the service manager that started it: that it is ready, that it stops, what
-//! it is doing, and that it still makes progress.
+//! Notifies the service manager: ready, stopping, current status, and watchdog.
 //!
 //! The protocol is that of `sd_notify(3)`: datagrams to the socket that `NOTIFY_SOCKET` names.
-//! Where the variable is not set, nobody is told.
+//! Without the variable, nothing is sent.
 //!
-//! The watchdog is not a timer: it is fed by what the daemon is there for. The thread that owns the
-//! daemon's state beats a [`Pulse`] in each turn, also in the turns in which it can only wait for
-//! room on the disk, and the watchdog, which runs on the daemon's own runtime, passes that on. A
-//! thread or a runtime that hangs is thereby found out, and a full disk is no reason to be killed.
+//! The watchdog is not a timer: the daemon's own work feeds it. The thread that owns the daemon's
+//! state beats a [`Pulse`] in each iteration, even while it waits for disk space, and the watchdog
+//! task on the daemon's runtime forwards it. So a hanging thread or runtime is detected, and a full
+//! disk does not get the daemon killed.
 
 use std::ffi::OsStr;
 use std::io;
@@ -18,21 +17,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Names the socket: a path, or an abstract name behind `@`.
+/// Names the socket: a path, or an abstract name after `@`.
 const SOCKET_VARIABLE: &str = "NOTIFY_SOCKET";
 
-/// How many microseconds may pass between two signs of life, and which process they are wanted of.
+/// The watchdog interval in microseconds, and the process that it applies to.
 const WATCHDOG_VARIABLE: &str = "WATCHDOG_USEC";
 const WATCHDOG_PID_VARIABLE: &str = "WATCHDOG_PID";
 
-/// How often the watchdog looks within the time that the service manager allows: a beat that is
-/// late once is no reason to be killed.
-const LOOKS_PER_LIMIT: u32 = 3;
+/// Checks by the watchdog within the service manager's interval: one late beat must not get the
+/// daemon killed.
+const CHECKS_PER_INTERVAL: u32 = 3;
 
-/// What stopping may take beside what it waits for.
+/// Time for stopping in addition to what it waits for.
 const STOP_MARGIN: Duration = Duration::from_secs(30);
 
-/// Beaten by whoever is to be seen to make progress.
+/// Beaten by the thread whose progress is monitored.
 #[derive(Debug, Clone, Default)]
 pub struct Pulse(Arc<AtomicU64>);
 
@@ -40,7 +39,7 @@ pub struct Pulse(Arc<AtomicU64>);
 
 impl Pulse {
     pub fn beat(&self) {
-        // Only whether it changes is of interest.
+        // Only a change matters.
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -49,26 +48,26 @@ impl Pulse {
     }
 }
 
-/// It can be used from now on.
+/// Reports that the daemon is ready.
 pub fn ready(status: &str) {
-    tell(&format!("READY=1\nSTATUS={status}"));
+    notify(&format!("READY=1\nSTATUS={status}"));
 }
 
-/// What it is doing, for people.
+/// Reports the current status, for people.
 pub fn status(status: &str) {
-    tell(&format!("STATUS={status}"));
+    notify(&format!("STATUS={status}"));
 }
 
-/// It ends, and waits so long at most for something before.
+/// Reports that the daemon stops, and waits at most this long for its work first.
 pub fn stopping(status: &str, waits: Duration) {
-    let patience = waits.saturating_add(STOP_MARGIN).as_micros();
-    tell(&format!("STOPPING=1\nSTATUS={status}\nEXTEND_TIMEOUT_USEC={patience}"));
+    let timeout_us = waits.saturating_add(STOP_MARGIN).as_micros();
+    notify(&format!("STOPPING=1\nSTATUS={status}\nEXTEND_TIMEOUT_USEC={timeout_us}"));
 }
 
-/// Passes the pulse on for as long as this runs; returns at once where no watchdog is wanted.
+/// Forwards the pulse as long as it runs; returns immediately if no watchdog is requested.
 pub async fn watchdog(pulse: Pulse) {
     let Some(limit) = watchdog_limit() else { return };
-    let pause = limit / LOOKS_PER_LIMIT;
+    let pause = limit / CHECKS_PER_INTERVAL;
     let mut passed_on = pulse.beats();
     loop {
         tokio::time::sleep(pause).await;
@@ -77,26 +76,26 @@ pub async fn watchdog(pulse: Pulse) {
             tracing::warn!(?limit, "no progress; the watchdog will end this process");
         } else {
             passed_on = beats;
-            tell("WATCHDOG=1");
+            notify("WATCHDOG=1");
         }
     }
 }
 
-/// None where no watchdog is wanted, or not of this process but of one that started it.
+/// `None` if no watchdog is requested, or one for a parent process.
 fn watchdog_limit() -> Option<Duration> {
     let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
     let of_another =
-        number(WATCHDOG_PID_VARIABLE).is_some_and(|pid| pid != std::process::id().into());
+        number(WATCHDOG_PID_VARIABLE).is_some_and(|pid| pid != u64::from(std::process::id()));
     let limit = number(WATCHDOG_VARIABLE).filter(|limit| *limit > 0 && !of_another)?;
     Some(Duration::from_micros(limit))
 }
 
-fn tell(state: &str) {
+fn notify(state: &str) {
     let Some(socket) = std::env::var_os(SOCKET_VARIABLE).filter(|name| !name.is_empty()) else {
         return;
     };
     if let Err(error) = send(&socket, state) {
-        tracing::warn!(%error, ?socket, "the service manager cannot be told");
+        tracing::warn!(%error, ?socket, "cannot notify systemd");
     }
 }
 
@@ -106,7 +105,7 @@ fn send(socket: &OsStr, state: &str) -> io::Result<()> {
         None => SocketAddr::from_pathname(socket)?,
     };
     let sender = UnixDatagram::unbound()?;
-    // A manager that does not read must not stop the daemon.
+    // A service manager that does not read must not block the daemon.
     sender.set_nonblocking(true)?;
     sender.send_to_addr(state.as_bytes(), &address).map(drop)
 }

@@ -1,4 +1,4 @@
-//! The places of a process that tests can arm.
+//! Failpoints that a test arms in the running process.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -9,16 +9,18 @@ use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
 
-use crate::{CRASH, DELAY, DIRECTORY_VARIABLE, ERROR, Fault, HANG, TWICE};
+use crate::{
+    CRASH, DELAY, DIRECTORY_VARIABLE, ERROR, Fault, HANG, TWICE, WALL_CLOCK_OFFSET_VARIABLE,
+};
 
-/// Longer than anything here takes by itself, shorter than any lease.
+/// Longer than any step takes on its own, shorter than any lease.
 const DELAY_TIME: Duration = Duration::from_millis(600);
 
-/// Longer than the watchdogs of tests wait.
+/// Longer than the watchdog timeout of tests.
 const HANG_TIME: Duration = Duration::from_secs(8);
 
-/// How often a test's wish is looked for.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Interval between checks for a new request of the test.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
 
@@ -31,22 +33,31 @@ enum Action {
 pub(crate) fn listen() {
     let Some(directory) = std::env::var_os(DIRECTORY_VARIABLE) else { return };
     let directory = DIRECTORY.get_or_init(|| directory.into());
-    let looking = thread::Builder::new().name("failpoints".to_owned()).spawn(|| {
+    let polling = thread::Builder::new().name("failpoints".to_owned()).spawn(|| {
         loop {
-            thread::sleep(LOOK_EVERY);
-            take_wish(directory);
+            thread::sleep(POLL_INTERVAL);
+            take_request(directory);
         }
     });
-    looking.expect("a test build may fail for want of a thread");
+    polling.expect("a test build may fail when no thread is available");
 }
 
-/// Arms what `arm` says; that the file is gone tells the test that it is in force.
-fn take_wish(directory: &Path) {
+/// Arms the failpoint named in `arm`, then removes the file to confirm it to the test.
+fn take_request(directory: &Path) {
     let path = directory.join("arm");
-    let Ok(wish) = fs::read_to_string(&path) else { return };
-    let (place, actions) = wish.split_once('=').expect("a wish is written place=actions");
-    fail::cfg(place, actions).expect("a wish is in the grammar of the fail crate");
-    fs::remove_file(&path).expect("the wish was just read");
+    let Ok(request) = fs::read_to_string(&path) else { return };
+    let (place, actions) = request.split_once('=').expect("a request has the form place=actions");
+    fail::cfg(place, actions).expect("actions follow the grammar of the fail crate");
+    fs::remove_file(&path).expect("the file was just read");
+}
+
+pub(crate) fn wall_clock_offset_nanos() -> i64 {
+    static OFFSET: OnceLock<i64> = OnceLock::new();
+    *OFFSET.get_or_init(|| {
+        let Ok(seconds) = std::env::var(WALL_CLOCK_OFFSET_VARIABLE) else { return 0 };
+        let seconds: i64 = seconds.parse().expect("an offset is a number of seconds");
+        seconds * 1_000_000_000
+    })
 }
 
 pub(crate) fn reach_blocking(place: &'static str) -> Option<Fault> {
@@ -80,27 +91,27 @@ fn evaluate(place: &'static str) -> Option<Action> {
             HANG => Action::Delay(HANG_TIME),
             ERROR => Action::Fault(Fault::Error),
             TWICE => Action::Fault(Fault::Twice),
-            other => panic!("failpoint {place}: there is no action '{other}'"),
+            other => panic!("failpoint {place}: unknown action '{other}'"),
         };
-        note(place, &argument);
+        record_hit(place, &argument);
         Some(action)
     });
     None
 }
 
-fn note(place: &str, action: &str) {
-    let directory = DIRECTORY.get().expect("nothing is armed without the directory");
-    let noted = OpenOptions::new()
+fn record_hit(place: &str, action: &str) {
+    let directory = DIRECTORY.get().expect("failpoints are armed through the directory");
+    let written = OpenOptions::new()
         .create(true)
         .append(true)
         .open(directory.join("hits"))
         .and_then(|mut hits| writeln!(hits, "{place} {action}"));
-    noted.expect("the test's directory can be written to");
+    written.expect("the test's directory is writable");
 }
 
-/// SIGKILL leaves no more to the process than a power failure leaves to it.
+/// SIGKILL runs no cleanup, like a power failure.
 fn crash() -> ! {
-    // It cannot fail, and does not return.
+    // Cannot fail, and does not return.
     let _ = kill_process(getpid(), Signal::KILL);
     loop {
         thread::park();

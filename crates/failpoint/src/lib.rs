@@ -1,46 +1,59 @@
-//! Places in the daemons where a test makes the process die, fail, dawdle or repeat itself.
+//! Failpoints of the daemons: tests make a process crash, fail, delay or repeat a step.
 //!
-//! A daemon calls [`reach`] (or [`reach_blocking`], or [`around`] a whole step) at each such
-//! place. Without the feature `failpoints` these are empty and cost nothing; with it, and with
-//! [`DIRECTORY_VARIABLE`] set, a test arms one place after the other in the running process: it
-//! puts a file `arm` with `place=actions` there (the grammar is the `fail` crate's, the value of
-//! `return` one of [`CRASH`], [`ERROR`], [`DELAY`], [`HANG`], [`TWICE`]), which is taken away when it is in
-//! force. Whatever fires is first written to `hits`, one line `place action` each, so that a test
-//! that hit nothing cannot pass.
+//! A daemon calls [`reach`] or [`reach_blocking`] at a failpoint, or wraps a whole step in
+//! [`around`]. Without the feature `failpoints` these functions are empty and cost nothing. With
+//! the feature and [`DIRECTORY_VARIABLE`] set, a test arms failpoints in the running process: it
+//! writes `place=actions` to a file `arm` in that directory (in the grammar of the `fail` crate;
+//! the value of `return` is [`CRASH`], [`ERROR`], [`DELAY`], [`HANG`] or [`TWICE`]). The process
+//! removes the file once the failpoint is armed. Before an action fires, the process appends a
+//! line `place action` to the file `hits`, so that a test can assert that its failpoint was hit.
 
 #[cfg(feature = "failpoints")]
 mod armed;
 
 use std::future::Future;
 
-/// Names the directory through which a test arms a daemon; unset, nothing ever fires.
+/// The environment variable that names the directory; without it no failpoint ever fires.
 pub const DIRECTORY_VARIABLE: &str = "FAILPOINT_DIR";
 
-/// The process dies here, as of `kill -9`.
+/// The environment variable that sets the wall clock of a daemon apart from the machine's, by a
+/// number of seconds that may be negative.
+pub const WALL_CLOCK_OFFSET_VARIABLE: &str = "FAILPOINT_WALL_CLOCK_OFFSET_SECONDS";
+
+/// The process ends as by `kill -9`.
 pub const CRASH: &str = "crash";
-/// What stands here fails.
+/// The step fails.
 pub const ERROR: &str = "error";
-/// What stands here takes longer.
+/// The step takes longer.
 pub const DELAY: &str = "delay";
-/// It takes so long that it seems stuck.
+/// The step takes so long that it appears stuck.
 pub const HANG: &str = "hang";
-/// What stands here is done a second time.
+/// The step is executed twice.
 pub const TWICE: &str = "twice";
 
-/// What the caller has to bring about itself.
+/// A fault that the caller must carry out itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     Error,
     Twice,
 }
 
-/// Lets tests arm this process from now on. For the start of a daemon's `main`.
+/// Begins to accept requests from tests. A daemon's `main` calls it first.
 pub fn listen() {
     #[cfg(feature = "failpoints")]
     armed::listen();
 }
 
-/// A place in code that may block.
+/// How far the wall clock of this process is set ahead of the machine's.
+#[inline]
+pub fn wall_clock_offset_nanos() -> i64 {
+    #[cfg(feature = "failpoints")]
+    return armed::wall_clock_offset_nanos();
+    #[cfg(not(feature = "failpoints"))]
+    0
+}
+
+/// A failpoint in blocking code.
 #[inline]
 pub fn reach_blocking(place: &'static str) -> Option<Fault> {
     #[cfg(feature = "failpoints")]
@@ -52,7 +65,7 @@ pub fn reach_blocking(place: &'static str) -> Option<Fault> {
     }
 }
 
-/// A place in asynchronous code.
+/// A failpoint in asynchronous code.
 #[inline]
 pub async fn reach(place: &'static str) -> Option<Fault> {
     #[cfg(feature = "failpoints")]
@@ -64,18 +77,18 @@ pub async fn reach(place: &'static str) -> Option<Fault> {
     }
 }
 
-/// The places before and after a step that can fail.
+/// The failpoints before and after a fallible step.
 #[derive(Debug, Clone, Copy)]
 pub struct Places<E> {
     pub before: &'static str,
     pub after: &'static str,
-    /// The step was refused.
+    /// The error when the step was not executed.
     pub refused: fn() -> E,
-    /// The step was done, but its answer was lost.
+    /// The error when the step was executed, but its outcome was lost.
     pub lost: fn() -> E,
 }
 
-/// Carries a step out between its two places.
+/// Executes a step between its two failpoints.
 #[inline]
 pub async fn around<T, E, F: Future<Output = Result<T, E>>>(
     places: Places<E>,
@@ -84,7 +97,7 @@ pub async fn around<T, E, F: Future<Output = Result<T, E>>>(
     match reach(places.before).await {
         None => {}
         Some(Fault::Error) => return Err((places.refused)()),
-        // The first answer is of no interest to anyone: the second one counts.
+        // Only the outcome of the second execution counts.
         Some(Fault::Twice) => drop(step().await),
     }
     let outcome = step().await;

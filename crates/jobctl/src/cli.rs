@@ -1,4 +1,4 @@
-//! What can be typed: commands, arguments, and their help.
+//! The command line: commands, arguments, and their help.
 
 mod context;
 mod duration;
@@ -27,7 +27,7 @@ pub(crate) use nodes::{DrainArgs, NodeActionArgs, NodeCommand, NodeListArgs};
 pub(crate) use run::{Engine, Network, RunArgs};
 pub(crate) use submit::{Goal, SubmitArgs, ValidateArgs, WaitArgs};
 
-/// Submits jobs, watches them, and looks after the nodes that run them.
+/// Submit and watch jobs, and manage the nodes that run them.
 #[derive(Debug, Parser)]
 #[command(name = "jobctl", version, after_help = EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -37,11 +37,11 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// Where the service is; every command takes these.
+/// The address of the service; every command accepts these arguments.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Service")]
 pub(crate) struct Global {
-    /// Base URL of the service [JOBCTL_URL; else of the context; else http://127.0.0.1:1234]
+    /// Base URL of the service [JOBCTL_URL; else from the context; else http://127.0.0.1:1234]
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) url: Option<String>,
     /// Context of the configuration file to use instead of the current one
@@ -54,34 +54,34 @@ pub(crate) struct Global {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run an image or a WebAssembly module as a job, and wait for its end
+    /// Run an image or a WebAssembly module as a job, and wait until it ends
     Run(Box<RunArgs>),
     /// Submit a job from a file in JSON or YAML
     Submit(SubmitArgs),
-    /// Show what would be stored of a job, where it would run, and why not elsewhere
+    /// Show how a job would be stored, where it would run, and why not elsewhere
     Validate(ValidateArgs),
-    /// List jobs, the newest first
+    /// List jobs, newest first
     #[command(visible_alias = "ls")]
     List(ListArgs),
     /// Show a job with its executions and events
     Describe(DescribeArgs),
     /// List the executions of a job
     Executions(ExecutionsArgs),
-    /// List what happened to a job and its executions
+    /// List the events of a job and its executions
     History(HistoryArgs),
-    /// Show what the tasks of a job print
+    /// Show the output of a job's tasks
     Logs(LogsArgs),
-    /// Show what happens to all jobs, as it happens
+    /// Show the events of all jobs, live with --follow
     Events(EventsArgs),
-    /// Wait for jobs to end, and pass on the exit code of a task that failed
+    /// Wait for jobs to end, and return the exit code of a failed task
     Wait(WaitArgs),
     /// Stop jobs
     Stop(StopArgs),
-    /// Download what the executions of a job published, and unpack it
+    /// Download and unpack the published results of a job
     Get(GetArgs),
-    /// Tell what a job waits for, node by node
+    /// Explain what a job waits for, node by node
     Explain(DescribeArgs),
-    /// Look at nodes and decide about them
+    /// List, describe and manage nodes
     #[command(subcommand)]
     Node(NodeCommand),
     /// Manage the named contexts of the configuration file
@@ -89,14 +89,14 @@ pub(crate) enum Command {
     Context(ContextCommand),
     /// Show the versions of this program and of the service
     Version(VersionArgs),
-    /// Print the completions of a shell
+    /// Print the completion script for a shell
     Completions {
-        /// Shell to print them for
+        /// Shell to generate the script for
         shell: Shell,
     },
     /// Print the manual page, or write the pages of all commands
     Man {
-        /// Directory to write all pages to
+        /// Directory for the pages of all commands
         #[arg(value_name = "DIRECTORY")]
         directory: Option<PathBuf>,
     },
@@ -104,7 +104,7 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct VersionArgs {
-    /// Only this program; asks no service
+    /// Only this program; does not contact the service
     #[arg(long)]
     pub(crate) client: bool,
     #[command(flatten)]
@@ -113,7 +113,7 @@ pub(crate) struct VersionArgs {
 
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct OutputArgs {
-    /// How to show the answer
+    /// Output format
     #[arg(short = 'o', long = "output", value_name = "FORMAT", value_enum, default_value_t)]
     pub(crate) format: Format,
 }
@@ -123,15 +123,15 @@ pub(crate) struct OutputArgs {
 pub(crate) struct WatchArgs {
     #[command(flatten)]
     pub(crate) output: OutputArgs,
-    /// Go on with every change, until Ctrl-C
+    /// Continue with every change, until Ctrl-C
     #[arg(short, long)]
     pub(crate) watch: bool,
 }
 
-/// The namespace that a job is in or gets.
+/// The namespace of a job.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct NamespaceArgs {
-    /// Namespace [of the context; else default]
+    /// Namespace [from the context; else default]
     #[arg(short, long, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
 }
@@ -143,12 +143,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_arguments_do_not_contradict_each_other() {
+    fn the_arguments_are_consistent() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn every_argument_has_a_help() {
+    fn every_argument_has_help() {
         fn walk(command: &clap::Command, missing: &mut Vec<String>) {
             for argument in command.get_arguments().filter(|a| a.get_help().is_none()) {
                 missing.push(format!("{} {}", command.get_name(), argument.get_id()));

@@ -1,4 +1,4 @@
-//! One file per group of commands; each says how the program ends.
+//! The commands, one file per group; each returns the exit code.
 
 mod context;
 mod events;
@@ -27,11 +27,11 @@ use crate::exit::Exit;
 use crate::output::Out;
 use crate::pages::collect;
 
-/// The service that is spoken to, and the terminal.
+/// The service and the terminal.
 #[derive(Debug)]
 struct Session {
     client: Client,
-    /// Of the context, for commands that name none.
+    /// Default namespace, from the context.
     namespace: Option<String>,
     out: Out,
 }
@@ -68,7 +68,7 @@ impl Session {
         Ok(Self { client: target.client()?, namespace: target.namespace, out })
     }
 
-    /// The names by which people know the nodes.
+    /// The host names of all nodes.
     async fn hostnames(&self) -> Result<BTreeMap<NodeId, String>> {
         let nodes = collect(None, async |rows, token| {
             let query =
@@ -83,7 +83,7 @@ impl Session {
     }
 }
 
-/// Does the same to each, and goes on past one that fails; the first failure decides the end.
+/// Applies `act` to each name, continuing after failures; the first failure decides the exit code.
 async fn each<F>(names: &[String], mut act: F) -> Result<Exit>
 where
     F: AsyncFnMut(&str) -> Result<Exit>,

@@ -1,4 +1,4 @@
-//! Which service is spoken to: a flag, the environment, the configuration file, the default.
+//! The choice of the service: by flag, environment, configuration file, or default.
 
 mod file;
 
@@ -11,23 +11,23 @@ use crate::exit::UsageError;
 
 pub(crate) use file::{ConfigFile, NamedContext};
 
-/// Names the service in the environment.
+/// The environment variable with the base URL.
 pub(crate) const URL_VARIABLE: &str = "JOBCTL_URL";
 
-/// Names the configuration file in the environment.
+/// The environment variable with the path of the configuration file.
 pub(crate) const CONFIG_VARIABLE: &str = "JOBCTL_CONFIG";
 
-/// Where an orchestrator listens when nothing else is said.
+/// The default address of an orchestrator.
 pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:1234";
 
-/// Where requests go, and the namespace of commands that name none.
+/// The service, and the default namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) url: String,
     pub(crate) namespace: Option<String>,
 }
 
-/// What the environment says; empty variables count as absent.
+/// Variables of the environment; empty ones count as absent.
 #[derive(Debug, Default)]
 pub(crate) struct Environment {
     pub(crate) url: Option<String>,
@@ -51,11 +51,11 @@ impl Environment {
     }
 }
 
-/// The configuration file, and whether somebody named it: then it must be there.
+/// The path of the configuration file, and whether the user named it: a named file must exist.
 pub(crate) fn config_path(global: &Global, environment: &Environment) -> Option<(PathBuf, bool)> {
     let named = global.config.as_ref().or(environment.config.as_ref());
-    let usual = || environment.config_home.as_ref().map(|home| home.join("jobctl/config.yaml"));
-    named.map(|path| (path.clone(), true)).or_else(|| usual().map(|path| (path, false)))
+    let default = || environment.config_home.as_ref().map(|home| home.join("jobctl/config.yaml"));
+    named.map(|path| (path.clone(), true)).or_else(|| default().map(|path| (path, false)))
 }
 
 impl Target {
@@ -122,7 +122,7 @@ contexts:
     }
 
     #[test]
-    fn a_flag_wins_over_the_environment_which_wins_over_the_file() {
+    fn a_flag_overrides_the_environment_which_overrides_the_file() {
         let flag = Global { url: Some("http://flag:1".to_owned()), ..Global::default() };
         let home = Global { context: Some("home".to_owned()), ..Global::default() };
         let both = Global { url: flag.url.clone(), ..home.clone() };
@@ -135,13 +135,13 @@ contexts:
     }
 
     #[test]
-    fn without_any_word_it_is_the_usual_address() {
+    fn the_default_is_the_address_of_a_local_orchestrator() {
         let target = Target::choose(&Global::default(), &Environment::default()).unwrap();
         assert_eq!(target.url, DEFAULT_URL);
     }
 
     #[test]
-    fn a_file_that_was_named_must_be_there() {
+    fn a_named_file_must_exist() {
         let directory = tempfile::tempdir().unwrap();
         let absent = directory.path().join("absent.yaml");
         let environment = Environment { config: Some(absent), ..Environment::default() };

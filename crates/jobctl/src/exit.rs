@@ -1,9 +1,8 @@
-//! Exit codes, all of them, and how a failure is told to a person.
+//! All exit codes, and the error messages for users.
 //!
-//! A script must be able to tell the end of its task from trouble on the way there. The code of a
-//! task is passed on as it is by `run`, `wait` and `submit --wait`; everything else that goes
-//! wrong has a code of its own between 120 and 125, where programs seldom have theirs (the same
-//! choice as docker's 125 and `timeout`'s 124).
+//! A script must be able to distinguish the outcome of its task from other failures. `run`, `wait`
+//! and `submit --wait` return the exit code of a task unchanged; every other failure has a code
+//! from 120 to 125, a range that programs rarely use (like docker's 125 and `timeout`'s 124).
 
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
@@ -13,30 +12,30 @@ use api_client::ClientError;
 use api_types::ApiError;
 use api_types::error::FieldError;
 
-/// How the program ends.
+/// The outcome of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// 0.
     Done,
-    /// 1 to 255: what the task's process ended with.
+    /// 1 to 255: the exit code of the task.
     Task(u8),
-    /// 120: the arguments, the configuration, or a job file that cannot be read.
+    /// 120: invalid arguments or configuration, or an unreadable job file.
     Usage,
-    /// 121: the service cannot be reached, or is not able to answer now.
+    /// 121: the service is unreachable or temporarily unable to respond.
     Unavailable,
-    /// 122: the service refused.
+    /// 122: the service refused the request.
     Refused,
-    /// 123: the job ended without completing, and no exit code of its task says why.
+    /// 123: the job ended without completing, for a reason other than its task's exit code.
     JobFailed,
-    /// 124: `--timeout` was over first; the job goes on.
+    /// 124: `--timeout` expired; the job continues.
     TimedOut,
     /// 125: this program failed.
     Broken,
-    /// 130: interrupted with Ctrl-C; the job goes on.
+    /// 130: interrupted with Ctrl-C; the job continues.
     Interrupted,
 }
 
-/// What the caller did wrong; there is nothing to ask the service.
+/// A mistake of the user, found without contacting the service.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct UsageError {
@@ -44,18 +43,18 @@ pub(crate) struct UsageError {
     hint: String,
 }
 
-/// The table at the end of `--help`; `docs/jobctl.md` has the same.
+/// The table at the end of `--help`; `docs/jobctl.md` has the same one.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
-  0        done; for run, wait and submit --wait: the job completed
-  1-255    run, wait, submit --wait: the exit code of the task that failed
-  120      wrong arguments, configuration or job file
-  121      the service cannot be reached, or cannot answer now
-  122      the service refused
-  123      the job ended without completing, not by an exit code of its task
-  124      --timeout was over; the job goes on
+  0        success; for run, wait and submit --wait: the job completed
+  1-255    run, wait, submit --wait: the exit code of the failed task
+  120      invalid arguments, configuration or job file
+  121      the service is unreachable or temporarily unable to respond
+  122      the service refused the request
+  123      the job did not complete, for a reason other than its task's exit code
+  124      the timeout expired; the job continues
   125      jobctl itself failed
-  130      interrupted; the job goes on";
+  130      interrupted; the job continues";
 
 impl Exit {
     pub(crate) const fn code(self) -> u8 {
@@ -72,7 +71,7 @@ impl Exit {
         }
     }
 
-    /// Of several things that were asked for, the first that went wrong decides.
+    /// Combines two outcomes: the first failure decides.
     pub(crate) fn and(self, next: Self) -> Self {
         if self == Self::Done { next } else { self }
     }
@@ -97,12 +96,12 @@ impl UsageError {
     }
 }
 
-/// Tells what went wrong and what to do about it, on stderr, and says how to end.
+/// Writes the error and a hint to stderr, and returns the exit code.
 pub(crate) fn report(error: &Error) -> Exit {
     let exit = classify(error);
     if exit != Exit::Done {
-        // When stderr is gone nobody listens; the exit code still tells.
-        let _ = std::io::stderr().write_all(told(error).as_bytes());
+        // Writing fails when stderr is closed; the exit code still reports the failure.
+        let _ = std::io::stderr().write_all(message_of(error).as_bytes());
     }
     exit
 }
@@ -119,7 +118,7 @@ fn classify(error: &Error) -> Exit {
         if cause.is::<UsageError>() {
             return Exit::Usage;
         }
-        // Whoever read the output has enough of it, like `head`.
+        // The reader of the output, like `head`, has closed it.
         if cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind)
             == Some(ErrorKind::BrokenPipe)
         {
@@ -129,17 +128,17 @@ fn classify(error: &Error) -> Exit {
     Exit::Broken
 }
 
-fn told(error: &Error) -> String {
+fn message_of(error: &Error) -> String {
     for (depth, cause) in error.chain().enumerate() {
         if let Some(ClientError::Api(refusal)) = cause.downcast_ref() {
             let contexts: Vec<_> = error.chain().take(depth).map(ToString::to_string).collect();
-            return refusal_told(&contexts, refusal);
+            return refusal_message(&contexts, refusal);
         }
         if let Some(ClientError::Unreachable { base_url, reason, .. }) = cause.downcast_ref() {
-            let reason = in_short(reason);
+            let reason = without_http_layers(reason);
             return format!(
-                "jobctl: no answer from {base_url}: {reason}\n  hint: is the service running there? \
-                 --url, JOBCTL_URL or 'jobctl context set' name another address\n"
+                "jobctl: no response from {base_url}: {reason}\n  hint: check that the service runs there, \
+                or set another address with --url, JOBCTL_URL or 'jobctl context set'\n"
             );
         }
         if let Some(usage) = cause.downcast_ref::<UsageError>()
@@ -151,7 +150,7 @@ fn told(error: &Error) -> String {
     format!("jobctl: {error:#}\n")
 }
 
-fn refusal_told(contexts: &[String], refusal: &ApiError) -> String {
+fn refusal_message(contexts: &[String], refusal: &ApiError) -> String {
     let mut text = String::from("jobctl: ");
     for context in contexts {
         text.push_str(&format!("{context}: "));
@@ -169,25 +168,28 @@ fn refusal_told(contexts: &[String], refusal: &ApiError) -> String {
         text.push_str(&format!("  hint: {}\n", as_commands(&refusal.hint)));
     }
     if refusal.status >= 500 {
-        text.push_str(&format!("  the service logged it under request {}\n", refusal.request_id));
+        text.push_str(&format!(
+            "  the service logged the error under request {}\n",
+            refusal.request_id
+        ));
     }
     text
 }
 
-/// What the service's hints name, and the commands that ask for it.
+/// Operations in the service's hints, and the equivalent commands.
 const COMMANDS: [(&str, &str); 2] = [
     ("GET /api/v1/orchestrator/jobs", "'jobctl list -A'"),
     ("GET /api/v1/orchestrator/nodes", "'jobctl node list'"),
 ];
 
-/// The service hints at operations; who sits here has commands.
+/// Replaces the API operation in a hint of the service by the equivalent command.
 fn as_commands(hint: &str) -> String {
     let found = COMMANDS.iter().find(|(operation, _)| hint.ends_with(operation));
     found.map_or_else(|| hint.to_owned(), |(operation, command)| hint.replace(operation, command))
 }
 
-/// Without the layers of the HTTP library, which say nothing that the address does not.
-fn in_short(reason: &str) -> &str {
+/// Strips the layers of the HTTP library, which add nothing to the address.
+fn without_http_layers(reason: &str) -> &str {
     reason.split_once("client error (Connect): ").map_or(reason, |(_, cause)| cause)
 }
 
@@ -199,13 +201,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_is_told_with_its_details_and_its_hint() {
+    fn the_message_of_a_refusal_has_details_and_hint() {
         let refusal = ApiError::new(Code::AmbiguousId, "more than one job matches 'j-12ab34cd'")
             .with_hint("give more characters of the ID")
             .with_details(["j-1", "j-2"]);
         let error = Error::from(ClientError::Api(refusal));
         assert_eq!(
-            told(&error),
+            message_of(&error),
             "jobctl: more than one job matches 'j-12ab34cd' (AmbiguousId)\n  - j-1\n  - j-2\n  \
              hint: give more characters of the ID\n"
         );
@@ -213,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_is_told_apart_by_what_a_script_does_about_it() {
+    fn failures_have_the_exit_code_that_scripts_need() {
         let of = |code| classify(&Error::from(ClientError::Api(ApiError::new(code, "no"))));
         assert_eq!(of(Code::InvalidJob), Exit::Refused);
         assert_eq!(of(Code::TooManyRequests), Exit::Unavailable);
@@ -221,14 +223,14 @@ mod tests {
         let wrong: Result<(), _> = Err(UsageError::new("no such context"));
         let wrong = wrong.context("read the configuration").unwrap_err();
         assert_eq!(classify(&wrong), Exit::Usage);
-        assert_eq!(told(&wrong), "jobctl: read the configuration: no such context\n");
+        assert_eq!(message_of(&wrong), "jobctl: read the configuration: no such context\n");
         let pipe = Error::from(std::io::Error::from(ErrorKind::BrokenPipe));
         assert_eq!(classify(&pipe), Exit::Done);
         assert_eq!(classify(&anyhow::anyhow!("a bug")), Exit::Broken);
     }
 
     #[test]
-    fn the_help_names_every_code() {
+    fn the_help_lists_every_code() {
         for exit in [
             Exit::Done,
             Exit::Usage,

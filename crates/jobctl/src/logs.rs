@@ -1,8 +1,8 @@
-//! What tasks print, line by line: standard output to standard output, errors to standard error.
+//! Task output, line by line: stdout to stdout, stderr to stderr.
 //!
-//! A stream that breaks while it is followed is opened anew, and what was shown of each execution
-//! is passed over by counting lines: the service tells them in the same order every time. Where
-//! only the last lines were asked for there is nothing to count from, and the break is told.
+//! A followed stream that breaks is opened again, and the lines of each execution that were already
+//! shown are skipped by count: the service returns them in the same order every time. With `--tail`
+//! there is no line to count from, and the command fails instead.
 
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
@@ -14,59 +14,59 @@ use api_types::log::{LogLine, LogSource, LogStream};
 use api_types::{ExecutionId, JobId};
 use futures_util::StreamExt;
 
-use crate::output::{Curtain, Out, note};
-use crate::patience::Patience;
+use crate::output::{Out, SpinnerHandle, note};
+use crate::reconnect::Reconnect;
 
-/// Whose lines, and on which stream.
+/// The execution and stream of a line.
 type Source = (ExecutionId, LogStream);
 
-/// Where a line of a task belongs.
+/// Writes lines to the terminal.
 #[derive(Debug)]
 pub(crate) struct Printer {
     out: Out,
-    /// Lines of several executions say whose they are.
+    /// Lines have the execution as a prefix.
     prefixed: bool,
     timestamps: bool,
     shown: HashMap<Source, u64>,
-    /// How many lines of a stream that was opened anew were shown already.
-    passing: HashMap<Source, u64>,
-    /// The beginning of this line stands there already.
+    /// Lines to skip after a stream was opened again.
+    to_skip: HashMap<Source, u64>,
+    /// Sources whose last line is incomplete on the terminal.
     unfinished: HashSet<Source>,
     remarks: HashSet<(ExecutionId, String)>,
-    curtain: Curtain,
+    spinner: SpinnerHandle,
 }
 
-/// Everything that is there now.
+/// Shows the existing output.
 pub(crate) async fn all(client: &Client, job: &Job, out: Out) -> Result<()> {
     let mut printer = Printer::new(out).of(job);
     read(client, &job.id.to_string(), &JobLogsQuery::default(), &mut printer).await
 }
 
-/// Everything, as it comes, until the job is over.
+/// Shows the output live until the job is over.
 pub(crate) async fn follow(
     client: &Client,
     id: JobId,
     out: Out,
-    curtain: &mut Curtain,
+    spinner: &mut SpinnerHandle,
 ) -> Result<()> {
     let mut printer = Printer::new(out).of(&client.describe_job(id).await?);
-    printer.curtain = std::mem::take(curtain);
+    printer.spinner = std::mem::take(spinner);
     let query = JobLogsQuery { follow: true, ..JobLogsQuery::default() };
     read(client, &id.to_string(), &query, &mut printer).await
 }
 
-/// Shows what the service tells.
+/// Shows the lines of a query.
 pub(crate) async fn read(
     client: &Client,
     job: &str,
     query: &JobLogsQuery,
     printer: &mut Printer,
 ) -> Result<()> {
-    let mut patience = Patience::default();
+    let mut reconnect = Reconnect::default();
     loop {
         let error = match client.job_logs(job, query).await {
             Ok(mut lines) => {
-                patience.answered();
+                reconnect.succeeded();
                 loop {
                     match lines.next().await {
                         Some(Ok(line)) => printer.print(&line)?,
@@ -78,10 +78,10 @@ pub(crate) async fn read(
             Err(error) => error,
         };
         if !query.follow || query.tail.is_some() {
-            return Err(error).context("the output broke off");
+            return Err(error).context("the output stream broke");
         }
-        tokio::time::sleep(patience.forgive(error)?).await;
-        printer.begin_anew();
+        tokio::time::sleep(reconnect.retry_delay(error)?).await;
+        printer.skip_shown();
     }
 }
 
@@ -94,14 +94,14 @@ impl Printer {
             prefixed: false,
             timestamps: false,
             shown: HashMap::new(),
-            passing: HashMap::new(),
+            to_skip: HashMap::new(),
             unfinished: HashSet::new(),
             remarks: HashSet::new(),
-            curtain: Curtain::default(),
+            spinner: SpinnerHandle::default(),
         }
     }
 
-    /// Like the service in plain text: a job that has one execution at a time needs no names.
+    /// Enables prefixes as in the service's plain text: for jobs with several executions at a time.
     pub(crate) fn of(mut self, job: &Job) -> Self {
         self.prefixed = match job.spec.job_type {
             JobType::Batch | JobType::Service => job.spec.count > 1,
@@ -115,8 +115,8 @@ impl Printer {
         self
     }
 
-    fn begin_anew(&mut self) {
-        self.passing.clone_from(&self.shown);
+    fn skip_shown(&mut self) {
+        self.to_skip.clone_from(&self.shown);
     }
 
     fn print(&mut self, line: &LogLine) -> Result<()> {
@@ -125,19 +125,19 @@ impl Printer {
             LogSource::Stderr => LogStream::Stderr,
             LogSource::Service => {
                 if self.remarks.insert((line.execution_id, line.line.clone())) {
-                    self.curtain.close();
+                    self.spinner.clear();
                     note(&format!("jobctl: {}: {}", line.execution_id.short(), line.line));
                 }
                 return Ok(());
             }
         };
         let source = (line.execution_id, stream);
-        if let Some(left) = self.passing.get_mut(&source).filter(|left| **left > 0) {
+        if let Some(left) = self.to_skip.get_mut(&source).filter(|left| **left > 0) {
             *left -= 1;
             return Ok(());
         }
         *self.shown.entry(source).or_default() += 1;
-        self.curtain.close();
+        self.spinner.clear();
         let text = self.text(source, line);
         match stream {
             LogStream::Stdout => self.out.text(&text),
@@ -145,11 +145,11 @@ impl Printer {
         }
     }
 
-    /// A line that comes in pieces becomes one line again, where no other comes in between.
+    /// Joins the pieces of a partial line, unless lines have prefixes.
     fn text(&mut self, source: Source, line: &LogLine) -> String {
         let mut text = String::new();
-        let goes_on = self.unfinished.remove(&source);
-        if !goes_on {
+        let is_continuation = self.unfinished.remove(&source);
+        if !is_continuation {
             if self.timestamps {
                 text.push_str(&format!("{} ", line.time));
             }
@@ -158,7 +158,7 @@ impl Printer {
             }
         }
         text.push_str(&line.line);
-        // Of several executions pieces might mix: there each is a line of its own.
+        // Pieces of several executions could mix, so each becomes a line.
         if line.partial && !self.prefixed {
             self.unfinished.insert(source);
         } else {
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_in_pieces_becomes_one_again() {
+    fn the_pieces_of_a_line_are_joined() {
         let mut printer = Printer::new(Out::new()).with_timestamps();
         assert_eq!(text(&mut printer, &line(1, "ab", true)), "T ab");
         assert_eq!(text(&mut printer, &line(1, "cd", false)), "cd\n");
@@ -196,18 +196,18 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_several_executions_say_whose_they_are() {
+    fn lines_of_several_executions_have_a_prefix() {
         let mut printer = Printer { prefixed: true, ..Printer::new(Out::new()) };
         assert_eq!(text(&mut printer, &line(1, "ab", true)), "e-00000001 | ab\n");
         assert_eq!(text(&mut printer, &line(2, "cd", false)), "e-00000002 | cd\n");
     }
 
     #[test]
-    fn what_was_shown_is_passed_over_after_a_break() {
+    fn shown_lines_are_skipped_after_a_break() {
         let mut printer = Printer::new(Out::new());
         let source = (line(1, "", false).execution_id, LogStream::Stdout);
         printer.print(&line(1, "a line of a test", false)).unwrap();
-        printer.begin_anew();
+        printer.skip_shown();
         printer.print(&line(1, "a line of a test", false)).unwrap();
         assert_eq!(printer.shown[&source], 1);
         printer.print(&line(1, "another line of a test", false)).unwrap();

@@ -1,4 +1,4 @@
-//! `jobctl`: submits jobs, watches them, and looks after nodes, over the HTTP API.
+//! `jobctl`: submits and watches jobs and manages nodes over the HTTP API.
 
 mod cli;
 mod clock;
@@ -8,7 +8,7 @@ mod exit;
 mod logs;
 mod output;
 mod pages;
-mod patience;
+mod reconnect;
 mod results;
 mod submission;
 mod view;
@@ -21,13 +21,13 @@ use clap::Parser;
 use crate::cli::Cli;
 use crate::exit::Exit;
 
-// One thread is enough for a client that asks one thing at a time.
+// The client sends one request at a time and needs one thread.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version go to stdout and are what was asked for.
+            // Help and version go to stdout and are no errors.
             let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
             return match error.print() {
                 Ok(()) => exit.into(),

@@ -1,4 +1,4 @@
-//! What reaches the terminal: tables, JSON, YAML, names; nothing else writes to stdout.
+//! Output: tables, JSON, YAML, names. No other module writes to stdout.
 
 mod age;
 mod fields;
@@ -18,28 +18,28 @@ use serde::Serialize;
 pub(crate) use age::{age, age_of_text};
 pub(crate) use fields::Fields;
 pub(crate) use list::{Layout, Listed, watch};
-pub(crate) use progress::{Curtain, Progress, Transfer};
+pub(crate) use progress::{Progress, SpinnerHandle, Transfer};
 pub(crate) use rows::Rows;
 pub(crate) use style::Tone;
 pub(crate) use table::{Cell, Table};
 
-/// How answers are shown.
+/// Output formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Format {
     /// Aligned columns
     #[default]
     Table,
-    /// Aligned columns, more of them, and whole IDs
+    /// More columns, and full IDs
     Wide,
-    /// The records as the API has them
+    /// The records of the API
     Json,
-    /// The same in YAML
+    /// The records of the API in YAML
     Yaml,
-    /// Only the IDs, one a line
+    /// Only the IDs, one per line
     Name,
 }
 
-/// Standard output, and whether colours are wanted on it.
+/// Standard output, and whether it is coloured.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Out {
     colours: bool,
@@ -47,7 +47,7 @@ pub(crate) struct Out {
 
 impl Out {
     pub(crate) fn new() -> Self {
-        let colours = style::wanted(
+        let colours = style::enabled(
             std::io::stdout().is_terminal(),
             std::env::var_os("NO_COLOR").as_deref(),
             std::env::var_os("TERM").as_deref(),
@@ -86,7 +86,7 @@ impl Out {
         self.text(&format::yaml(value)?)
     }
 
-    /// One record: its fields for people, or the record itself for programs.
+    /// Writes one record: its fields for people, or the record itself for programs.
     pub(crate) fn record<T: Serialize>(
         self,
         format: Format,
@@ -107,8 +107,8 @@ impl Out {
     }
 }
 
-/// A remark to the person at the terminal, which is no part of the answer.
+/// Writes a message for the user to stderr.
 pub(crate) fn note(text: &str) {
-    // When stderr is gone nobody listens.
+    // Nothing can be done when stderr is closed.
     let _ = writeln!(std::io::stderr(), "{text}");
 }

@@ -1,20 +1,20 @@
-//! Lists that come in pages, as one.
+//! Collects paginated lists.
 
 use api_client::ClientError;
 
-/// Rows of a page: few requests for long lists, and a page stays far below the longest answer.
+/// Rows per page: few requests for long lists, and a page stays far below the response limit.
 const PAGE_ROWS: u32 = 500;
 
-/// What was asked for, and whether there was more.
+/// The collected items, and whether the list has more.
 #[derive(Debug)]
 pub(crate) struct Collected<T> {
     pub(crate) items: Vec<T>,
     pub(crate) more: bool,
 }
 
-/// Asks for page after page until `limit` is reached or nothing follows.
+/// Requests pages until `limit` is reached or the list ends.
 ///
-/// `page` is handed the rows to ask for and the token of the page before.
+/// `page` receives the number of rows to request and the token of the previous page.
 pub(crate) async fn collect<T>(
     limit: Option<u32>,
     mut page: impl AsyncFnMut(u32, Option<String>) -> Result<(Vec<T>, String), ClientError>,
@@ -38,7 +38,7 @@ pub(crate) async fn collect<T>(
 mod tests {
     use super::*;
 
-    /// A list of so many rows that hands out at most three at once.
+    /// Collects a list of `total` rows in pages of at most three.
     async fn served(total: u32, limit: Option<u32>) -> (Vec<u32>, bool) {
         let collected = collect(limit, async |rows, token: Option<String>| {
             let begin = token.map_or(0, |token| token.parse().unwrap());
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pages_are_put_together_up_to_the_limit() {
+    async fn pages_are_collected_up_to_the_limit() {
         assert_eq!(served(7, None).await, ((0..7).collect(), false));
         assert_eq!(served(7, Some(5)).await, ((0..5).collect(), true));
         assert_eq!(served(7, Some(7)).await, ((0..7).collect(), false));

@@ -1,4 +1,4 @@
-//! What executions published, fetched from where it lies and unpacked here.
+//! Downloads and unpacks published results.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
@@ -16,22 +16,22 @@ use tar::Archive;
 
 use crate::output::Transfer;
 
-/// How often a download that breaks is taken up again without a byte more than before.
+/// Consecutive attempts without progress before a download fails.
 const ATTEMPTS: u32 = 5;
 
-/// Before it is.
+/// Delay before a download is resumed.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Where a result lies.
+/// The location of a result.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Location {
-    /// The node serves it.
+    /// The node serves the archive.
     Url(String),
-    /// Somewhere that has programs of its own to fetch from it.
-    Elsewhere { place: String, hint: String },
+    /// Another service with its own download tool.
+    External { address: String, hint: String },
 }
 
-/// Where the result is; none when nothing was published.
+/// The location of a result; `None` when nothing was published.
 pub(crate) fn location(result: &PublishedResult) -> Option<Location> {
     let param =
         |name: &str| result.params.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -39,29 +39,29 @@ pub(crate) fn location(result: &PublishedResult) -> Option<Location> {
         PublisherType::None | PublisherType::Noop => None,
         PublisherType::Local => Some(Location::Url(param("URL"))),
         PublisherType::S3 => {
-            let place = format!("s3://{}/{}", param("Bucket"), param("Key"));
-            let hint = format!("aws s3 cp {place} .");
-            Some(Location::Elsewhere { place, hint })
+            let address = format!("s3://{}/{}", param("Bucket"), param("Key"));
+            let hint = format!("aws s3 cp {address} .");
+            Some(Location::External { address, hint })
         }
         PublisherType::Ipfs => {
-            let place = format!("ipfs://{}", param("CID"));
+            let address = format!("ipfs://{}", param("CID"));
             let hint = format!("ipfs get {}", param("CID"));
-            Some(Location::Elsewhere { place, hint })
+            Some(Location::External { address, hint })
         }
     }
 }
 
-/// Fetches all that lies at the URL; a download that breaks is taken up where it broke.
+/// Downloads the URL, resuming after interruptions.
 pub(crate) async fn fetch(url: &str, file: &mut File, transfer: &Transfer) -> Result<()> {
     let node = Client::new(url).with_context(|| format!("fetch the result {url}"))?;
-    let mut there = 0;
+    let mut received = 0;
     let mut failures = 0;
     loop {
-        let before = there;
-        match fetch_on(&node, file, &mut there, transfer).await? {
+        let before = received;
+        match resume(&node, file, &mut received, transfer).await? {
             Ok(()) => return Ok(()),
             Err(error) => {
-                failures = if there > before { 0 } else { failures + 1 };
+                failures = if received > before { 0 } else { failures + 1 };
                 if !error.is_transient() || failures == ATTEMPTS {
                     return Err(error).with_context(|| format!("fetch the result {url}"));
                 }
@@ -71,40 +71,40 @@ pub(crate) async fn fetch(url: &str, file: &mut File, transfer: &Transfer) -> Re
     }
 }
 
-/// Goes on at `there`, until the end or the next break.
-async fn fetch_on(
+/// Continues at offset `received` until the end or the next interruption.
+async fn resume(
     node: &Client,
     file: &mut File,
-    there: &mut u64,
+    received: &mut u64,
     transfer: &Transfer,
 ) -> Result<Result<(), ClientError>> {
-    let mut download = match node.download(*there).await {
+    let mut download = match node.download(*received).await {
         Ok(download) => download,
         Err(error) => return Ok(Err(error)),
     };
     let total = download.rest.map(|rest| download.start + rest);
-    *there = download.start;
-    file.seek(SeekFrom::Start(*there)).context("write the result")?;
+    *received = download.start;
+    file.seek(SeekFrom::Start(*received)).context("write the result")?;
     while let Some(piece) = download.bytes.next().await {
         match piece {
             Ok(piece) => {
                 file.write_all(&piece).context("write the result")?;
-                *there += piece.len() as u64;
-                transfer.at(*there, total);
+                *received += piece.len() as u64;
+                transfer.at(*received, total);
             }
             Err(error) => return Ok(Err(error)),
         }
     }
-    file.set_len(*there).context("write the result")?;
+    file.set_len(*received).context("write the result")?;
     Ok(Ok(()))
 }
 
-/// Unpacks into the directory; nothing leaves it, and nothing that is there is replaced.
+/// Unpacks into the directory; never writes outside it, and never replaces a file.
 pub(crate) fn unpack(archive: File, into: &Path) -> Result<()> {
     let mut archive = archive;
     archive.seek(SeekFrom::Start(0)).context("read the result")?;
     std::fs::create_dir_all(into)
-        .with_context(|| format!("make the directory {}", into.display()))?;
+        .with_context(|| format!("create the directory {}", into.display()))?;
     let mut archive = Archive::new(GzDecoder::new(archive));
     archive.set_overwrite(false);
     for entry in archive.entries().context("read the result")? {
@@ -112,7 +112,7 @@ pub(crate) fn unpack(archive: File, into: &Path) -> Result<()> {
         let path = entry.path().map(|path| path.display().to_string()).unwrap_or_default();
         let inside = entry.unpack_in(into).with_context(|| format!("unpack {path}"))?;
         if !inside {
-            bail!("the archive has an entry '{path}' that leads out of it");
+            bail!("the archive has an entry '{path}' outside of the target directory");
         }
     }
     Ok(())
@@ -133,16 +133,16 @@ mod tests {
     }
 
     #[test]
-    fn every_publisher_has_its_place() {
+    fn every_publisher_has_a_location() {
         let url = json!({ "URL": "http://node/x.tar.gz" });
         let local = location(&result(PublisherType::Local, url));
         assert_eq!(local, Some(Location::Url("http://node/x.tar.gz".to_owned())));
         let s3 = location(&result(PublisherType::S3, json!({ "Bucket": "b", "Key": "k" })));
-        assert!(matches!(s3, Some(Location::Elsewhere { place, .. }) if place == "s3://b/k"));
+        assert!(matches!(s3, Some(Location::External { address, .. }) if address == "s3://b/k"));
         assert_eq!(location(&PublishedResult::default()), None);
     }
 
-    /// An archive with one file of this name, which the library would refuse to write.
+    /// An archive with one file of this name, which the library would refuse to add.
     fn archive(name: &str) -> File {
         let mut header = tar::Header::new_gnu();
         header.as_gnu_mut().unwrap().name[..name.len()].copy_from_slice(name.as_bytes());
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_leaves_the_directory_and_nothing_in_it_is_replaced() {
+    fn unpacking_stays_inside_the_directory_and_replaces_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let into = directory.path().join("into");
         unpack(archive("stdout"), &into).unwrap();

@@ -1,4 +1,4 @@
-//! Jobs on their way to the service: from files, from the arguments of `run`, from a record.
+//! Bodies of submissions: from files, from the arguments of `run`, from a record.
 
 mod file;
 mod publisher;
@@ -13,11 +13,11 @@ use serde_json::json;
 pub(crate) use file::read;
 pub(crate) use shorthand::shorthand;
 
-/// Keys of `Meta` that the service sets itself, and warns of when they come in.
+/// Prefix of the `Meta` keys that the service sets, and about which it warns in submissions.
 pub(crate) const SERVICE_META: &str = "service.org/";
 
-/// The body that would submit the same job once more.
-pub(crate) fn again(spec: &JobSpec) -> Result<Bytes> {
+/// The body that would submit the same job again.
+pub(crate) fn resubmission(spec: &JobSpec) -> Result<Bytes> {
     let mut spec = spec.clone();
     spec.meta.retain(|key, _| !key.starts_with(SERVICE_META));
     Ok(serde_json::to_vec(&json!({ "Job": spec })).context("write JSON")?.into())

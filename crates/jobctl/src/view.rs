@@ -1,17 +1,17 @@
-//! Records as people read them: which columns, which words, which colours.
+//! Records for people: columns, words and colours.
 
 mod describe;
+mod dry_run;
 mod event;
 mod execution;
 mod history;
 mod job;
 mod node;
-mod verdicts;
 
 pub(crate) use describe::{job_fields, node_fields};
+pub(crate) use dry_run::DryRunRow;
 pub(crate) use event::NumberedEvent;
 pub(crate) use execution::state_word;
-pub(crate) use verdicts::NodeVerdict;
 
 use api_types::execution::ComputeState;
 use api_types::job::JobStateType;

@@ -1,4 +1,4 @@
-//! Waiting for a job: what is asked of the service meanwhile, and what its end means.
+//! Waits for a job by long polls, and derives the exit code from its end.
 
 mod interrupt;
 
@@ -13,28 +13,28 @@ use crate::cli::Goal;
 use crate::exit::Exit;
 use crate::output::{Progress, note};
 use crate::pages::collect;
-use crate::patience::Patience;
+use crate::reconnect::Reconnect;
 
-pub(crate) use interrupt::{Interrupts, attended};
+pub(crate) use interrupt::{Interrupts, wait_interruptible};
 
-/// How long one request asks the service to wait for a change, well within its own bounds.
+/// Time for which one request waits for a change, well below the service's limit.
 const LONG_POLL: Duration = Duration::from_secs(30);
 
-/// Between two questions, when the service answers at once although nothing changed.
+/// Interval between requests if the service responds at once without a change.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How waiting for a job came to its end.
+/// The outcome of waiting for a job.
 #[derive(Debug)]
 pub(crate) enum Waited {
-    /// The goal is reached.
+    /// The job reached the goal.
     Reached(Box<Job>),
-    /// The time was over first.
+    /// The timeout expired.
     TimedOut,
-    /// A person left; the job goes on.
-    Left,
+    /// The user interrupted the command; the job continues.
+    Interrupted,
 }
 
-/// Waits until the job has reached the goal.
+/// Waits until the job reaches the goal.
 pub(crate) async fn until(
     client: &Client,
     id: &str,
@@ -43,29 +43,33 @@ pub(crate) async fn until(
     progress: &mut Progress,
 ) -> Result<Waited> {
     let begin = Instant::now();
-    let mut patience = Patience::default();
-    // Revisions begin at 1: the first question is answered at once.
+    let mut reconnect = Reconnect::default();
+    // Revisions begin at 1, so the first request returns at once.
     let mut revision = 0;
     loop {
         let left = timeout.map(|timeout| timeout.saturating_sub(begin.elapsed()));
         let wait = left.map_or(LONG_POLL, |left| left.min(LONG_POLL));
         let asked = Instant::now();
-        let answer = client.await_job(id, wait, revision).await;
-        let pause = match answer {
+        let response = client.await_job(id, wait, revision).await;
+        let pause = match response {
             Ok(job) => {
-                patience.answered();
+                reconnect.succeeded();
                 let state = job.state.state_type;
-                progress.say(&standing(&job));
+                progress.show(&state_line(&job));
                 if is_reached(goal, state) {
                     return Ok(Waited::Reached(Box::new(job)));
                 }
-                let news = job.revision > revision;
+                let has_changed = job.revision > revision;
                 revision = job.revision;
-                if news { Duration::ZERO } else { POLL_INTERVAL.saturating_sub(asked.elapsed()) }
+                if has_changed {
+                    Duration::ZERO
+                } else {
+                    POLL_INTERVAL.saturating_sub(asked.elapsed())
+                }
             }
             Err(error) => {
-                let pause = patience.forgive(error)?;
-                progress.say(&format!("{id}: the service does not answer; asking again"));
+                let pause = reconnect.retry_delay(error)?;
+                progress.show(&format!("{id}: the service does not respond; retrying"));
                 pause
             }
         };
@@ -87,13 +91,13 @@ const fn is_reached(goal: Goal, state: JobStateType) -> bool {
     }
 }
 
-/// Where the job stands, in a line.
-fn standing(job: &Job) -> String {
+/// The state of the job in one line.
+fn state_line(job: &Job) -> String {
     let (id, state, message) = (job.id.short(), job.state.state_type, &job.state.message);
     if message.is_empty() { format!("{id}: {state}") } else { format!("{id}: {state}: {message}") }
 }
 
-/// All executions of a job, the oldest first.
+/// All executions of a job, oldest first.
 pub(crate) async fn executions(client: &Client, id: &str) -> Result<Vec<Execution>> {
     let collected = collect(None, async |rows, token| {
         let query = ExecutionsQuery {
@@ -109,32 +113,32 @@ pub(crate) async fn executions(client: &Client, id: &str) -> Result<Vec<Executio
     Ok(collected.items)
 }
 
-/// The exit code that stands for the end of the job, and a word on stderr when it is not 0.
-pub(crate) fn verdict(job: &Job, executions: &[Execution]) -> Exit {
+/// The exit code for the end of a job; reports a failure on stderr.
+pub(crate) fn job_exit(job: &Job, executions: &[Execution]) -> Exit {
     match job.state.state_type {
         JobStateType::Completed
         | JobStateType::Running
         | JobStateType::Pending
         | JobStateType::Queued => Exit::Done,
         JobStateType::Stopped => {
-            note(&format!("jobctl: {}", standing(job)));
+            note(&format!("jobctl: {}", state_line(job)));
             Exit::JobFailed
         }
         JobStateType::Failed => {
-            note(&format!("jobctl: {}", standing(job)));
-            // An execution that was retried is not what the job failed by.
+            note(&format!("jobctl: {}", state_line(job)));
+            // A retried execution is not the reason why the job failed.
             let failed = executions.iter().find(|execution| {
                 execution.compute_state.state_type == ComputeState::Failed
                     && execution.next_execution.is_none()
             });
             let Some(execution) = failed else { return Exit::JobFailed };
-            passed_on(execution.run_output.exit_code)
+            task_exit(execution.run_output.exit_code)
         }
     }
 }
 
-/// A process cannot end with more than eight bits, and a failure never looks like success.
-fn passed_on(exit_code: i32) -> Exit {
+/// Maps the exit code of a task to the eight bits of a process, and never a failure to 0.
+fn task_exit(exit_code: i32) -> Exit {
     match u8::try_from(exit_code.rem_euclid(256)) {
         _ if exit_code == 0 => Exit::JobFailed,
         Ok(0) | Err(_) => Exit::Task(1),
@@ -147,16 +151,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_task_without_an_exit_code_did_not_fail_by_itself() {
-        assert_eq!(passed_on(0), Exit::JobFailed);
-        assert_eq!(passed_on(3), Exit::Task(3));
-        assert_eq!(passed_on(137), Exit::Task(137));
-        assert_eq!(passed_on(256), Exit::Task(1));
-        assert_eq!(passed_on(-1), Exit::Task(255));
+    fn a_failed_task_never_exits_with_0() {
+        assert_eq!(task_exit(0), Exit::JobFailed);
+        assert_eq!(task_exit(3), Exit::Task(3));
+        assert_eq!(task_exit(137), Exit::Task(137));
+        assert_eq!(task_exit(256), Exit::Task(1));
+        assert_eq!(task_exit(-1), Exit::Task(255));
     }
 
     #[test]
-    fn whoever_waits_for_a_running_job_does_not_wait_for_one_that_ended() {
+    fn an_ended_job_satisfies_a_wait_for_running() {
         assert!(is_reached(Goal::Running, JobStateType::Running));
         assert!(is_reached(Goal::Running, JobStateType::Failed));
         assert!(!is_reached(Goal::Running, JobStateType::Queued));

@@ -1,5 +1,4 @@
-//! The parts put together: one orchestrator that runs, for the daemon and for whole clusters in
-//! one process.
+//! Assembles one running orchestrator, for the daemon and for whole clusters in one process.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -7,23 +6,27 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use api_types::NodeId;
+use control_plane::clock::Reading;
+use control_plane::store::{StoreError, sqlite};
 use daemon::Pulse;
 use telemetry::traces::{OtlpError, Tracer};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::driver::presence;
 use crate::driver::{self, Driver, DriverError};
-use crate::http::{self, Api, Own, Places, Reader, SpecCache};
+use crate::http::{self, Api, Own, Permits, SpecCache};
 use crate::identity::{Identity, IdentityError};
+use crate::logs::Access;
 use crate::observer::Observer;
+use crate::reads::Reader;
 use crate::settings::Settings;
-use crate::store::{StoreError, sqlite};
 use crate::submission::Requester;
 use crate::view::View;
 
-/// An orchestrator that runs. Dropped without [`Orchestrator::shutdown`], it stops without
-/// waiting for requests under way.
+/// A running orchestrator. Dropped without [`Orchestrator::shutdown`], it stops without finishing
+/// the requests in progress.
 pub struct Orchestrator {
     address: SocketAddr,
     node_id: NodeId,
@@ -33,7 +36,7 @@ pub struct Orchestrator {
     tracer: Tracer,
 }
 
-/// Why it does not start.
+/// Why the orchestrator failed to start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error("listen on {address}")]
@@ -50,16 +53,25 @@ pub enum StartError {
     Task(#[from] tokio::task::JoinError),
 }
 
+/// Shows the driver that heartbeats can be heard: where this is late, so were they.
+async fn listen_for_pauses(view: Arc<View>, stopping: CancellationToken) {
+    let mut ticks = tokio::time::interval(presence::TICK);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    while stopping.run_until_cancelled(ticks.tick()).await.is_some() {
+        view.presence().tick(Reading::now().boot);
+    }
+}
+
 // === impl Orchestrator ===
 
 impl Orchestrator {
-    /// Answers when the API is served.
+    /// Returns once the API accepts connections.
     pub async fn start(settings: Settings) -> Result<Self, StartError> {
         let failed = |source| StartError::Listen { address: settings.listen, source };
         let listener = TcpListener::bind(settings.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
 
-        let (engine, retention) = (settings.engine(), settings.retention());
+        let (scheduler, retention) = (settings.scheduler(), settings.retention());
         let view = Arc::new(View::default());
         let (identity, reads, handle, driver, observer) = {
             let (view, data_dir) = (Arc::clone(&view), settings.data_dir.clone());
@@ -71,7 +83,7 @@ impl Orchestrator {
                 let observer = Observer::new(Tracer::start(&otlp, "orchestrator", instance)?);
                 let (store, reads) = sqlite::open(&data_dir)?;
                 let (handle, driver) =
-                    driver::start(Box::new(store), view, engine, retention, observer.clone())?;
+                    driver::start(Box::new(store), view, scheduler, retention, observer.clone())?;
                 Ok::<_, StartError>((identity, reads, handle, driver, observer))
             })
             .await??
@@ -81,26 +93,28 @@ impl Orchestrator {
         let node_id = identity.node_id;
         let requester = Requester { id: node_id.to_string(), public_key: identity.public_key };
         let tracer = observer.tracer.clone();
+        let reader = Reader::new(reads);
+        let logs = Access::new(reader.clone(), Arc::clone(&view), stopping.clone());
         let api = Arc::new(Api {
             handle,
-            reader: Reader::new(reads),
+            reader,
             view,
             own: Own { id: node_id, address, labels: labels(), requester },
-            lease_seconds: settings.node_ttl,
             specs: SpecCache::default(),
-            relay: Arc::default(),
-            waiting: Places::of_waiting_reads(),
-            streams: Places::of_event_streams(),
-            large_bodies: Places::of_large_bodies(),
-            log_readers: Places::of_log_readers(),
+            logs: Arc::new(logs),
+            waiting: Permits::of_waiting_reads(),
+            streams: Permits::of_event_streams(),
+            large_bodies: Permits::of_large_bodies(),
+            log_readers: Permits::of_log_readers(),
             observer,
             stopping: stopping.clone(),
         });
+        tokio::spawn(listen_for_pauses(Arc::clone(&api.view), stopping.clone()));
         let server = tokio::spawn(http::serve::serve(listener, api, stopping.clone()));
         Ok(Self { address, node_id, stopping, server, driver, tracer })
     }
 
-    /// Where the API is served.
+    /// The address on which the API is served.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -109,23 +123,23 @@ impl Orchestrator {
         self.node_id
     }
 
-    /// Beats while the driver makes progress.
+    /// The driver's heartbeat.
     pub fn pulse(&self) -> Pulse {
         self.driver.pulse()
     }
 
-    /// Waits until it cannot go on; while it can, this never returns.
+    /// Returns only when the orchestrator can no longer run.
     pub async fn failed(&mut self) -> Option<DriverError> {
         self.driver.ended().await.err()
     }
 
-    /// Answers the requests under way, ends the streams and closes the database.
+    /// Finishes the requests in progress, ends the streams and closes the database.
     pub async fn shutdown(mut self) -> Result<(), DriverError> {
         self.stopping.cancel();
         if let Err(error) = (&mut self.server).await {
-            tracing::error!(%error, "the server ended badly");
+            tracing::error!(%error, "the HTTP server failed");
         }
-        // The last handle went with the last connection.
+        // The last handle was dropped with the last connection.
         let ended = self.driver.ended().await;
         self.tracer.shutdown().await;
         ended

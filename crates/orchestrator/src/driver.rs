@@ -1,10 +1,10 @@
 //! The one thread that owns the state: inputs in, one commit for many of them, answers out.
 //!
-//! [`Handle`] is how everything else reaches it. Whatever waits is handed to the engine, bounded by
+//! [`Handle`] is how everything else reaches it. Whatever waits is handed to the scheduler, bounded by
 //! [`BATCH`], and all changes go to the store in one transaction; only then are answers and
 //! messages released. Nothing leaves the process before what it claims is on disk.
 //!
-//! A disk that is full is waited for: callers are refused with 503, the engine goes back to the
+//! A disk that is full is waited for: callers are refused with 503, the scheduler goes back to the
 //! last commit, and work goes on when the store can be written to again. Any other failure of a
 //! commit ends the process; a restart continues from the store.
 
@@ -13,19 +13,20 @@ use std::thread;
 
 use api_types::NodeId;
 use api_types::job::CreateJob;
+use control_plane::store::{Retention, Store, StoreError};
 use daemon::Pulse;
+use scheduler::change::AssignmentChange;
+use scheduler::input::{Answer, Input, Refusal, Submit};
+use scheduler::time::Moment;
+use scheduler::{RestoreError, Scheduler, Settings};
 use tokio::sync::{mpsc, oneshot};
 
 mod batch;
-mod pruning;
+pub(crate) mod presence;
 mod streams;
 mod work;
 
-use crate::engine::change::AssignmentChange;
-use crate::engine::input::{Answer, Input, Refusal, Submit};
-use crate::engine::{Engine, RestoreError, Settings};
 use crate::observer::Observer;
-use crate::store::{Retention, Store, StoreError};
 use crate::view::View;
 
 /// Inputs that share one commit at most; more would only make the first of them wait.
@@ -49,7 +50,7 @@ pub struct Handle {
     inputs: mpsc::Sender<Message>,
 }
 
-/// A job to be submitted, with what its answer needs besides the engine's.
+/// A job to be submitted, with what its answer needs besides the scheduler's.
 pub struct Submission {
     pub submit: Submit,
     /// The ID came with the request, so it may be taken.
@@ -85,6 +86,9 @@ pub enum StreamItem {
     Change(AssignmentChange),
 }
 
+/// Is answered from the scheduler's state, and the moment at which the driver takes it.
+pub(crate) type Question = Box<dyn FnOnce(&Scheduler, Moment) + Send>;
+
 /// What waits for the driver.
 pub(crate) enum Message {
     Input {
@@ -101,7 +105,7 @@ pub(crate) enum Message {
         stream: mpsc::Sender<StreamItem>,
         reply: oneshot::Sender<Result<(), CallError>>,
     },
-    Question(Box<dyn FnOnce(&Engine) + Send>),
+    Question(Question),
 }
 
 /// The driver's thread.
@@ -134,7 +138,7 @@ pub fn start(
     observer: Observer,
 ) -> Result<(Handle, Driver), DriverError> {
     let (handle, messages) = Handle::new();
-    let engine = work::restore(store.as_mut(), settings)?;
+    let restored = work::resume(store.as_mut(), settings)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()
@@ -145,7 +149,7 @@ pub fn start(
     thread::Builder::new()
         .name("driver".to_owned())
         .spawn(move || {
-            let work = work::Work::new(store, view, settings, engine, retention, observer);
+            let work = work::Work::new(store, view, settings, restored, retention, observer);
             // Nobody may wait for the end any more.
             drop(end.send(runtime.block_on(work.run(messages, &beaten))));
         })
@@ -204,15 +208,15 @@ impl Handle {
         Ok(items)
     }
 
-    /// Asks the engine something that changes nothing.
+    /// Asks the scheduler something that changes nothing.
     pub async fn ask<T: Send + 'static>(
         &self,
-        question: impl FnOnce(&Engine) -> T + Send + 'static,
+        question: impl FnOnce(&Scheduler) -> T + Send + 'static,
     ) -> Result<T, CallError> {
         let (reply, answer) = oneshot::channel();
-        self.send(Message::Question(Box::new(move |engine| {
+        self.send(Message::Question(Box::new(move |scheduler, _| {
             // Whoever asked may be gone; then nobody misses the answer.
-            drop(reply.send(question(engine)));
+            drop(reply.send(question(scheduler)));
         })))?;
         answer.await.map_err(|_| CallError::Stopping)
     }
@@ -221,11 +225,12 @@ impl Handle {
     /// may take a place that is kept for nodes. There is one for each scrape under way.
     pub(crate) async fn inspect<T: Send + 'static>(
         &self,
-        question: impl FnOnce(&Engine) -> T + Send + 'static,
+        question: impl FnOnce(&Scheduler, Moment) -> T + Send + 'static,
     ) -> Result<T, CallError> {
         let (reply, answer) = oneshot::channel();
-        let question =
-            Message::Question(Box::new(move |engine| drop(reply.send(question(engine)))));
+        let question = Message::Question(Box::new(move |scheduler, now| {
+            drop(reply.send(question(scheduler, now)));
+        }));
         self.inputs.try_send(question).map_err(|_| CallError::QueueFull)?;
         answer.await.map_err(|_| CallError::Stopping)
     }
@@ -266,6 +271,8 @@ impl Message {
                 | Input::Stop { .. }
                 | Input::NodeAction { .. }
                 | Input::ForgetNode { .. }
+                | Input::Heard(_)
+                | Input::WasDeaf(_)
                 | Input::Tick => false,
             },
         }

@@ -1,8 +1,8 @@
-//! News of what was committed, for reads that wait.
+//! Notifies waiting reads of commits.
 //!
-//! A waiter costs one map entry while it waits; a commit wakes only those who wait for a job it
-//! changed, and everyone who follows the events. Nothing is queued here: a waiter that wakes reads
-//! the store, so that a slow one holds nobody up and misses nothing.
+//! A waiter costs one map entry. A commit wakes only those that wait for a job it changed, and all
+//! event streams. Nothing is queued here: a woken waiter reads the store, so a slow one blocks
+//! nobody and misses nothing.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use api_types::JobId;
 use tokio::sync::watch;
 
-use crate::engine::change::Changes;
+use scheduler::change::Changes;
 
 pub struct Feed {
     last_seq: watch::Sender<u64>,
@@ -35,20 +35,20 @@ impl Default for Feed {
 }
 
 impl Feed {
-    /// The sequence of the last event that was committed; changes with every commit of events.
+    /// The sequence of the last committed event; changes with every commit of events.
     pub fn last_seq(&self) -> watch::Receiver<u64> {
         self.last_seq.subscribe()
     }
 
-    /// Begins to wait for a job. What is committed after this call wakes the watch, so the record
-    /// has to be read after it.
+    /// Begins to wait for a job. Any commit after this call wakes the watch, so read the record
+    /// after this call.
     pub fn watch(&self, job: JobId) -> JobWatch {
         let revision =
             lock(&self.jobs).entry(job).or_insert_with(|| watch::Sender::new(0)).subscribe();
         JobWatch { job, revision, jobs: Arc::clone(&self.jobs) }
     }
 
-    /// Tells what was committed.
+    /// Announces a commit.
     pub(crate) fn announce(&self, changes: &Changes) {
         if let Some(last) = changes.events.last() {
             self.last_seq.send_replace(last.seq);
@@ -68,9 +68,9 @@ impl Feed {
 // === impl JobWatch ===
 
 impl JobWatch {
-    /// Returns when the record was changed since the watch began or since the last return.
+    /// Returns when the record has changed since the watch began or since the last return.
     pub async fn changed(&mut self) {
-        // The sender lives as long as a watch does, so this fails never.
+        // The sender lives as long as its watches, so this cannot fail.
         drop(self.revision.changed().await);
     }
 }
@@ -78,7 +78,7 @@ impl JobWatch {
 impl Drop for JobWatch {
     fn drop(&mut self) {
         let mut jobs = lock(&self.jobs);
-        // The receiver of this watch is still counted.
+        // The receiver of this watch still counts.
         if jobs.get(&self.job).is_some_and(|job| job.receiver_count() <= 1) {
             jobs.remove(&self.job);
         }
@@ -92,10 +92,10 @@ fn lock(jobs: &Mutex<Jobs>) -> MutexGuard<'_, Jobs> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::change::{EventRow, EventSubject, JobRow};
-    use crate::engine::text::Text;
     use api_types::job::JobStateType;
     use api_types::{EvaluationId, Timestamp};
+    use scheduler::change::{EventRow, EventSubject, JobRow};
+    use scheduler::text::Text;
     use uuid::Uuid;
 
     fn changes(job: JobId, revision: u64) -> Changes {
@@ -107,6 +107,9 @@ mod tests {
             version: 1,
             revision,
             modify_time: Timestamp(1),
+            last_event_time: Timestamp(1),
+            waiting_since: None,
+            ended_at: None,
             started: true,
             slots: 1,
             fresh: 1,
@@ -128,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_watch_wakes_for_its_own_job_only() {
+    async fn a_watch_wakes_only_for_its_own_job() {
         let feed = Feed::default();
         let (mine, other) = (JobId::from_uuid(Uuid::from_u128(1)), JobId::from_uuid(Uuid::nil()));
         let mut watch = feed.watch(mine);
@@ -144,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_watch_of_a_job_takes_its_entry_along() {
+    fn the_last_watch_of_a_job_removes_its_entry() {
         let feed = Feed::default();
         let job = JobId::from_uuid(Uuid::nil());
         let (first, second) = (feed.watch(job), feed.watch(job));

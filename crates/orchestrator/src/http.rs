@@ -1,11 +1,11 @@
-//! The thin edge: a handler parses, sends one input or one query, and renders.
+//! The thin HTTP edge: a handler parses, sends one input or one query, and renders.
 //!
-//! Every answer goes through [`edge`]; every failure is worded in [`error`].
+//! Every response passes through [`edge`]; [`error`] describes every failure.
 
 mod agent;
 mod body;
 mod edge;
-mod error;
+pub(crate) mod error;
 mod events;
 mod executions;
 mod health;
@@ -19,7 +19,6 @@ mod openapi;
 mod paging;
 mod protocol;
 mod query;
-mod reads;
 mod requester;
 mod results;
 pub(crate) mod serve;
@@ -33,20 +32,21 @@ use api_types::NodeId;
 use axum::Router;
 use axum::extract::{FromRequestParts, Path};
 use axum::response::{IntoResponse, Response};
+use control_plane::store::Reads;
 use http::request::Parts;
 use http::{Method, Uri};
 use tokio_util::sync::CancellationToken;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::driver::Handle;
+use crate::logs::Access;
 use crate::observer::Observer;
+use crate::reads::Reader;
 use crate::submission::Requester;
 use crate::view::View;
 use error::Failure;
-pub(crate) use logs::Relay;
 pub(crate) use protocol::SpecCache;
-pub(crate) use reads::Reader;
-pub(crate) use waiting::Places;
+pub(crate) use waiting::Permits;
 
 /// What the handlers share.
 pub(crate) struct Api {
@@ -54,25 +54,34 @@ pub(crate) struct Api {
     pub reader: Reader,
     pub view: Arc<View>,
     pub own: Own,
-    /// The node lease, as agents are told it.
-    pub lease_seconds: u64,
     pub specs: SpecCache,
-    /// Between readers of logs and the nodes that have them.
-    pub relay: Arc<Relay>,
+    pub logs: Arc<Access>,
     /// For reads that wait for a job to change.
-    pub waiting: Places,
+    pub waiting: Permits,
     /// For streams of events.
-    pub streams: Places,
+    pub streams: Permits,
     /// For requests that read logs.
-    pub log_readers: Places,
-    /// For bodies of requests that are not small.
-    pub large_bodies: Places,
+    pub log_readers: Permits,
+    /// For large request bodies.
+    pub large_bodies: Permits,
     pub observer: Observer,
-    /// Cancelled when the service is to stop: streams end.
+    /// Cancelled when the service stops: streams end.
     pub stopping: CancellationToken,
 }
 
-/// What the orchestrator says of itself.
+// === impl Api ===
+
+impl Api {
+    /// Runs one read against the store, which may be several queries.
+    async fn read<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&dyn Reads) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        self.reader.run(question).await
+    }
+}
+
+/// The orchestrator's own node record.
 pub(crate) struct Own {
     pub id: NodeId,
     pub address: SocketAddr,
@@ -80,7 +89,7 @@ pub(crate) struct Own {
     pub requester: Requester,
 }
 
-/// What a handler comes to.
+/// The outcome of a handler.
 type Handled = Result<Response, Failure>;
 
 pub(crate) fn router(api: Arc<Api>) -> Router {
@@ -115,7 +124,7 @@ async fn method_not_allowed(method: Method, uri: Uri) -> Response {
         .into_response()
 }
 
-/// The one parameter of a path, decoded.
+/// The only parameter of a path, decoded.
 struct Parameter(String);
 
 impl<S: Send + Sync> FromRequestParts<S> for Parameter {
@@ -124,7 +133,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Parameter {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
         match Path::<String>::from_request_parts(parts, state).await {
             Ok(Path(text)) => Ok(Self(text)),
-            // Broken percent-encoding: such a path names nothing.
+            // With broken percent-encoding, the path names nothing.
             Err(_) => Err(Failure::PathNotFound { path: parts.uri.path().to_owned() }),
         }
     }

@@ -1,4 +1,4 @@
-//! Who this orchestrator is: a node ID and an Ed25519 key pair, made once and kept.
+//! The orchestrator's identity: a node ID and an Ed25519 key pair, created once and kept.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -13,10 +13,10 @@ use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// In the data directory. One file, so that the ID and the key cannot come apart.
+/// In the data directory. One file, so that the ID and the key cannot be separated.
 const FILE: &str = "identity.json";
 
-/// Only the orchestrator itself reads its private key.
+/// Only the orchestrator itself may read its private key.
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
 
@@ -52,7 +52,7 @@ struct Record {
 // === impl Identity ===
 
 impl Identity {
-    /// The identity in this directory; both are made when they are not there.
+    /// Loads the identity from this directory, or creates it.
     pub(crate) fn load_or_make(dir: &Path) -> Result<Self, IdentityError> {
         let path = dir.join(FILE);
         let failed = |source| IdentityError::Io { path: path.clone(), source };
@@ -98,7 +98,7 @@ impl Record {
     }
 }
 
-/// Writes the file so that after a crash there is all of it or nothing.
+/// Writes the file atomically: after a crash all of it is there, or nothing.
 fn keep(dir: &Path, path: &Path, record: &Record) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(dir)?;
     let beside = path.with_extension("new");
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_identity_is_made_once_and_kept() {
+    fn an_identity_is_created_once_and_kept() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("data");
         let first = Identity::load_or_make(&dir).unwrap();

@@ -1,43 +1,54 @@
-//! JSON as people write it becomes typed values, and every mistake in it is told at once.
+//! Deserializes JSON and reports every mistake in it at once.
 //!
-//! Keys of structs are matched without regard to case, keys of maps keep theirs; `null` means
-//! absent. A wrong type does not end the reading: it is noted with its path, an empty value takes
-//! its place, and the reading goes on, so that one answer can list everything that is wrong.
-//! Rejected: reading again after each error, which costs a whole pass over up to 10 MB for each.
+//! In what people write, struct keys match regardless of case, and `null` means absent; what
+//! programs write is read to the letter. Map keys stay as they are. A wrong type does not end the
+//! parse: it is recorded with its path, an empty value takes its place, and parsing continues, so
+//! one response lists every mistake.
+//!
+//! Rejected: `serde_json` for what programs write, which accepts an array for a struct where the
+//! OpenAPI document says object; parsing again after each error, which costs a full pass over up to
+//! 10 MB each time.
 
-mod indent;
 mod lenient;
 mod tree;
 
 use api_types::error::FieldError;
 use serde::de::DeserializeOwned;
 
-pub(crate) use indent::indent;
 use lenient::{Context, Lenient};
 use tree::Tree;
 
-/// Problems that one answer lists; what is beyond is left for the next try.
+/// Problems that one response lists; the rest waits for the next attempt.
 pub(crate) const MAX_PROBLEMS: usize = 100;
 
-/// Whether texts may hold NUL.
+/// Who wrote a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Author {
+    /// Keys match regardless of case, and `null` means absent.
+    Person,
+    /// Keys match exactly, and `null` is a value.
+    Program,
+}
+
+/// Whether strings may contain NUL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Texts {
     Any,
-    /// They end up as arguments, variables and paths of a process, where NUL cannot stand.
+    /// They become arguments, variables and paths of a process, which cannot contain NUL.
     WithoutNul,
 }
 
-/// What was read.
+/// The result of reading a body.
 #[derive(Debug)]
 pub(crate) struct Reading<T> {
-    /// Places listed in `problems` hold something empty.
+    /// Every location listed in `problems` holds an empty value.
     pub value: T,
     pub problems: Vec<FieldError>,
-    /// Paths of fields that the type does not have.
+    /// Paths of unknown fields.
     pub unknown: Vec<String>,
 }
 
-/// Why nothing could be read.
+/// Why a body could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Unreadable {
     /// Not JSON, nested too deeply, or too large once unpacked.
@@ -49,10 +60,11 @@ pub(crate) enum Unreadable {
 /// Reads a body.
 pub(crate) fn read<T: DeserializeOwned>(
     body: &[u8],
+    author: Author,
     texts: Texts,
 ) -> Result<Reading<T>, Unreadable> {
     let tree = parse(body)?;
-    let context = Context::new(texts);
+    let context = Context::new(author, texts);
     let mut unknown = Vec::new();
     let lenient = Lenient::new(&tree, &context);
     let value = serde_ignored::deserialize(lenient, |path| {
@@ -71,16 +83,19 @@ pub(crate) fn read<T: DeserializeOwned>(
     }
 }
 
-/// Reads a body in which nothing may be wrong; fields that the type does not have are passed over.
-pub(crate) fn read_strictly<T: DeserializeOwned>(body: &[u8]) -> Result<T, Unreadable> {
-    let reading = read(body, Texts::Any)?;
+/// Reads a body that must be free of mistakes; unknown fields are ignored.
+pub(crate) fn read_strictly<T: DeserializeOwned>(
+    body: &[u8],
+    author: Author,
+) -> Result<T, Unreadable> {
+    let reading = read(body, author, Texts::Any)?;
     match reading.problems.is_empty() {
         true => Ok(reading.value),
         false => Err(Unreadable::Shape(reading.problems)),
     }
 }
 
-/// Cuts a text that repeats what came down to so many characters.
+/// Truncates an echoed text to this many characters.
 pub(crate) fn shorten(mut text: String, chars: usize) -> String {
     if let Some((end, _)) = text.char_indices().nth(chars) {
         text.truncate(end);

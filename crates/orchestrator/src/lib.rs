@@ -1,18 +1,18 @@
-//! The daemon that schedules jobs and keeps them, and, as a library, its parts.
+//! The daemon that schedules and stores jobs and, as a library, its parts.
 
 mod app;
 pub mod clock;
 pub mod driver;
-pub mod engine;
 pub mod feed;
 mod http;
 mod identity;
 mod json;
+mod logs;
 mod metrics;
 pub mod observer;
+mod reads;
 pub mod settings;
 mod spans;
-pub mod store;
 mod submission;
 pub mod view;
 

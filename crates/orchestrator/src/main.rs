@@ -12,23 +12,23 @@ use orchestrator::settings::ENV_PREFIX;
 use orchestrator::{Orchestrator, Settings};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// What the system's does at half the cost here, where most of what is allocated on one thread is
-/// freed on another.
+/// Half the cost of the system allocator here, where one thread mostly frees what another
+/// allocated.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// `EX_USAGE`: bad settings.
 const EXIT_SETTINGS: u8 = 64;
 
-/// `EX_UNAVAILABLE`: something that is needed is missing, or was lost on the way.
+/// `EX_UNAVAILABLE`: a required resource is missing or was lost.
 const EXIT_UNAVAILABLE: u8 = 69;
 
 const HELP: Help = Help {
     program: "orchestrator",
-    about: "The orchestrator: takes jobs over HTTP, schedules them, and keeps them.",
+    about: "The orchestrator: accepts jobs over HTTP, schedules and stores them.",
     prefix: ENV_PREFIX,
     sample: include_str!("../../../deploy/orchestrator.toml"),
-    variables: &[("RUST_LOG", "what is logged, info by default")],
+    variables: &[("RUST_LOG", "log filter, info by default")],
 };
 
 fn main() -> ExitCode {
@@ -85,26 +85,26 @@ async fn run(settings: Settings) -> Result<()> {
         _ = terminate.recv() => tracing::info!("SIGTERM: stopping"),
         _ = interrupt.recv() => tracing::info!("SIGINT: stopping"),
         error = orchestrator.failed() => {
-            // Nothing was answered that is not on disk; a restart continues from there.
+            // Every answered request is on disk; a restart continues from there.
             let error = error.map_or_else(|| anyhow!("the driver ended"), anyhow::Error::from);
-            return Err(error.context("the orchestrator cannot go on"));
+            return Err(error.context("the orchestrator cannot continue"));
         }
     }
-    service_manager::stopping("answering the requests under way", Duration::ZERO);
+    service_manager::stopping("finishing requests in progress", Duration::ZERO);
     orchestrator.shutdown().await.context("stop the orchestrator")?;
     watchdog.abort();
     tracing::info!("stopped");
     Ok(())
 }
 
-/// Every connection is a file: the soft limit of a login shell is a thousand, which is less than
-/// what a thousand agents hold.
+/// Every connection is a file descriptor: the soft limit of a login shell is a thousand, fewer than
+/// a thousand agents need.
 fn raise_file_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        tracing::warn!(%error, "the limit of open files stays as it was");
+        tracing::warn!(%error, "cannot raise the limit of open files");
     }
 }
 

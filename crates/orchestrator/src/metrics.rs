@@ -1,7 +1,7 @@
-//! What the orchestrator counts, and what it looks up when somebody scrapes it.
+//! The orchestrator's counters, and the gauges it reads for each scrape.
 //!
-//! Counters and histograms are fed by the edge and by the driver, which hands over each commit
-//! after it is on disk. What merely is (queue, nodes, files) is read at the scrape; see [`scrape`].
+//! The edge and the driver feed counters and histograms; the driver hands over each commit once it
+//! is on disk. Gauges (queue, nodes, files) are read at the scrape; see [`scrape`].
 
 pub(crate) mod scrape;
 
@@ -19,13 +19,13 @@ use telemetry::metrics::{
     COUNTS, HttpMetrics, Registry, elapsed, long_seconds, registry, short_seconds,
 };
 
-use crate::engine::change::{EventSubject, Fact};
-use crate::engine::{Census, Output};
+use scheduler::change::{EventSubject, Fact};
+use scheduler::{Census, Output};
 
-/// What every name begins with.
+/// The prefix of every metric name.
 const DAEMON: &str = "orchestrator";
 
-/// Job states of which something is still to come.
+/// The states of unfinished jobs.
 const LIVE_JOBS: [JobStateType; 3] =
     [JobStateType::Pending, JobStateType::Queued, JobStateType::Running];
 
@@ -71,23 +71,23 @@ pub(crate) struct Metrics {
     pub(crate) reports: Counter,
 }
 
-/// Registers the histograms of the way from a submission to a start.
+/// Registers the histograms of the stages from submission to start.
 fn waits(registry: &mut Registry) -> [Histogram; 3] {
     [
         (
             "submission_to_placement",
-            "Time from the submission of a job to the choice of a node for an execution of it: the \
-             orchestrator's own work and waiting for room; first tries only",
+            "Time from the submission of a job to the placement of one of its executions: the \
+             orchestrator's own work and waiting for capacity; first attempts only",
         ),
         (
             "placement_to_start",
-            "Time from the choice of a node to the word that the process started: the way to the \
+            "Time from the placement of an execution to the report that its process started: the way to the \
              node, its decision, inputs, image, engine, and the way back; retries included",
         ),
         (
             "submission_to_start",
-            "Time from the submission of a job to the word that the process of an execution \
-             started; first tries only",
+            "Time from the submission of a job to the report that the process of an execution \
+             started; first attempts only",
         ),
     ]
     .map(|(name, help)| {
@@ -110,16 +110,14 @@ impl Metrics {
             registry.register(name, help, counter.clone());
             counter
         };
-        let submissions = counter("submissions", "Jobs that were stored, repeats not counted");
-        let placements = counter("placements", "Executions that were given to a node");
-        let commit_failures = counter(
-            "commit_failures",
-            "Commits that the disk had no room for; their callers got 503",
-        );
-        let sessions = counter("sessions_opened", "Times that a node joined or joined anew");
-        let reports = counter("reports", "Reports that nodes sent, repeats included");
+        let submissions = counter("submissions", "Jobs stored, not counting repeats");
+        let placements = counter("placements", "Executions placed on a node");
+        let commit_failures =
+            counter("commit_failures", "Commits that failed on a full disk; their callers got 503");
+        let sessions = counter("sessions_opened", "Sessions opened: a node joined or rejoined");
+        let reports = counter("reports", "Reports from nodes, including repeats");
         let (commit_duration, commit_inputs) = (short_seconds(), Histogram::new(COUNTS));
-        let help = "Time that one transaction took to be on disk";
+        let help = "Time until one transaction was on disk";
         registry.register_with_unit(
             "commit_duration",
             help,
@@ -129,12 +127,12 @@ impl Metrics {
         let help = "Inputs that shared one transaction";
         registry.register("commit_inputs", help, commit_inputs.clone());
         let (jobs, job_ends) = (Family::default(), Family::default());
-        registry.register("jobs", "Jobs that are not over, by state", jobs.clone());
-        registry.register("job_ends", "Jobs that came to an end, by state", job_ends.clone());
+        registry.register("jobs", "Unfinished jobs, by state", jobs.clone());
+        registry.register("job_ends", "Finished jobs, by state", job_ends.clone());
         let (executions, execution_ends) = (Family::default(), Family::default());
-        let help = "Executions that are not over, by compute state";
+        let help = "Unfinished executions, by compute state";
         registry.register("executions", help, executions.clone());
-        let help = "Executions that came to an end, by compute state";
+        let help = "Finished executions, by compute state";
         registry.register("execution_ends", help, execution_ends.clone());
         for state in ENDED_JOBS {
             job_ends.get_or_create_owned(&of_job(state));
@@ -164,7 +162,7 @@ impl Metrics {
         metrics
     }
 
-    /// The engine begins anew with so many of each.
+    /// Resets the gauges to the scheduler's counts after a start.
     pub(crate) fn recount(&self, census: &Census) {
         for state in LIVE_JOBS {
             self.jobs.get_or_create(&of_job(state)).set(counted(census.jobs.get(&state)));
@@ -184,7 +182,7 @@ impl Metrics {
         self.commit_failures.inc();
     }
 
-    /// What is on disk now has happened.
+    /// Records a commit that is now on disk.
     pub(crate) fn happened(&self, output: &Output) {
         self.submissions.inc_by(output.changes.new_jobs.len() as u64);
         for event in &output.changes.events {

@@ -1,4 +1,4 @@
-//! Whom the daemon tells what it does: metrics and traces.
+//! Where the daemon reports what it does: metrics and traces.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use telemetry::traces::Tracer;
 
 use crate::metrics::Metrics;
 
-/// Clones share what they gather.
+/// Clones share what they record.
 #[derive(Clone)]
 pub struct Observer {
     pub(crate) metrics: Arc<Metrics>,

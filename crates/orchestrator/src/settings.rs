@@ -11,51 +11,50 @@ use serde_json::{Map, Value};
 use telemetry::log::LogFormat;
 use telemetry::traces::OtlpSettings;
 
-use crate::engine;
-use crate::store::Retention;
+use control_plane::store::Retention;
 
-/// What every environment variable of this daemon begins with; `__` nests.
+/// The prefix of this daemon's environment variables; `__` nests.
 pub const ENV_PREFIX: &str = "ORCHESTRATOR_";
 
-/// The shortest lease: below it one slow commit would make a node lost.
+/// The shortest lease: below it one slow commit would lose a node.
 const MIN_NODE_TTL_SECONDS: u64 = 2;
 
 /// The longest lease: a dead node keeps its executions that long.
 const MAX_NODE_TTL_SECONDS: u64 = 86_400;
 
-/// The longest of the other times; more would be no different from none.
+/// The longest of the other times; a longer one would behave like no limit.
 const MAX_SECONDS: u64 = 100 * 365 * 86_400;
 
 const DAY_SECONDS: u64 = 86_400;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Where the API is served; port 0 takes a free one.
+    /// The address on which the API is served; port 0 picks a free one.
     pub listen: SocketAddr,
-    /// Holds the database and the orchestrator's identity; belongs to one orchestrator at a time.
+    /// Holds the database and the orchestrator's identity; one orchestrator at a time uses it.
     pub data_dir: PathBuf,
     /// Seconds after which a node that has not renewed its lease is lost.
     pub node_ttl: u64,
-    /// Whether new nodes take part without an operator's word.
+    /// Whether new nodes take part without an operator's approval.
     pub approve_new_nodes: bool,
-    /// Seconds for which a node that drains waits for its batch and ops work to end.
+    /// Seconds for which a draining node waits for its batch and ops executions to end.
     pub drain_deadline: u64,
-    /// Seconds after which a node that is away is forgotten; 0 for never.
+    /// Seconds after which a disconnected node is forgotten; 0 for never.
     pub node_retention: u64,
-    /// Seconds for which a job is kept after its end; 0 for ever.
+    /// Seconds for which a finished job is kept; 0 for ever.
     pub job_retention: u64,
-    /// How many jobs that are over are kept; 0 for all of them.
+    /// How many finished jobs are kept; 0 for all of them.
     pub job_retention_count: u64,
-    /// Lines for people, or JSON for machines.
+    /// Log lines for people, or JSON for machines.
     pub log_format: LogFormat,
-    /// Where traces go, if anywhere.
+    /// Where traces are sent, if anywhere.
     pub otlp: OtlpSettings,
 }
 
 /// Settings that the daemon refuses to start with.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidSettings {
-    #[error("the settings file {} cannot be read", path.display())]
+    #[error("cannot read the settings file {}", path.display())]
     File { path: PathBuf, source: std::io::Error },
     #[error("{}", unknown_settings(names))]
     Unknown { names: Vec<String> },
@@ -79,7 +78,7 @@ impl Default for Settings {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 1234)),
             data_dir: PathBuf::from("/var/lib/orchestrator"),
-            node_ttl: 30,
+            node_ttl: 10,
             approve_new_nodes: true,
             drain_deadline: 3600,
             node_retention: 30 * DAY_SECONDS,
@@ -98,7 +97,7 @@ impl Settings {
     pub fn load(file: Option<&Path>) -> Result<Self, InvalidSettings> {
         let mut figment = Figment::from(Serialized::defaults(Self::default()));
         if let Some(path) = file {
-            // figment takes a missing file for an empty one.
+            // figment treats a missing file as empty.
             let text = std::fs::read_to_string(path)
                 .map_err(|source| InvalidSettings::File { path: path.to_owned(), source })?;
             figment = figment.merge(Toml::string(&text));
@@ -106,13 +105,13 @@ impl Settings {
         Self::extract(&figment.merge(Env::prefixed(ENV_PREFIX).split("__")))
     }
 
-    /// All unknown keys are told at once, each with where it came from.
+    /// Reports all unknown keys at once, each with its source.
     fn extract(figment: &Figment) -> Result<Self, InvalidSettings> {
         let invalid = |error| InvalidSettings::Value(Box::new(error));
-        let came: Map<String, Value> = figment.extract().map_err(invalid)?;
+        let table: Map<String, Value> = figment.extract().map_err(invalid)?;
         let known: Map<String, Value> =
             Figment::from(Serialized::defaults(Self::default())).extract().map_err(invalid)?;
-        let names: Vec<String> = came
+        let names: Vec<String> = table
             .keys()
             .filter(|key| !known.contains_key(*key))
             .map(|key| match figment.find_metadata(key) {
@@ -130,7 +129,7 @@ impl Settings {
     fn checked(self) -> Result<Self, InvalidSettings> {
         if !(MIN_NODE_TTL_SECONDS..=MAX_NODE_TTL_SECONDS).contains(&self.node_ttl) {
             let reason = format!(
-                "must be between {MIN_NODE_TTL_SECONDS} and {MAX_NODE_TTL_SECONDS} seconds, {} came",
+                "must be between {MIN_NODE_TTL_SECONDS} and {MAX_NODE_TTL_SECONDS} seconds, got {}",
                 self.node_ttl
             );
             return Err(InvalidSettings::Refused { key: "node_ttl", reason });
@@ -141,7 +140,7 @@ impl Settings {
             ("job_retention", self.job_retention),
         ] {
             if seconds > MAX_SECONDS {
-                let reason = format!("must be at most {MAX_SECONDS} seconds, {seconds} came");
+                let reason = format!("must be at most {MAX_SECONDS} seconds, got {seconds}");
                 return Err(InvalidSettings::Refused { key, reason });
             }
         }
@@ -153,19 +152,19 @@ impl Settings {
         Ok(self)
     }
 
-    /// What the engine is told of them.
-    pub(crate) fn engine(&self) -> engine::Settings {
-        engine::Settings {
+    /// The part of the settings that the scheduler uses.
+    pub(crate) fn scheduler(&self) -> scheduler::Settings {
+        scheduler::Settings {
             lease: Duration::from_secs(self.node_ttl),
             approve_new_nodes: self.approve_new_nodes,
             drain_deadline: Duration::from_secs(self.drain_deadline),
-            // Such a moment never comes.
+            // Such a time never comes.
             node_retention: unlimited(self.node_retention)
                 .map_or(Duration::MAX, Duration::from_secs),
         }
     }
 
-    /// Which jobs that are over are kept.
+    /// Which finished jobs are kept.
     pub(crate) fn retention(&self) -> Retention {
         Retention {
             age: unlimited(self.job_retention).map(Duration::from_secs),
@@ -174,7 +173,7 @@ impl Settings {
     }
 }
 
-/// The bound that a setting names, of which 0 is none.
+/// The bound of a setting in which 0 means none.
 fn unlimited(value: u64) -> Option<u64> {
     (value > 0).then_some(value)
 }
@@ -189,38 +188,38 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_set_has_its_default() {
+    fn unset_settings_have_their_defaults() {
         let settings = extract("node_ttl = 5").unwrap();
         assert_eq!(settings, Settings { node_ttl: 5, ..Settings::default() });
         assert_eq!(settings.listen.to_string(), "127.0.0.1:1234");
     }
 
     #[test]
-    fn the_defaults_are_those_of_the_engine() {
-        let engine = Settings::default().engine();
-        let expected = engine::Settings::default();
-        assert_eq!(format!("{engine:?}"), format!("{expected:?}"));
+    fn the_defaults_are_those_of_the_scheduler() {
+        let scheduler = Settings::default().scheduler();
+        let expected = scheduler::Settings::default();
+        assert_eq!(format!("{scheduler:?}"), format!("{expected:?}"));
         let month = Duration::from_secs(30 * DAY_SECONDS);
         let expected = Retention { age: Some(month), count: Some(1_000_000) };
         assert_eq!(Settings::default().retention(), expected);
     }
 
     #[test]
-    fn times_and_counts_are_taken_and_zero_is_without_limit() {
+    fn zero_times_and_counts_mean_no_limit() {
         let text = "drain_deadline = 7\nnode_retention = 8\njob_retention = 9\n\
                     job_retention_count = 10";
         let settings = extract(text).unwrap();
-        let engine = settings.engine();
+        let scheduler = settings.scheduler();
         let seconds = Duration::from_secs;
-        assert_eq!((engine.drain_deadline, engine.node_retention), (seconds(7), seconds(8)));
+        assert_eq!((scheduler.drain_deadline, scheduler.node_retention), (seconds(7), seconds(8)));
         let expected = Retention { age: Some(seconds(9)), count: Some(10) };
         assert_eq!(settings.retention(), expected);
 
         let text = "drain_deadline = 0\nnode_retention = 0\njob_retention = 0\n\
                     job_retention_count = 0";
         let settings = extract(text).unwrap();
-        assert_eq!(settings.engine().drain_deadline, Duration::ZERO);
-        assert_eq!(settings.engine().node_retention, Duration::MAX);
+        assert_eq!(settings.scheduler().drain_deadline, Duration::ZERO);
+        assert_eq!(settings.scheduler().node_retention, Duration::MAX);
         assert_eq!(settings.retention(), Retention::default());
     }
 
@@ -246,7 +245,7 @@ mod tests {
             ("log_format = 'xml'", "log_format"),
             ("otlp.endpoint = 'collector'", "otlp.endpoint: is not an http or https URL"),
             ("otlp.sampling_ratio = 2", "otlp.sampling_ratio: must be between 0 and 1"),
-            ("otlp.headers = 'x'", "headers are written name=value"),
+            ("otlp.headers = 'x'", "headers must have the form name=value"),
             ("otlp.endpont = 'x'", "endpont"),
             ("data_dir = ''", "data_dir: must name a directory"),
         ] {
@@ -258,9 +257,6 @@ mod tests {
     #[test]
     fn a_named_file_that_is_missing_is_an_error() {
         let error = Settings::load(Some(Path::new("/nonexistent/settings.toml"))).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "the settings file /nonexistent/settings.toml cannot be read"
-        );
+        assert_eq!(error.to_string(), "cannot read the settings file /nonexistent/settings.toml");
     }
 }

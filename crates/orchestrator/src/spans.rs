@@ -1,4 +1,4 @@
-//! What became of jobs, as spans of their traces.
+//! Spans of jobs and executions in their traces.
 //!
 //! ```text
 //! submit job
@@ -18,21 +18,21 @@ use telemetry::traces::{
     KeyValue, Kind, Span, Traceparent, Tracer, execution_span, job_span, named_span,
 };
 
-use crate::engine::Output;
-use crate::engine::change::{EventRow, EventSubject, ExecutionRow, Fact};
+use scheduler::Output;
+use scheduler::change::{EventRow, EventSubject, ExecutionRow, Fact};
 
-/// Where jobs are submitted, as a span of HTTP has it.
+/// The submission operation, as an HTTP span names it.
 const METHOD_AND_ROUTE: [&str; 2] = ["PUT", api_types::routes::JOBS];
 
 /// Follows the commits.
 pub(crate) struct Spans {
     tracer: Tracer,
-    /// When slots of live jobs that wait for a retry began to do so. Lost with the process: the
-    /// span of such a wait then begins where it ends.
+    /// When slots of live jobs began to wait for a retry. Lost on a restart: the span of such a
+    /// wait then begins where it ends.
     waiting: HashMap<JobId, HashMap<u32, Timestamp>>,
 }
 
-/// A submission that was answered.
+/// An answered submission.
 pub(crate) struct Submitted<'a> {
     pub(crate) job: JobId,
     pub(crate) from: Timestamp,
@@ -45,8 +45,8 @@ fn submit_span(job: JobId) -> Traceparent {
     named_span(job, job.uuid(), "submit")
 }
 
-/// The root of the job's trace. Whoever submitted it under a trace of their own finds a span there
-/// too, and each leads to the other: the job may run long after the request was answered.
+/// The root of the job's trace. A caller with a trace of its own finds a span there too, and each
+/// links to the other: the job may run long after the request was answered.
 pub(crate) fn submitted(tracer: &Tracer, submitted: &Submitted<'_>) {
     let Submitted { job, from, to, traceparent } = *submitted;
     if !tracer.samples(job) {
@@ -85,7 +85,7 @@ impl Spans {
         Self { tracer, waiting: HashMap::new() }
     }
 
-    /// What is on disk now has happened.
+    /// Records a commit that is now on disk.
     pub(crate) fn happened(&mut self, output: &Output) {
         if !self.tracer.is_on() {
             return;
@@ -169,7 +169,7 @@ impl Spans {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "a span has so many parts, all of them given")]
+    #[expect(clippy::too_many_arguments, reason = "every part of a span comes from the caller")]
     fn record(
         &self,
         name: &'static str,

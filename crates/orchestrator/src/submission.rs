@@ -1,6 +1,6 @@
-//! A job as it came becomes a job as it is kept: read, checked all at once, every default filled in.
+//! Turns a submitted job into a stored one: parsed, fully checked, every default filled in.
 //!
-//! `docs/api.md`, "Create Job", has the rules. Nothing here knows of HTTP or of the engine.
+//! `docs/api.md`, "Create Job", has the rules. Nothing here knows HTTP or the scheduler.
 
 mod job;
 mod params;
@@ -15,18 +15,18 @@ use api_types::error::FieldError;
 use api_types::job::JobSpec;
 use api_types::submission::CreateJobRequest;
 
-use crate::json::{self, MAX_PROBLEMS, Texts, Unreadable};
+use crate::json::{self, Author, MAX_PROBLEMS, Texts, Unreadable};
 
-/// Meta keys that begin with this belong to the service.
+/// Meta keys with this prefix belong to the service.
 const RESERVED_META: &str = "service.org/";
 
-/// Warnings of one answer; what is beyond is counted in a last one.
+/// Warnings in one response; a last one counts the rest.
 const MAX_WARNINGS: usize = 100;
 
-/// Characters of one warning: it repeats a key, and that may be as long as a body.
+/// Characters of one warning: it echoes a key, which may be as long as a body.
 const MAX_WARNING_CHARS: usize = 500;
 
-/// Who accepts jobs; it goes into their Meta.
+/// The orchestrator that accepts jobs, as recorded in their Meta.
 #[derive(Debug, Clone)]
 pub(crate) struct Requester {
     pub id: String,
@@ -34,18 +34,18 @@ pub(crate) struct Requester {
     pub public_key: String,
 }
 
-/// A job that can be submitted.
+/// A valid job.
 #[derive(Debug)]
 pub(crate) struct Accepted {
     pub id: JobId,
-    /// The ID came with the request, so it may be taken.
+    /// The ID came with the request, so it may already exist.
     pub id_given: bool,
     pub spec: Arc<JobSpec>,
     pub spec_json: Arc<str>,
     pub warnings: Vec<String>,
 }
 
-/// Why a job is not accepted.
+/// Why a job is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Rejected {
     /// The body is not JSON.
@@ -54,7 +54,7 @@ pub(crate) enum Rejected {
     Invalid(Vec<FieldError>),
 }
 
-/// What the checks found so far.
+/// Problems and warnings found so far.
 #[derive(Debug, Default)]
 struct Findings {
     problems: Vec<FieldError>,
@@ -67,13 +67,12 @@ pub(crate) fn accept(
     minted: JobId,
     requester: &Requester,
 ) -> Result<Accepted, Rejected> {
-    let reading =
-        json::read::<CreateJobRequest>(body, Texts::WithoutNul).map_err(|unreadable| {
-            match unreadable {
-                Unreadable::Malformed(reason) => Rejected::Malformed(reason),
-                Unreadable::Shape(problems) => Rejected::Invalid(problems),
-            }
-        })?;
+    let reading = json::read::<CreateJobRequest>(body, Author::Person, Texts::WithoutNul).map_err(
+        |unreadable| match unreadable {
+            Unreadable::Malformed(reason) => Rejected::Malformed(reason),
+            Unreadable::Shape(problems) => Rejected::Invalid(problems),
+        },
+    )?;
     let unread: Vec<FieldError> = reading
         .problems
         .into_iter()
@@ -93,7 +92,7 @@ pub(crate) fn accept(
     };
 
     let Findings { problems, warnings } = findings;
-    // An empty value stands where nothing could be read; what the checks say of it is no news.
+    // An empty value replaces an unreadable one; further findings about it add nothing.
     let further = problems.into_iter().filter(|problem| {
         !unread.iter().any(|earlier| is_at_or_below(&problem.path, &earlier.path))
     });
@@ -107,7 +106,7 @@ pub(crate) fn accept(
     }
 }
 
-/// Paths are told as seen from inside the job.
+/// Reports paths relative to the job.
 fn inside_job(path: &str) -> String {
     path.strip_prefix("Job.").unwrap_or(path).to_owned()
 }
@@ -123,7 +122,7 @@ fn bounded(mut warnings: Vec<String>) -> Vec<String> {
     if warnings.len() > MAX_WARNINGS {
         let more = warnings.len() - MAX_WARNINGS;
         warnings.truncate(MAX_WARNINGS);
-        warnings.push(format!("{more} more warnings are left out"));
+        warnings.push(format!("{more} more warnings omitted"));
     }
     warnings.into_iter().map(|warning| json::shorten(warning, MAX_WARNING_CHARS)).collect()
 }
@@ -139,7 +138,7 @@ impl Findings {
         self.warnings.push(warning.into());
     }
 
-    /// The value, or a note of why there is none.
+    /// The value, or a problem with the reason.
     fn take<T, E: std::fmt::Display>(&mut self, path: &str, result: Result<T, E>) -> Option<T> {
         result.map_err(|error| self.refuse(path, error.to_string())).ok()
     }

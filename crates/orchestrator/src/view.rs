@@ -1,16 +1,16 @@
-//! What reads see of the engine's memory: node records, why queued jobs wait, and the news of
-//! commits.
+//! What reads see of the scheduler's memory: nodes, why queued jobs wait, and commits.
 //!
-//! The driver writes here after each commit, only what changed. Readers copy out of short locks,
-//! so that they never wait for a commit.
+//! The driver writes here after each commit, only what changed. Readers copy under short locks, so
+//! they never wait for a commit.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use api_types::NodeId;
 use api_types::node::Node;
+use scheduler::demand::Demand;
 
-use crate::engine::demand::Demand;
+use crate::driver::presence::Presence;
 use crate::feed::Feed;
 
 #[derive(Default)]
@@ -18,11 +18,17 @@ pub struct View {
     nodes: RwLock<BTreeMap<NodeId, Arc<Node>>>,
     explanations: RwLock<HashMap<Arc<Demand>, Arc<str>>>,
     feed: Feed,
+    presence: Presence,
 }
 
 // === impl View ===
 
 impl View {
+    /// Who was heard when, which the listener notes for the driver.
+    pub(crate) fn presence(&self) -> &Presence {
+        &self.presence
+    }
+
     pub fn feed(&self) -> &Feed {
         &self.feed
     }
@@ -36,12 +42,12 @@ impl View {
         self.nodes.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
     }
 
-    /// Why jobs with this demand wait; none when none of them does.
+    /// Why jobs with this demand wait; `None` when none of them does.
     pub fn explanation(&self, demand: &Demand) -> Option<Arc<str>> {
         self.explanations.read().unwrap_or_else(PoisonError::into_inner).get(demand).cloned()
     }
 
-    /// Takes over nodes as they are now; `None` for one that was forgotten.
+    /// Updates nodes; `None` for a forgotten one.
     pub(crate) fn update_nodes(&self, changed: impl IntoIterator<Item = (NodeId, Option<Node>)>) {
         let mut nodes = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
         for (id, node) in changed {
@@ -52,7 +58,7 @@ impl View {
         }
     }
 
-    /// Takes over explanations as they are now; `None` for a demand that no longer waits.
+    /// Updates explanations; `None` for a demand that no longer waits.
     pub(crate) fn update_explanations(
         &self,
         changed: impl IntoIterator<Item = (Arc<Demand>, Option<Arc<str>>)>,
@@ -66,7 +72,7 @@ impl View {
         }
     }
 
-    /// The engine starts anew and tells everything again.
+    /// The scheduler restarts and reports everything again.
     pub(crate) fn clear(&self) {
         self.nodes.write().unwrap_or_else(PoisonError::into_inner).clear();
         self.explanations.write().unwrap_or_else(PoisonError::into_inner).clear();

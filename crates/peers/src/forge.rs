@@ -1,4 +1,4 @@
-//! Real git repositories: on this machine's disk, and behind real HTTP servers.
+//! Real git repositories: on disk, and behind HTTP servers.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -11,22 +11,22 @@ use tokio::io::AsyncWriteExt;
 
 use crate::Serving;
 
-/// A work tree, and the bare repository that it pushes to.
+/// A work tree and the bare repository that it pushes to.
 #[derive(Debug)]
 pub struct Forge {
     dir: tempfile::TempDir,
 }
 
-/// How a server gives out the repository.
+/// HTTP transport of a git server.
 #[derive(Debug, Clone, Copy)]
 pub enum Service {
-    /// As `git http-backend`.
+    /// The smart protocol, by `git http-backend`.
     Smart,
-    /// As plain files.
+    /// The dumb protocol: plain files.
     Dumb,
 }
 
-/// Whether this machine has what such a test needs; where `CI` is set it must.
+/// Probes for a program that tests need; panics instead of returning `None` when `CI` is set.
 pub fn needs(name: &str, arguments: &[&str]) -> Option<()> {
     let mut command = Command::new(name);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -40,7 +40,7 @@ pub fn needs(name: &str, arguments: &[&str]) -> Option<()> {
 // === impl Forge ===
 
 impl Forge {
-    /// None where there is no git.
+    /// Creates the repositories; `None` when git is not installed.
     pub fn new() -> Option<Self> {
         needs("git", &["--version"])?;
         let forge = Self { dir: tempfile::tempdir().unwrap() };
@@ -50,7 +50,7 @@ impl Forge {
         Some(forge)
     }
 
-    /// Holds `bare.git` and `tree`.
+    /// The directory that contains `bare.git` and `tree`.
     pub fn directory(&self) -> &Path {
         self.dir.path()
     }
@@ -87,7 +87,7 @@ impl Forge {
         std::fs::write(self.dir.path().join("tree").join(path), bytes).unwrap();
     }
 
-    /// Commits the file and pushes it to the branch; answers with the commit.
+    /// Commits the file and pushes it to the branch; returns the commit id.
     pub fn commit(&self, path: &str, bytes: &[u8], branch: &str) -> String {
         self.write(path, bytes);
         self.in_tree("add --all");
@@ -100,18 +100,18 @@ impl Forge {
         format!("file://{}", self.dir.path().join("bare.git").display())
     }
 
-    /// Serves the repository; it has moved from where the URL leads.
+    /// Serves the repository; the returned URL redirects to it.
     pub async fn serve(&self, service: Service) -> (String, Serving) {
         let root = self.dir.path().to_owned();
-        let router = axum::Router::new().fallback(answer).with_state((root, service));
+        let router = axum::Router::new().fallback(respond).with_state((root, service));
         let serving = Serving::start(router).await;
         (format!("{}/moved/bare.git", serving.url), serving)
     }
 }
 
-async fn answer(State((root, service)): State<(PathBuf, Service)>, request: Request) -> Response {
+async fn respond(State((root, service)): State<(PathBuf, Service)>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let respond = |status, body: Body| Response::builder().status(status).body(body).unwrap();
+    let response = |status, body: Body| Response::builder().status(status).body(body).unwrap();
     if let Some(path) = parts.uri.to_string().strip_prefix("/moved") {
         let moved = Response::builder().status(StatusCode::FOUND).header("location", path);
         return moved.body(Body::empty()).unwrap();
@@ -119,8 +119,8 @@ async fn answer(State((root, service)): State<(PathBuf, Service)>, request: Requ
     if let Service::Dumb = service {
         let path = root.join(parts.uri.path().trim_start_matches('/'));
         return match std::fs::read(path) {
-            Ok(bytes) => respond(StatusCode::OK, bytes.into()),
-            Err(_) => respond(StatusCode::NOT_FOUND, Body::empty()),
+            Ok(bytes) => response(StatusCode::OK, bytes.into()),
+            Err(_) => response(StatusCode::NOT_FOUND, Body::empty()),
         };
     }
     let header =

@@ -1,6 +1,6 @@
-//! Plays an IPFS node: the two calls of Kubo's RPC that the agent makes, as Kubo documents them.
+//! A simulated IPFS node: the two calls of Kubo's RPC API that the agent makes.
 //!
-//! Content ids are hashes of the content, but not those of IPFS.
+//! Content ids are hashes of the content, but not IPFS hashes.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,11 +22,11 @@ type Tree = Vec<(String, Vec<u8>)>;
 
 #[derive(Debug, Default)]
 struct Content {
-    /// By id: the one file with an empty path, or those of a directory.
+    /// By content id: a single file with an empty path, or the files of a directory.
     trees: Mutex<BTreeMap<String, Tree>>,
-    /// Answers that fail instead.
+    /// Number of next responses that fail.
     failures: AtomicUsize,
-    /// Answers to `get` that break off instead.
+    /// Number of next responses to `get` that break off.
     cuts: AtomicUsize,
 }
 
@@ -41,7 +41,7 @@ pub struct KuboServer {
 impl KuboServer {
     pub async fn start() -> Self {
         let content = Arc::new(Content::default());
-        // Kubo takes POST alone.
+        // Kubo accepts POST only.
         let router = Router::new()
             .route("/api/v0/get", post(get))
             .route("/api/v0/add", post(add).layer(axum::extract::DefaultBodyLimit::disable()))
@@ -49,29 +49,29 @@ impl KuboServer {
         Self { content, serving: Serving::start(router).await }
     }
 
-    /// What the agent's setting `ipfs.api` says.
+    /// The value for the agent's setting `ipfs.api`.
     pub fn api(&self) -> String {
         self.serving.url.clone()
     }
 
-    /// Adds a directory of these files, or the one file with an empty path; answers its id.
+    /// Adds a directory of files, or a single file with an empty path; returns its content id.
     pub fn put(&self, files: &[(&str, &[u8])]) -> String {
         let tree: Tree =
             files.iter().map(|(path, bytes)| ((*path).to_owned(), bytes.to_vec())).collect();
         self.content.put(tree)
     }
 
-    /// The content of a file that was added.
+    /// The content of an added file.
     pub fn file(&self, cid: &str) -> Vec<u8> {
         self.content.trees.lock().unwrap()[cid][0].1.clone()
     }
 
-    /// Lets so many of the next answers be errors that pass.
+    /// Makes the next `count` requests fail with a transient error.
     pub fn fail(&self, count: usize) {
         self.content.failures.store(count, Ordering::SeqCst);
     }
 
-    /// Lets so many of the next downloads break off.
+    /// Makes the next `count` downloads break off.
     pub fn cut(&self, count: usize) {
         self.content.cuts.store(count, Ordering::SeqCst);
     }
@@ -92,7 +92,7 @@ impl Content {
         cid
     }
 
-    fn takes(counter: &AtomicUsize) -> bool {
+    fn take_one(counter: &AtomicUsize) -> bool {
         let less = |left: usize| left.checked_sub(1);
         counter.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok()
     }
@@ -104,7 +104,7 @@ fn failed(message: &str) -> Response {
 }
 
 async fn get(State(content): State<Arc<Content>>, RawQuery(query): RawQuery) -> Response {
-    if Content::takes(&content.failures) {
+    if Content::take_one(&content.failures) {
         return failed("the daemon is busy");
     }
     let query = query.unwrap_or_default();
@@ -121,17 +121,17 @@ async fn get(State(content): State<Arc<Content>>, RawQuery(query): RawQuery) -> 
         let mut header = tar::Header::new_gnu();
         header.set_mode(0o644);
         header.set_size(bytes.len() as u64);
-        let place = format!("{top}/{}", rest.trim_start_matches('/'));
-        tar.append_data(&mut header, place.trim_end_matches('/'), &bytes[..]).unwrap();
+        let path = format!("{top}/{}", rest.trim_start_matches('/'));
+        tar.append_data(&mut header, path.trim_end_matches('/'), &bytes[..]).unwrap();
     }
     let mut bytes = tar.into_inner().unwrap();
     if bytes.len() <= 1024 {
         return failed("no link named \"absent\" under it");
     }
-    if Content::takes(&content.cuts) {
+    if Content::take_one(&content.cuts) {
         bytes.truncate(700);
         let pieces = [Ok(bytes), Err(std::io::Error::other("cut"))];
-        // The first piece has to leave before the connection goes.
+        // The first piece must be sent before the connection closes.
         let paced = futures_util::stream::iter(pieces).then(|piece| async {
             if piece.is_err() {
                 tokio::time::sleep(std::time::Duration::from_millis(50)).await;
@@ -150,7 +150,7 @@ async fn add(
     body: Bytes,
 ) -> Response {
     assert_eq!(query.as_deref(), Some("cid-version=1&pin=true"));
-    if Content::takes(&content.failures) {
+    if Content::take_one(&content.failures) {
         return failed("the daemon is busy");
     }
     let kind = headers[CONTENT_TYPE].to_str().unwrap();

@@ -1,9 +1,9 @@
-//! Servers that tests fetch from and publish to, each in this process and with faults on request.
+//! In-process test servers that inputs come from and results go to, with faults on request.
 //!
-//! S3 and git are real; an IPFS node and the web are played. Where something goes wrong they
-//! panic: their callers are tests.
+//! S3 and git are real implementations; the IPFS node and the web server are simulated. All of
+//! them panic on errors, since their callers are tests.
 
-#![expect(clippy::unwrap_used, reason = "whatever goes wrong here fails the test that called")]
+#![expect(clippy::unwrap_used, reason = "an error here must fail the calling test")]
 
 pub mod forge;
 pub mod kubo;
@@ -19,10 +19,10 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// Serves until it is dropped, on a free port of loopback.
+/// A server on a free loopback port; dropping it stops it.
 #[derive(Debug)]
 pub struct Serving {
-    /// `http://` and the address, without a slash at the end.
+    /// `http://` and the address, without a trailing slash.
     pub url: String,
     pub address: SocketAddr,
     accepting: JoinHandle<()>,
@@ -37,7 +37,7 @@ impl Serving {
         let accepting = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let service = TowerToHyperService::new(router.clone());
-                // A connection that breaks off is the other end's to tell.
+                // The peer reports a broken connection.
                 tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
             }
         });
@@ -51,7 +51,7 @@ impl Drop for Serving {
     }
 }
 
-/// Bytes that no compression or text mode leaves alone by chance.
+/// Pseudo-random bytes that compression cannot shrink and text conversion would corrupt.
 pub fn noise(count: usize) -> Vec<u8> {
     let mut state: u32 = 1;
     std::iter::repeat_with(|| {

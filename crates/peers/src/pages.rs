@@ -1,4 +1,4 @@
-//! A web server that redirects, serves ranges and fails as it is told.
+//! A web server with scripted redirects, ranges and faults.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -14,29 +14,29 @@ use http::header::{ETAG, IF_RANGE, LAST_MODIFIED, LOCATION, RANGE};
 
 use crate::Serving;
 
-/// What is served at a path.
+/// The content and behaviour of a path.
 #[derive(Debug, Clone, Default)]
 pub struct Page {
     pub bytes: Bytes,
     pub etag: Option<&'static str>,
     pub last_modified: Option<&'static str>,
-    /// Where the client is sent instead.
+    /// Redirect target, if any.
     pub location: Option<String>,
-    /// How many of the next answers break off after a quarter of what they should bring.
+    /// Number of next responses that break off after a quarter of their body.
     pub cuts: usize,
-    /// How many of the next answers stop there, and never end.
+    /// Number of next responses that stall after a quarter of their body.
     pub stalls: usize,
-    /// What the next answers are instead.
+    /// Status codes of the next responses, last first.
     pub statuses: Vec<u16>,
-    /// Whether the server gives out no parts.
+    /// Whether the server ignores range requests.
     pub no_ranges: bool,
-    /// How often it was asked for.
+    /// Number of requests received.
     pub requests: usize,
-    /// Of the requests that asked for a part, what they asked for.
+    /// The `Range` headers received.
     pub ranges: Vec<String>,
 }
 
-/// Pages by their path.
+/// A web server of pages by path.
 #[derive(Debug)]
 pub struct Pages {
     pages: Arc<Mutex<BTreeMap<String, Page>>>,
@@ -60,7 +60,7 @@ impl Pages {
         format!("{}{path}", self.serving.url)
     }
 
-    /// Serves the page from now on; answers its URL.
+    /// Adds or replaces a page; returns its URL.
     pub fn put(&self, path: &str, page: Page) -> String {
         self.pages.lock().unwrap().insert(path.to_owned(), page);
         self.url(path)
@@ -123,7 +123,7 @@ async fn serve(
     page.cuts -= 1;
     let part = rest.slice(..rest.len() / 4);
     let broken = stream::iter([Ok(part), Err(std::io::Error::other("cut"))]);
-    // The first piece has to leave before the connection goes.
+    // The first piece must be sent before the connection closes.
     let paced = broken.then(|piece| async {
         if piece.is_err() {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;

@@ -1,4 +1,4 @@
-//! A real S3 server in this process, whose buckets are directories.
+//! A real in-process S3 server whose buckets are directories.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 use crate::Serving;
 
 pub const BUCKET: &str = "bucket";
-/// The one key of the one user there is.
+/// Access key of the only user.
 pub const KEY_ID: &str = "key-id";
 pub const SECRET: &str = "secret";
 
@@ -28,12 +28,12 @@ pub struct S3Server {
     address: SocketAddr,
     root: tempfile::TempDir,
     accepting: tokio::task::JoinHandle<()>,
-    /// Connections that end before anything was answered.
+    /// Number of next connections that close without a response.
     broken: Arc<AtomicUsize>,
-    /// Requests to store something that are never answered, and how many there were.
+    /// Number of next PUT requests that get no response, and of those that already did not.
     stalls: Arc<AtomicUsize>,
     stalled: Arc<AtomicUsize>,
-    /// Requests that began a multipart upload.
+    /// Number of multipart uploads started.
     pub multiparts: Arc<AtomicUsize>,
 }
 
@@ -72,7 +72,7 @@ impl S3Server {
                     }
                     let stalls = request.method() == hyper::Method::PUT
                         && stalling.fetch_update(Ordering::SeqCst, Ordering::SeqCst, takes).is_ok();
-                    let answer = hyper::service::Service::call(&service, request);
+                    let response = hyper::service::Service::call(&service, request);
                     if stalls {
                         stalled.fetch_add(1, Ordering::SeqCst);
                     }
@@ -80,7 +80,7 @@ impl S3Server {
                         if stalls {
                             std::future::pending::<()>().await;
                         }
-                        answer.await
+                        response.await
                     }
                 });
                 tokio::spawn(
@@ -96,7 +96,7 @@ impl S3Server {
         format!("http://{}", self.address)
     }
 
-    /// Where an object of [`BUCKET`] lies.
+    /// Path of the file of an object in [`BUCKET`].
     pub fn object(&self, key: &str) -> PathBuf {
         self.root.path().join(BUCKET).join(key)
     }
@@ -107,27 +107,26 @@ impl S3Server {
         std::fs::write(path, bytes).unwrap();
     }
 
-    /// Lets so many of the next requests that store something go unanswered.
+    /// Makes the next `count` PUT requests get no response.
     pub fn stall_puts(&self, count: usize) {
         self.stalls.store(count, Ordering::SeqCst);
     }
 
-    /// How many have.
+    /// Number of PUT requests that got no response.
     pub fn stalled(&self) -> usize {
         self.stalled.load(Ordering::SeqCst)
     }
 
-    /// Lets so many of the next connections end before anything is answered.
+    /// Closes the next `count` connections without a response.
     pub fn break_connections(&self, count: usize) {
         self.broken.store(count, Ordering::SeqCst);
     }
 }
 
-/// What [`versions`] has two versions of, in [`BUCKET`].
+/// Key of the object in [`BUCKET`] of which [`versions`] has two versions.
 pub const VERSIONED_KEY: &str = "k";
 
-/// A server that keeps versions, which the real one does not: it is played, and answers as S3
-/// documents it for them.
+/// A simulated server with object versions, which the real one does not support.
 pub async fn versions() -> Serving {
     let serve = async |RawQuery(query): RawQuery| {
         let version = match query.as_deref() {

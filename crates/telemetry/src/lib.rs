@@ -1,7 +1,7 @@
-//! What both daemons tell of themselves: metrics, the log, traces.
+//! Telemetry of both daemons: metrics, log, traces.
 //!
-//! A daemon counts what happens where it happens, and reads what merely is at the moment somebody
-//! asks; neither waits for whoever listens.
+//! A daemon counts events where they happen, and reads gauges when it is scraped. Neither waits
+//! for a consumer.
 
 pub mod log;
 pub mod metrics;

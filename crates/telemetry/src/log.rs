@@ -1,8 +1,7 @@
-//! The log: lines for people, or one JSON object a line for machines.
+//! The log: text lines for people, or one JSON object per line for machines.
 //!
-//! Fields that belong to all lines of some work (request, job, execution, node) stand in its span.
-//! What libraries say below `info` may repeat what they were handed, credentials included, so a
-//! filter reaches them only by their own names.
+//! The span of a piece of work carries the fields of all its lines (request, job, execution, node).
+//! Libraries may log credentials below `info`, so a filter applies to them only if it names them.
 
 use std::io::IsTerminal;
 
@@ -10,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
 
-/// What is logged when `RUST_LOG` says nothing.
+/// The filter when `RUST_LOG` is absent or empty.
 const DEFAULT_FILTER: &str = "info";
 
-/// What libraries may log at most, unless the filter names them: requests with their headers,
-/// signatures and bodies pass through them.
+/// Levels of libraries that the filter does not name: they handle requests with headers,
+/// signatures and bodies.
 const LIBRARIES: &str = "bollard=info,h2=info,hickory_net=info,hickory_proto=info,\
     hickory_resolver=info,hyper=info,hyper_util=info,object_store=info,reqwest=info,rustls=info,\
     opentelemetry=info,opentelemetry_sdk=info,opentelemetry_otlp=info,opentelemetry_http=info,\
@@ -25,16 +24,15 @@ const LIBRARIES: &str = "bollard=info,h2=info,hickory_net=info,hickory_proto=inf
 pub enum LogFormat {
     #[default]
     Text,
-    /// One object a line, with the fields of the event at its top and those of the work it belongs
-    /// to under `span`.
+    /// One object per line: the event's fields at the top level, those of its span under `span`.
     Json,
 }
 
-/// Begins to log to standard error; to be called once, before anything else is done.
+/// Starts logging to standard error. A daemon calls it once, before anything else.
 pub fn init(format: LogFormat) {
     crate::metrics::note_start();
-    let wanted = std::env::var("RUST_LOG").ok().filter(|filter| !filter.trim().is_empty());
-    let (filter, wrong) = match filter(wanted.as_deref().unwrap_or(DEFAULT_FILTER)) {
+    let requested = std::env::var("RUST_LOG").ok().filter(|filter| !filter.trim().is_empty());
+    let (filter, invalid) = match filter(requested.as_deref().unwrap_or(DEFAULT_FILTER)) {
         Ok(filter) => (filter, None),
         Err(error) => (EnvFilter::new(DEFAULT_FILTER), Some(error)),
     };
@@ -45,14 +43,14 @@ pub fn init(format: LogFormat) {
             builder.json().flatten_event(true).with_current_span(true).with_span_list(false).init();
         }
     }
-    if let Some(error) = wrong {
-        tracing::warn!(%error, "RUST_LOG is not a filter; '{DEFAULT_FILTER}' is used instead");
+    if let Some(error) = invalid {
+        tracing::warn!(%error, "RUST_LOG is not a valid filter; using '{DEFAULT_FILTER}'");
     }
 }
 
-/// Of two directives for the same target the later one counts.
-fn filter(wanted: &str) -> Result<EnvFilter, ParseError> {
-    EnvFilter::builder().parse(format!("{LIBRARIES},{wanted}"))
+/// The last of several directives for a target applies.
+fn filter(requested: &str) -> Result<EnvFilter, ParseError> {
+    EnvFilter::builder().parse(format!("{LIBRARIES},{requested}"))
 }
 
 #[cfg(test)]
@@ -60,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libraries_are_heard_only_by_their_names() {
+    fn a_filter_applies_to_libraries_only_by_name() {
         let text = filter("debug").unwrap().to_string();
         assert!(text.contains("bollard=info") && text.ends_with("debug"), "{text}");
         let text = filter("info,bollard=trace").unwrap().to_string();

@@ -1,7 +1,7 @@
-//! Numbers for Prometheus: what is counted all along, and how an answer to a scrape is made.
+//! Metrics for Prometheus: registries, and the exposition of a scrape.
 //!
-//! Names and units follow Prometheus: base units, `_total` for what only grows. A label has few
-//! values, all known beforehand: none is an id, a raw path, or anything else that a user makes up.
+//! Names and units follow Prometheus: base units, and `_total` for counters. A label has few
+//! values, all known in advance: never an id, a raw path, or any other user input.
 
 mod exposed;
 mod http;
@@ -26,18 +26,18 @@ pub use http::HttpMetrics;
 pub(crate) use process::note_start;
 pub use prometheus_client::registry::Registry;
 
-/// Bounds of what takes from a fraction of a millisecond to some seconds: requests and commits.
+/// Bucket bounds from a fraction of a millisecond to seconds: requests and commits.
 pub const SHORT_SECONDS: [f64; 13] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
 
-/// Bounds of what takes from a millisecond to hours: waiting, fetching, running.
+/// Bucket bounds from a millisecond to hours: waiting, fetching, running.
 pub const LONG_SECONDS: [f64; 14] =
     [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0, 300.0, 1800.0, 7200.0, 86_400.0];
 
-/// Bounds of how many things were done at once.
+/// Bucket bounds of batch sizes.
 pub const COUNTS: [f64; 6] = [1.0, 4.0, 16.0, 64.0, 256.0, 1024.0];
 
-/// The two forms of the format: which one is answered is for the scraper to say.
+/// The two exposition formats; the scraper chooses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exposition {
     /// `OpenMetrics` 1.0.
@@ -57,7 +57,7 @@ struct Build {
 // === impl Exposition ===
 
 impl Exposition {
-    /// What an `Accept` header asks for; without one, the form that everything reads.
+    /// Chooses the format by an `Accept` header; the default is the one that every scraper reads.
     pub fn negotiate(accept: Option<&str>) -> Self {
         match accept {
             Some(accept) if accept.contains("application/openmetrics-text") => Self::OpenMetrics,
@@ -72,7 +72,7 @@ impl Exposition {
         }
     }
 
-    /// All that these registries hold, and what is known of every process.
+    /// Renders these registries and the metrics of the process.
     pub fn render(self, registries: &[&Registry]) -> Result<String, std::fmt::Error> {
         let mut text = String::new();
         for registry in registries {
@@ -82,12 +82,12 @@ impl Exposition {
         encode_eof(&mut text)?;
         Ok(match self {
             Self::OpenMetrics => text,
-            Self::Text => text::of_open_metrics(&text),
+            Self::Text => text::from_open_metrics(&text),
         })
     }
 }
 
-/// A registry whose names begin with that of the daemon; it says first what was built.
+/// A registry with the daemon's name as prefix and a `build` info.
 pub fn registry(daemon: &str) -> Registry {
     let VersionRecord { git_version, git_commit, goos, goarch, .. } = VersionRecord::current();
     let build = Build { version: git_version, commit: git_commit, os: goos, architecture: goarch };
@@ -96,7 +96,7 @@ pub fn registry(daemon: &str) -> Registry {
     registry
 }
 
-/// A family of histograms of seconds, registered by its name without the unit.
+/// Registers a family of histograms in seconds; `name` lacks the unit.
 pub fn seconds<L>(
     registry: &mut Registry,
     name: &str,
@@ -119,28 +119,28 @@ pub fn long_seconds() -> Histogram {
     Histogram::new(LONG_SECONDS)
 }
 
-/// A number as it is at the moment of the scrape.
+/// Registers a gauge with its value at the time of the scrape.
 pub fn number(registry: &mut Registry, name: &str, help: &str, value: f64) {
     registry.register(name, help, ConstGauge::new(value));
 }
 
-/// The same with a unit, which becomes the end of its name.
+/// The same with a unit, which is appended to the name.
 pub fn quantity(registry: &mut Registry, name: &str, help: &str, unit: Unit, value: f64) {
     registry.register_with_unit(name, help, unit, ConstGauge::new(value));
 }
 
-/// A count as a sample; beyond 2^53 it is rounded.
+/// Converts a count into a sample; rounded beyond 2^53.
 #[expect(clippy::cast_precision_loss, reason = "samples are floating point numbers")]
 pub const fn sample(count: u64) -> f64 {
     count as f64
 }
 
-/// Cores from thousandths of them.
+/// Converts millicores into cores.
 pub const fn cores(millis: u64) -> f64 {
     sample(millis) / 1000.0
 }
 
-/// A time as a sample.
+/// Converts a duration into seconds.
 pub const fn elapsed(time: Duration) -> f64 {
     time.as_secs_f64()
 }
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_scraper_says_which_form_it_reads() {
+    fn the_scraper_chooses_the_format() {
         let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.3";
         assert_eq!(Exposition::negotiate(Some(prometheus)), Exposition::OpenMetrics);
         for accept in [None, Some("*/*"), Some("text/plain")] {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_carry_the_same_samples() {
+    fn both_formats_contain_the_same_samples() {
         let mut registry = registry("daemon");
         let counter = Counter::<u64>::default();
         registry.register("things", "Things", counter.clone());
@@ -169,10 +169,10 @@ mod tests {
         let open = Exposition::OpenMetrics.render(&[&registry]).unwrap();
         let text = Exposition::Text.render(&[&registry]).unwrap();
         let is_ours = |line: &&str| line.starts_with("daemon_");
-        let samples = |form: &str| form.lines().filter(is_ours).map(str::to_owned).collect();
-        let (ours, theirs): (Vec<_>, Vec<_>) = (samples(&open), samples(&text));
-        assert_eq!(ours, theirs);
-        assert!(ours.contains(&"daemon_things_total 3".to_owned()), "{ours:?}");
+        let samples = |format: &str| format.lines().filter(is_ours).map(str::to_owned).collect();
+        let (in_open, in_text): (Vec<_>, Vec<_>) = (samples(&open), samples(&text));
+        assert_eq!(in_open, in_text);
+        assert!(in_open.contains(&"daemon_things_total 3".to_owned()), "{in_open:?}");
         assert!(open.ends_with("# EOF\n") && !text.contains("# EOF"));
         for word in ["# TYPE daemon_things_total counter", "process_cpu_seconds_total "] {
             assert!(text.contains(word), "{word}: {text}");

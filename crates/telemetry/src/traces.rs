@@ -1,15 +1,14 @@
-//! Traces over OTLP: one per job, from its submission to its end, over both daemons.
+//! Traces over OTLP: one per job, from submission to end, across both daemons.
 //!
-//! A span is made when what it tells of is over, from the moments that are known by then. Trace and
-//! span ids are derived from the ids of jobs and executions, so that nothing has to be kept: a
-//! daemon that was restarted goes on with the traces of the one before, and each side knows the ids
-//! of the other's spans.
+//! A span is created after the fact, from recorded timestamps. Trace and span ids are derived from
+//! the ids of jobs and executions, so that no state is needed: a restarted daemon continues the
+//! traces of its predecessor, and each daemon knows the ids of the other's spans.
 //!
-//! Without an endpoint there is no tracer, and nothing is derived or built. With one, spans go into
-//! a bounded queue that a thread of its own empties; when that is full they are dropped.
+//! Without an endpoint the tracer is off and builds no spans. With one, spans enter a bounded
+//! queue, which a separate thread exports; when the queue is full, spans are dropped.
 //!
-//! Rejected: spans of the logging library as traces. They live and die with a process, and get
-//! their ids at random.
+//! Rejected: exporting the spans of the logging library. They do not survive their process, and
+//! their ids are random.
 
 mod collector;
 mod context;
@@ -35,76 +34,76 @@ use collector::Collector;
 pub use context::{Traceparent, execution_span, job_span, named_span, trace_of};
 pub use settings::OtlpSettings;
 
-/// Spans that wait to be sent; beyond it new ones are dropped. About 2 MB, and with a collector
-/// that answers, several times what a thousand jobs a second make between two batches.
+/// Capacity of the export queue; further spans are dropped. About 2 MB, and with a responsive
+/// collector several times what a thousand jobs per second produce between two batches.
 const QUEUE_SPANS: usize = 8192;
 
-/// Spans in one request to the collector.
+/// Spans per request to the collector.
 const BATCH_SPANS: usize = 512;
 
-/// How long spans wait for others to be sent with.
+/// Longest time that a span waits for its batch to fill.
 const BATCH_DELAY: Duration = Duration::from_secs(1);
 
-/// How long one try to reach the collector may take.
+/// Time limit of one export request.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long the end of a daemon waits for what was not sent.
+/// Time limit for exporting queued spans at shutdown.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Takes spans; clones share their queue. One that is off does nothing.
+/// Exports spans; clones share their queue. A tracer that is off does nothing.
 #[derive(Debug, Clone, Default)]
 pub struct Tracer(Option<Arc<Exporting>>);
 
 #[derive(Debug)]
 struct Exporting {
     processor: BatchSpanProcessor,
-    /// Of all jobs, those whose number is below it are traced; none for all of them.
+    /// Jobs with a sampling hash below it are traced; `None` traces all jobs.
     threshold: Option<u64>,
     scope: InstrumentationScope,
 }
 
-/// Something that is over.
+/// A finished span.
 #[derive(Debug, Clone)]
 pub struct Span {
     pub name: &'static str,
-    /// Where it stands.
+    /// Its trace and span id.
     pub at: Traceparent,
-    /// The span that it is a part of; none for the root of a trace.
+    /// The parent span; `None` for the root of a trace.
     pub parent: Option<Traceparent>,
     pub kind: Kind,
     pub from: Timestamp,
     pub to: Timestamp,
     pub attributes: Vec<KeyValue>,
     pub links: Vec<Traceparent>,
-    /// Why it failed, if it did.
+    /// Why the operation failed, if it did.
     pub error: Option<String>,
 }
 
-/// How a span stands to its parent.
+/// Relation of a span to its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Work of this process.
+    /// Work within this process.
     Internal,
-    /// An answer to a request.
+    /// Handling of a request.
     Server,
-    /// Work that another process handed over.
+    /// Work that another process assigned.
     Consumer,
 }
 
-/// Why there is no tracer.
+/// Why the tracer cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum OtlpError {
-    #[error("make an HTTP client for the collector")]
+    #[error("create an HTTP client for the collector")]
     Client(#[from] reqwest::Error),
-    #[error("make an exporter for the collector")]
+    #[error("create an exporter for the collector")]
     Exporter(#[from] ExporterBuildError),
 }
 
 // === impl Tracer ===
 
 impl Tracer {
-    /// Sends to the endpoint of the settings, if they name one; must be called on the runtime that
-    /// is to carry the requests.
+    /// Starts an exporter if the settings name an endpoint. Requests run on the runtime of the
+    /// caller.
     pub fn start(
         settings: &OtlpSettings,
         service: &'static str,
@@ -133,7 +132,7 @@ impl Tracer {
         processor.set_resource(&resource);
         let scope = InstrumentationScope::builder(service).build();
         let threshold = settings.threshold();
-        tracing::info!(sampling_ratio = settings.sampling_ratio, "traces are sent over OTLP");
+        tracing::info!(sampling_ratio = settings.sampling_ratio, "exporting traces over OTLP");
         Ok(Self(Some(Arc::new(Exporting { processor, threshold, scope }))))
     }
 
@@ -141,38 +140,37 @@ impl Tracer {
         self.0.is_some()
     }
 
-    /// Whether this job is traced: the same answer whenever and wherever it is asked with the same
-    /// ratio.
+    /// Whether this job is traced; every process with the same ratio decides alike.
     pub fn samples(&self, job: JobId) -> bool {
         match self.0.as_deref() {
             None => false,
             Some(Exporting { threshold: None, .. }) => true,
-            Some(Exporting { threshold: Some(threshold), .. }) => lot(job) < *threshold,
+            Some(Exporting { threshold: Some(threshold), .. }) => sampling_hash(job) < *threshold,
         }
     }
 
-    /// What a record of another process said; none when it says nothing or this one does not
-    /// trace.
+    /// Parses the trace context of another process; `None` when it is absent or unsampled, or when
+    /// this tracer is off.
     pub fn context(&self, traceparent: Option<&str>) -> Option<Traceparent> {
         self.0.as_deref()?;
         traceparent.and_then(Traceparent::parse).filter(|context| context.sampled)
     }
 
-    /// Queues it, or drops it when the queue is full.
+    /// Queues the span, or drops it when the queue is full.
     pub fn record(&self, span: Span) {
         if let Some(exporting) = self.0.as_deref() {
             exporting.processor.on_end(exporting.data(span));
         }
     }
 
-    /// Sends what is queued, for a short time, and takes nothing more.
+    /// Exports queued spans within [`FLUSH_TIMEOUT`] and accepts no more.
     pub async fn shutdown(&self) {
         let Some(exporting) = self.0.clone() else { return };
         let ended = tokio::task::spawn_blocking(move || {
             exporting.processor.shutdown_with_timeout(FLUSH_TIMEOUT)
         });
         if let Ok(Err(error)) = ended.await {
-            tracing::debug!(%error, "spans were not sent");
+            tracing::debug!(%error, "could not export all spans");
         }
     }
 }
@@ -219,11 +217,10 @@ fn moment(time: Timestamp) -> SystemTime {
     UNIX_EPOCH + Duration::from_nanos(time.0.unsigned_abs())
 }
 
-/// A number that is as good as random, and always the same for one job. The bits of the id itself
-/// are not all random.
-fn lot(job: JobId) -> u64 {
+/// A uniformly distributed hash of the job id, whose own bits are not all random.
+fn sampling_hash(job: JobId) -> u64 {
     let digest = digest::digest(&digest::SHA256, job.uuid().as_bytes());
-    digest.as_ref().iter().take(8).fold(0, |lot, byte| lot << 8 | u64::from(*byte))
+    digest.as_ref().iter().take(8).fold(0, |hash, byte| hash << 8 | u64::from(*byte))
 }
 
 #[cfg(test)]

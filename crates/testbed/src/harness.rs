@@ -1,34 +1,33 @@
-//! Real daemons in real processes, for tests that look at the service from outside.
+//! Real daemons in real processes, for black-box tests of the service.
 //!
-//! Each test starts a [`Cluster`] of its own: own ports, own directories, own node ids, and
-//! therefore own containers, so that tests run side by side and in any order. Nothing here waits
-//! for a time; [`eventually`] waits for a state, with a bound, and says what it saw last.
+//! Each test starts its own [`Cluster`] with separate ports, directories, node ids and therefore
+//! containers, so that tests run in parallel and in any order. The harness never sleeps for a fixed
+//! time; [`eventually`] waits for a state with a bound and reports the last observation.
 //!
-//! Where something goes wrong the harness panics with what it knows: its callers are tests.
+//! The harness panics on errors, since its callers are tests.
 
 mod agent;
-mod binaries;
 mod cluster;
 mod daemon;
-mod docker_door;
+mod docker_proxy;
+mod ending;
 mod failpoints;
 mod job;
 mod link;
 mod orchestrator;
 mod ports;
 mod small_disk;
-mod verdict;
 mod wait;
 
 pub use agent::{Agent, AgentSpec};
-pub use binaries::{binary, take_binaries_beside_this_program};
 pub use cluster::{Cluster, ClusterSpec};
 pub use daemon::Daemon;
-pub use docker_door::DockerDoor;
+pub use docker_proxy::DockerProxy;
+pub use ending::Ending;
 pub use failpoints::Failpoints;
 pub use job::{DataUrl, batch, noop, ops};
 pub use link::Link;
 pub use orchestrator::OrchestratorProcess;
+pub use programs::{binary, use_binaries_beside_this_program};
 pub use small_disk::SmallDisk;
-pub use verdict::Ending;
-pub use wait::{PATIENCE, eventually, eventually_within};
+pub use wait::{TIMEOUT, eventually, eventually_within};

@@ -1,11 +1,5 @@
-//! Whole clusters for people and tests: the task image, the process harness, the demo.
+//! The process harness: real daemons on free ports, and a separate cluster for each test.
 //!
-//! Nothing of the service depends on this crate; it sees all of it from outside.
+//! No part of the service depends on this crate.
 
-pub mod bench;
-pub mod demo;
-pub mod docker;
 pub mod harness;
-pub mod image;
-pub mod random;
-pub mod sim;

@@ -1,4 +1,4 @@
-//! The stream of events, however its bytes arrive.
+//! The event stream, in chunks of any size.
 
 use api_client::{Client, ClientError, EventsQuery, StreamedEvent};
 use api_types::history::{EventType, HistoryGap};
@@ -20,14 +20,14 @@ async fn stream_of(
 ) -> (Peer, impl Stream<Item = Result<StreamedEvent, ClientError>> + Unpin + use<>) {
     let mut parts = vec![HEAD.as_bytes().to_vec()];
     parts.extend(text.as_bytes().chunks(7).map(<[u8]>::to_vec));
-    let peer = Peer::answering(parts).await;
+    let peer = Peer::responding(parts).await;
     let client = Client::new(&peer.base_url).expect("a base URL");
     let stream = client.events(query).await.expect("the stream opens");
     (peer, stream)
 }
 
 #[tokio::test]
-async fn events_gaps_and_positions_are_told_apart() {
+async fn events_gaps_and_positions_are_distinguished() {
     let text = format!(
         ": events after 4\nretry: 1000\nid: 4\n\nid: 5\ndata: {EVENT}\n\n: keep-alive\n\n\
          id: 9\r\nevent: gap\r\ndata: {{\"From\":6,\"To\":9}}\r\n\r\nid: 12\n\n\
@@ -40,13 +40,13 @@ async fn events_gaps_and_positions_are_told_apart() {
         ..EventsQuery::default()
     };
     let (peer, stream) = stream_of(&text, &query).await;
-    let came: Vec<_> = stream.map(Result::unwrap).collect().await;
-    assert_eq!(came.len(), 4, "the last one was cut off and is not one: {came:?}");
-    assert_eq!(came[0], StreamedEvent::Position { id: 4 });
-    let StreamedEvent::History { id: 5, event } = &came[1] else { panic!("{:?}", came[1]) };
+    let received: Vec<_> = stream.map(Result::unwrap).collect().await;
+    assert_eq!(received.len(), 4, "the last block is incomplete: {received:?}");
+    assert_eq!(received[0], StreamedEvent::Position { id: 4 });
+    let StreamedEvent::History { id: 5, event } = &received[1] else { panic!("{:?}", received[1]) };
     assert_eq!((event.event_type, event.new_revision), (EventType::JobLevel, 2));
-    assert_eq!(came[2], StreamedEvent::Gap { id: 9, gap: HistoryGap { from: 6, to: 9 } });
-    assert_eq!(came[3], StreamedEvent::Position { id: 12 });
+    assert_eq!(received[2], StreamedEvent::Gap { id: 9, gap: HistoryGap { from: 6, to: 9 } });
+    assert_eq!(received[3], StreamedEvent::Position { id: 12 });
     let request = peer.request().await;
     let path = "GET /api/v1/orchestrator/events?job_id=j-00000000&event_type=job ";
     assert!(request.starts_with(path), "{request}");
@@ -54,7 +54,7 @@ async fn events_gaps_and_positions_are_told_apart() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_understood_ends_the_stream_with_an_error() {
+async fn an_unknown_item_ends_the_stream_with_an_error() {
     for text in [
         "id: 5\ndata: {\"Riddle\":1}\n\n",
         "id: five\n\n",

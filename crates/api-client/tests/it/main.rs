@@ -1,6 +1,6 @@
-//! The client against a peer that answers exactly what a test wants, over a real socket.
+//! The client against a peer with scripted responses, over a real socket.
 
-mod answers;
 mod events;
 mod peer;
+mod responses;
 mod streams;

@@ -1,25 +1,25 @@
-//! A peer that takes one request and answers with given bytes.
+//! A peer that accepts one request and responds with given bytes.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// A peer that waits for its one request.
+/// A peer that serves one request.
 pub(crate) struct Peer {
     pub(crate) base_url: String,
     serving: JoinHandle<String>,
 }
 
 impl Peer {
-    /// Answers with `parts`, each written and flushed by itself, then closes.
-    pub(crate) async fn answering(parts: Vec<Vec<u8>>) -> Self {
+    /// Responds with `parts`, each written and flushed separately, then closes the connection.
+    pub(crate) async fn responding(parts: Vec<Vec<u8>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind a loopback port");
         let address = listener.local_addr().expect("a bound socket has an address");
         let serving = tokio::spawn(async move {
             let (mut socket, _) = listener.accept().await.expect("accept the one connection");
             let request = read_request(&mut socket).await;
             for part in parts {
-                // The client may hang up in the middle of an answer it refuses.
+                // The client may hang up in the middle of a response that it refuses.
                 if socket.write_all(&part).await.is_err() {
                     break;
                 }
@@ -31,16 +31,16 @@ impl Peer {
         Self { base_url: format!("http://{address}"), serving }
     }
 
-    /// Answers with a status line and a JSON body.
+    /// Responds with a status line and a JSON body.
     pub(crate) async fn json(status: &str, body: &str) -> Self {
         let head = format!(
             "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
             body.len()
         );
-        Self::answering(vec![head.into_bytes(), body.as_bytes().to_vec()]).await
+        Self::responding(vec![head.into_bytes(), body.as_bytes().to_vec()]).await
     }
 
-    /// What the client sent: head and body.
+    /// Head and body of the client's request.
     pub(crate) async fn request(self) -> String {
         self.serving.await.expect("the peer does not panic")
     }

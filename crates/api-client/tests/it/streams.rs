@@ -1,4 +1,4 @@
-//! The assignments stream: lines that come in pieces, end early, or never end.
+//! The assignments stream: lines that arrive in pieces, are incomplete, or never end.
 
 use api_client::{Client, ClientError, MAX_LINE_BYTES};
 use api_types::NodeId;
@@ -23,7 +23,7 @@ async fn stream_of(
 ) -> (Peer, impl Stream<Item = Result<AssignmentLine, ClientError>> + Unpin) {
     let mut parts = vec![HEAD.as_bytes().to_vec()];
     parts.extend(body);
-    let peer = Peer::answering(parts).await;
+    let peer = Peer::responding(parts).await;
     let client = Client::new(&peer.base_url).expect("a base URL");
     let node_id = NodeId::from_uuid(Uuid::from_u128(7));
     let stream = client.assignments(node_id, 3).await.expect("the stream opens");
@@ -31,7 +31,7 @@ async fn stream_of(
 }
 
 #[tokio::test]
-async fn lines_are_told_apart_however_the_bytes_arrive() {
+async fn lines_are_split_correctly_in_chunks_of_any_size() {
     let text = "{\"Type\":\"Snapshot\",\"Executions\":0}\n\n{\"Type\":\"KeepAlive\"}\r\n\
                 {\"Type\":\"Riddle\",\"Answer\":[42]}\n";
     let mut body: Vec<_> = text.as_bytes().chunks(5).map(chunk).collect();
@@ -44,11 +44,11 @@ async fn lines_are_told_apart_however_the_bytes_arrive() {
         [
             AssignmentLine::Snapshot { executions: 0 },
             AssignmentLine::KeepAlive,
-            // Of a newer release.
+            // From a newer release.
             AssignmentLine::Unknown,
             AssignmentLine::KeepAlive,
         ],
-        "the last line was cut off and is not one"
+        "the last line is incomplete"
     );
     let request = peer.request().await;
     let path = "GET /api/v1/orchestrator/nodes/n-00000000-0000-0000-0000-000000000007/assignments?session=3 ";
@@ -56,7 +56,7 @@ async fn lines_are_told_apart_however_the_bytes_arrive() {
 }
 
 #[tokio::test]
-async fn a_line_that_is_no_assignment_ends_the_stream_with_an_error() {
+async fn an_invalid_line_ends_the_stream_with_an_error() {
     let (_peer, mut stream) =
         stream_of(vec![chunk(b"{\"Type\":\"Snapshot\"}\n{\"Type\":\"KeepAlive\"}\n"), chunk(b"")])
             .await;
@@ -65,14 +65,14 @@ async fn a_line_that_is_no_assignment_ends_the_stream_with_an_error() {
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_is_an_error_and_not_an_end() {
+async fn a_broken_connection_is_an_error_and_not_the_end() {
     let (_peer, mut stream) = stream_of(vec![chunk(b"{\"Type\":\"KeepAlive\"}\n")]).await;
     assert!(matches!(stream.next().await, Some(Ok(AssignmentLine::KeepAlive))));
     assert!(matches!(stream.next().await, Some(Err(ClientError::Unreachable { .. }))));
 }
 
 #[tokio::test]
-async fn a_line_without_end_is_not_collected_for_ever() {
+async fn a_line_without_end_is_not_buffered_forever() {
     let megabyte = chunk(&[b'x'; 1 << 20]);
     let body = vec![megabyte; (MAX_LINE_BYTES >> 20) + 2];
     let (_peer, mut stream) = stream_of(body).await;

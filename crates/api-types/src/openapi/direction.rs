@@ -1,6 +1,7 @@
 //! A type that is read and written has two schemas: what may be left out, and what never is.
 //!
-//! Whoever sends a record may leave out what has a default, and `null` is the same. Answers write
+//! Whoever sends a record may leave out what has a default, and where people write, `null` is the
+//! same; what agents send is read strictly. Answers write
 //! every field, but for the few that are left out when they say nothing. One schema for both would
 //! either refuse what is accepted, or promise less than is answered.
 
@@ -12,6 +13,9 @@ const SCHEMAS: &str = "#/components/schemas/";
 
 /// Behind the name of a type that is also answered, where it is sent.
 const SENT: &str = "Sent";
+
+/// Operations with this tag read their bodies strictly: programs write them.
+const STRICT: &str = "Agent protocol";
 
 /// Fields that answers leave out when they say nothing.
 const OPTIONAL_IN_ANSWERS: &[(&str, &[&str])] = &[
@@ -27,11 +31,16 @@ const OPTIONAL_IN_ANSWERS: &[(&str, &[&str])] = &[
 /// A variant of tagged lines that stands for what this release does not know.
 const UNKNOWN: &str = "Unknown";
 
-pub(super) fn tell_apart(document: &mut Value) {
+pub(super) fn split_schemas(document: &mut Value) {
     let mut sent = BTreeSet::new();
     let mut answered = BTreeSet::new();
+    // Of those that are sent: where `null` is as good as absent.
+    let mut lenient = BTreeSet::new();
     for operation in operations(document) {
         names(&operation["requestBody"], &mut sent);
+        if operation["tags"] != json!([STRICT]) {
+            names(&operation["requestBody"], &mut lenient);
+        }
         names(&operation["responses"], &mut answered);
         names(&operation["parameters"], &mut answered);
     }
@@ -39,6 +48,7 @@ pub(super) fn tell_apart(document: &mut Value) {
         return;
     };
     close(&schemas, &mut sent);
+    close(&schemas, &mut lenient);
     close(&schemas, &mut answered);
     let schemas: Map<String, Value> = schemas
         .into_iter()
@@ -57,7 +67,10 @@ pub(super) fn tell_apart(document: &mut Value) {
     for name in &sent {
         let Some(mut schema) = schemas.get(name).cloned() else { continue };
         drop_unknown(&mut schema);
-        let differs = let_out(&mut schema) || refers_to(&schemas, name);
+        let differs = is_told_apart(&schemas, name);
+        if lenient.contains(name) {
+            let_out(&mut schema);
+        }
         let twice = differs && answered.contains(name);
         let name = if twice { format!("{name}{SENT}") } else { name.clone() };
         rename(&mut schema, &schemas, &answered);
@@ -127,8 +140,8 @@ fn drop_unknown(schema: &mut Value) {
     }
 }
 
-/// Drops what a derived schema says beyond its meaning: that keys are texts, and that what may be
-/// left out is nothing by default. Whole numbers from zero on are unsigned, which the derived
+/// Drops what a derived schema says beyond its meaning: that keys are texts, that what may be left
+/// out is nothing by default, and defaults of what must be there. Whole numbers from zero on are unsigned, which the derived
 /// format is not.
 fn drop_noise(part: &mut Value) {
     if let Some(fields) = part.as_object_mut() {
@@ -136,6 +149,7 @@ fn drop_noise(part: &mut Value) {
         if fields.get("default").is_some_and(Value::is_null) {
             fields.remove("default");
         }
+        drop_defaults_of_required(fields);
         let is_unsigned = fields.get("minimum").is_some_and(|least| *least == json!(0));
         if is_unsigned && fields.get("format").is_some_and(|format| *format == json!("int64")) {
             fields.insert("format".to_owned(), "uint64".into());
@@ -145,6 +159,17 @@ fn drop_noise(part: &mut Value) {
         Value::Object(fields) => fields.values_mut().for_each(drop_noise),
         Value::Array(items) => items.iter_mut().for_each(drop_noise),
         _ => {}
+    }
+}
+
+/// Reading is lenient and takes an empty text for what is missing, which a check refuses after it.
+fn drop_defaults_of_required(schema: &mut Map<String, Value>) {
+    let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+    let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
+    for name in required.iter().filter_map(Value::as_str) {
+        if let Some(field) = fields.get_mut(name).and_then(Value::as_object_mut) {
+            field.remove("default");
+        }
     }
 }
 

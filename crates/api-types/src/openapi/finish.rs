@@ -1,8 +1,8 @@
-//! The finish of a document: what holds for every operation is said once, here.
+//! Completes a document: adds what holds for every operation.
 //!
-//! Handlers name the error codes that they may end with; the responses of a status are made from
-//! them, each with the envelope narrowed to its codes, so that a document never promises a code
-//! under the wrong status.
+//! Handlers name the error codes that they may return. The error responses by status come from
+//! these codes, each with the envelope narrowed to the codes of its status, so that a document
+//! never promises a code under the wrong status.
 
 use serde_json::{Map, Value, json};
 use utoipa::PartialSchema;
@@ -13,24 +13,24 @@ use crate::error::{ApiError, Code};
 /// The extension in which a handler names its codes.
 pub const CODES: &str = "x-error-codes";
 
-/// The extension in which a handler names, by content type, the schema of one line, or event, of a
-/// stream. OpenAPI has a word for it (`itemSchema`) from 3.2 on only.
+/// The extension in which a handler names, by content type, the schema of one line or event of a
+/// stream. OpenAPI has `itemSchema` for this only from version 3.2.
 pub const ITEMS: &str = "x-item-schema";
 
 const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
 
-/// What is told of a whole API.
+/// Description of a whole API.
 pub struct About {
     pub title: &'static str,
     pub description: &'static str,
-    /// Each with what its operations are for.
+    /// Name and description of each tag.
     pub tags: &'static [(&'static str, &'static str)],
 }
 
 /// Completes a document that was collected from handlers.
 ///
 /// # Panics
-/// Where a handler names a code that does not exist: then no daemon starts, and no test passes.
+/// When a handler names a code that does not exist: no daemon starts then, and no test passes.
 pub fn finish(document: impl serde::Serialize, about: &About) -> Value {
     let mut document = serde_json::to_value(document).expect("a document is plain data");
     document["info"] = json!({
@@ -59,19 +59,19 @@ pub fn finish(document: impl serde::Serialize, about: &About) -> Value {
             }
         }
     }
-    direction::tell_apart(&mut document);
+    direction::split_schemas(&mut document);
     document
 }
 
 fn headers() -> Value {
     json!({
         "RequestID": {
-            "description": "The ID of the request, as it came or as it was given.",
+            "description": "The ID of the request: the client's, or one that the service assigned.",
             "required": true,
             "schema": { "type": "string", "minLength": 1, "maxLength": 128 },
         },
         "RetryAfter": {
-            "description": "Seconds after which the request may be sent again.",
+            "description": "Seconds after which the client may repeat the request.",
             "required": true,
             "schema": { "type": "integer", "minimum": 1 },
         },
@@ -83,14 +83,14 @@ fn parameters() -> Value {
         "Pretty": {
             "name": "pretty",
             "in": "query",
-            "description": "Indents the answer by two spaces, with or without a value.",
+            "description": "Indents the response by two spaces, with or without a value.",
             "allowEmptyValue": true,
             "schema": {},
         },
         "RequestID": {
             "name": "X-Request-Id",
             "in": "header",
-            "description": "The ID of this request in the answer and in the log. One that is not \
+            "description": "The ID of this request in the response and in the log. One that is not \
                             1 to 128 visible ASCII characters is replaced.",
             "schema": { "type": "string" },
         },
@@ -99,7 +99,7 @@ fn parameters() -> Value {
 
 fn finish_operation(method: &str, alone: bool, operation: &mut Value) {
     if let (false, Some(id)) = (alone, operation["operationId"].as_str().map(str::to_owned)) {
-        // One handler for several methods has one name for all of them.
+        // A handler of several methods has one name for all of them.
         if let Some(stem) = id.strip_suffix("__") {
             let (first, rest) = method.split_at(1);
             operation["operationId"] = format!("{stem}{}{rest}", first.to_uppercase()).into();
@@ -111,7 +111,7 @@ fn finish_operation(method: &str, alone: bool, operation: &mut Value) {
         Some(parameters) => parameters.extend(shared),
         None => operation["parameters"] = shared.to_vec().into(),
     }
-    // A body that may be left out: it is the body that is missing then, not a `null` that comes.
+    // An optional body is absent, not `null`.
     let content = operation.pointer_mut("/requestBody/content/application~1json/schema");
     let described = content.as_ref().and_then(|schema| schema["oneOf"].as_array()).cloned();
     if let (Some(schema), Some([null, described])) = (content, described.as_deref())
@@ -135,10 +135,10 @@ fn finish_operation(method: &str, alone: bool, operation: &mut Value) {
     if let Some(items) = operation.as_object_mut().and_then(|operation| operation.remove(ITEMS)) {
         let bodies = ["/requestBody/content", "/responses/200/content"];
         for (kind, name) in items.as_object().into_iter().flatten() {
-            let places = bodies.map(|body| format!("{body}/{}", kind.replace('/', "~1")));
-            let place = places.iter().find(|place| operation.pointer(place).is_some());
-            let content = place.and_then(|place| operation.pointer_mut(place));
-            content.expect("a stream has the content type that its items are told for")[ITEMS] = json!({ "$ref": format!("#/components/schemas/{}", name.as_str().unwrap_or_default()) });
+            let pointers = bodies.map(|body| format!("{body}/{}", kind.replace('/', "~1")));
+            let pointer = pointers.iter().find(|pointer| operation.pointer(pointer).is_some());
+            let content = pointer.and_then(|pointer| operation.pointer_mut(pointer));
+            content.expect("a handler names items for a content type that it has")[ITEMS] = json!({ "$ref": format!("#/components/schemas/{}", name.as_str().unwrap_or_default()) });
         }
     }
     for response in operation["responses"].as_object_mut().into_iter().flat_map(Map::values_mut) {
@@ -164,7 +164,8 @@ fn refusal(status: u16, mut codes: Vec<Code>) -> Value {
                 {
                     "type": "object",
                     "properties": {
-                        "Status": { "const": status },
+                        // Not `const`: generators of clients cannot merge it with a number.
+                        "Status": { "type": "integer", "minimum": status, "maximum": status },
                         "Code": { "enum": codes },
                     },
                 },

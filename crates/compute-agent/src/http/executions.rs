@@ -1,5 +1,6 @@
-//! The executions of this node, and what they print.
+//! The executions of this node, and their output.
 
+use agent_core::node_state::Found;
 use api_types::engine::EngineType;
 use api_types::id::IdPrefix;
 use api_types::log::{LogPosition, LogStream};
@@ -11,19 +12,18 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, Stream, StreamExt};
 use http::header::CONTENT_TYPE;
 
-use super::Shared;
 use super::failure::Failure;
 use super::openapi::refusals;
-use super::render::{Json, Pretty};
-use crate::core::Found;
-use crate::output::{Begin, Output, Wanted};
+use super::render::Json;
+use super::shared::Shared;
+use crate::data::logs::{Begin, Output, Wanted};
 
-/// How many candidates an ambiguous id is answered with.
+/// Candidates listed in the error for an ambiguous id.
 const MAX_CANDIDATES: usize = 5;
 
 /// Executions of this node
 ///
-/// What the node has of executions, those that ended a while ago included.
+/// Lists the executions that this node holds, including recently finished ones.
 #[utoipa::path(
     get,
     path = routes::AGENT_EXECUTIONS,
@@ -34,14 +34,13 @@ const MAX_CANDIDATES: usize = 5;
 )]
 pub(super) async fn list(
     State(shared): State<Shared>,
-    pretty: Pretty,
 ) -> Result<Json<ListLocalExecutions>, Failure> {
-    Ok(Json(pretty, ListLocalExecutions { executions: shared.mailbox.list().await? }))
+    Ok(Json(ListLocalExecutions { executions: shared.mailbox.list().await? }))
 }
 
 /// One execution of this node
 ///
-/// What the node knows of it.
+/// Returns the node's record of the execution.
 #[utoipa::path(
     get,
     path = routes::AGENT_EXECUTION,
@@ -54,15 +53,14 @@ pub(super) async fn list(
 pub(super) async fn describe(
     State(shared): State<Shared>,
     Path(id): Path<String>,
-    pretty: Pretty,
 ) -> Result<Json<LocalExecution>, Failure> {
     let (local, _) = find(&shared, &id).await?;
-    Ok(Json(pretty, local))
+    Ok(Json(local))
 }
 
 /// Output of one execution
 ///
-/// What the task has printed, as it is, in the order in which it was printed.
+/// Returns the task's output unchanged, in the order in which it was printed.
 #[utoipa::path(
     get,
     path = routes::AGENT_EXECUTION_LOGS,
@@ -70,13 +68,13 @@ pub(super) async fn describe(
     tag = "Executions",
     params(
         ("execution_id" = String, Path, description = "The execution's ID, or a unique prefix with at least 8 characters of its UUID.", pattern = "^e-[0-9a-fA-F]{8}(-[0-9a-fA-F-]{0,27})?$"),
-        ("follow" = Option<bool>, Query, description = "Goes on until the execution is over."),
-        ("tail" = Option<u64>, Query, description = "Only so many of the last lines."),
+        ("follow" = Option<bool>, Query, description = "Continues until the execution ends."),
+        ("tail" = Option<u64>, Query, description = "Only this many of the last lines."),
         ("stream" = Option<LogStream>, Query, description = "One of the two streams; both when absent."),
     ),
     responses((
         status = 200,
-        description = "The bytes as they were printed.",
+        description = "The bytes as the task printed them.",
         body = String,
         content_type = "text/plain; charset=utf-8",
     )),
@@ -92,10 +90,10 @@ pub(super) async fn logs(
     let begin = params.tail.map_or(Begin::At(LogPosition::default()), Begin::Tail);
     let LogParams { follow, stream, .. } = params;
     let mut output = Box::pin(shared.outputs.read(Wanted { id: local.id, follow, stream, begin }));
-    // What cannot be read at all is told by the status, what breaks off by the body.
+    // The status reports an output that cannot be read at all, the body one that breaks off.
     let first = output.next().await.transpose().map_err(|error| {
         tracing::error!(error = &error as &dyn std::error::Error, execution = %local.id, "output");
-        Failure::new(Code::Internal, "the output of this execution cannot be read")
+        Failure::new(Code::Internal, "cannot read the output of this execution")
     })?;
     let chunks = stream::iter(first.map(Ok)).chain(output).filter_map(|output| async {
         match output {
@@ -104,7 +102,7 @@ pub(super) async fn logs(
             Err(error) => Some(Err(std::io::Error::other(error))),
         }
     });
-    // One that follows would hold up the agent's end for as long as the task runs.
+    // A following reader would delay the agent's stop for as long as the task runs.
     let stopping = shared.stopping.clone();
     let cut_off = stream::once(async move {
         stopping.cancelled().await;
@@ -115,7 +113,7 @@ pub(super) async fn logs(
     Ok((content_type, Body::from_stream(chunks)).into_response())
 }
 
-/// Both streams at once, until the first one ends or the second one says something.
+/// Merges both streams, until the first one ends or the second one yields.
 fn ends_with_first<T: Send>(
     first: impl Stream<Item = Result<T, std::io::Error>> + Send,
     second: impl Stream<Item = Result<T, std::io::Error>> + Send,
@@ -143,7 +141,7 @@ async fn find(shared: &Shared, id: &str) -> Result<(LocalExecution, EngineType),
     }
 }
 
-/// What of the output is asked for.
+/// The selected part of the output.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct LogParams {
     follow: bool,
@@ -154,7 +152,7 @@ struct LogParams {
 // === impl LogParams ===
 
 impl LogParams {
-    /// Of keys that come twice the last one counts; others are passed over.
+    /// The last value of a repeated key wins; unknown keys are ignored.
     fn parse(query: &str) -> Result<Self, Failure> {
         let mut params = Self::default();
         for pair in query.split('&') {
@@ -191,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_of_the_output_is_asked_for_is_read_strictly() {
+    fn log_parameters_are_parsed_strictly() {
         let parse = |query| LogParams::parse(query).map_err(|failure| failure.0.message);
         let all = LogParams { follow: true, tail: Some(3), stream: Some(LogStream::Stderr) };
         assert_eq!(parse("follow&tail=3&stream=stderr&pretty"), Ok(all));

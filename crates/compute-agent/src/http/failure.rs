@@ -1,17 +1,18 @@
-//! Answers that are not 2xx.
+//! Responses with an error status.
 
 use api_types::{ApiError, Code};
 use axum::extract::OriginalUri;
 use axum::response::{IntoResponse, Response};
-use http::header::{ALLOW, RETRY_AFTER};
+use daemon::http::Refusal;
+use http::header::ALLOW;
 use http::{HeaderValue, Method, StatusCode};
 
-use crate::supervisor::mailbox::Stopping;
+use crate::node::mailbox::Stopping;
 
-/// Seconds after which an agent that is stopping may be there again.
-const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("5");
+/// Seconds after which a stopping agent may be back.
+const RETRY_AFTER_SECONDS: u64 = 5;
 
-/// An error on its way out; the envelope is completed and written in one place.
+/// An error response; [`daemon::http::answer`] completes the envelope and writes it.
 #[derive(Debug, Clone)]
 pub(super) struct Failure(pub(super) ApiError);
 
@@ -36,16 +37,11 @@ impl From<Stopping> for Failure {
 }
 
 impl IntoResponse for Failure {
-    /// The body is written by [`super::render::envelope`], which knows the request.
     fn into_response(self) -> Response {
-        let status =
-            StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut response = status.into_response();
-        if status == StatusCode::SERVICE_UNAVAILABLE {
-            response.headers_mut().insert(RETRY_AFTER, RETRY_AFTER_SECONDS);
-        }
-        response.extensions_mut().insert(self);
-        response
+        let Self(error) = self;
+        let is_away = error.status == StatusCode::SERVICE_UNAVAILABLE.as_u16();
+        let retry_after_seconds = is_away.then_some(RETRY_AFTER_SECONDS);
+        Refusal { retry_after_seconds, ..Refusal::of_the_caller(error) }.into_response()
     }
 }
 

@@ -5,11 +5,11 @@ use api_types::version::VersionRecord;
 use api_types::{Code, routes};
 use axum::extract::State;
 
-use super::Shared;
 use super::failure::Failure;
 use super::openapi::refusals;
-use super::render::{Json, Pretty};
-use crate::session::SessionState;
+use super::render::Json;
+use super::shared::Shared;
+use crate::session::state::SessionState;
 
 /// Is Alive
 ///
@@ -22,8 +22,8 @@ use crate::session::SessionState;
     responses((status = 200, description = "It lives.", body = Alive)),
     extensions(("x-error-codes" = json!(refusals(&[])))),
 )]
-pub(super) async fn alive(pretty: Pretty) -> Json<Alive> {
-    Json(pretty, Alive { status: "OK".to_owned() })
+pub(super) async fn alive() -> Json<Alive> {
+    Json(Alive { status: "OK".to_owned() })
 }
 
 /// Deployed Version
@@ -37,8 +37,8 @@ pub(super) async fn alive(pretty: Pretty) -> Json<Alive> {
     responses((status = 200, description = "The version record.", body = VersionRecord)),
     extensions(("x-error-codes" = json!(refusals(&[])))),
 )]
-pub(super) async fn version(pretty: Pretty) -> Json<VersionRecord> {
-    Json(pretty, VersionRecord::current())
+pub(super) async fn version() -> Json<VersionRecord> {
+    Json(VersionRecord::current())
 }
 
 /// Node Info
@@ -52,18 +52,15 @@ pub(super) async fn version(pretty: Pretty) -> Json<VersionRecord> {
     responses((status = 200, description = "The node record.", body = Node)),
     extensions(("x-error-codes" = json!(refusals(&[Code::ShuttingDown])))),
 )]
-pub(super) async fn node(
-    State(shared): State<Shared>,
-    pretty: Pretty,
-) -> Result<Json<Node>, Failure> {
+pub(super) async fn node(State(shared): State<Shared>) -> Result<Json<Node>, Failure> {
     let usage = shared.mailbox.usage().await?;
     let engines = shared.engines.available().borrow().clone();
-    Ok(Json(pretty, shared.record.node(&engines, usage, shared.session.state())))
+    Ok(Json(shared.record.node(&engines, usage, shared.session.state())))
 }
 
 /// Liveness
 ///
-/// Answers while the process lives.
+/// Responds while the process runs.
 #[utoipa::path(
     get,
     path = routes::LIVEZ,
@@ -72,29 +69,26 @@ pub(super) async fn node(
     responses((status = 200, description = "It lives.", body = Alive)),
     extensions(("x-error-codes" = json!(refusals(&[])))),
 )]
-pub(super) async fn livez(pretty: Pretty) -> Json<Alive> {
-    alive(pretty).await
+pub(super) async fn livez() -> Json<Alive> {
+    alive().await
 }
 
 /// Readiness
 ///
-/// Ready when the ledger answers and the orchestrator has this node.
+/// Ready when the ledger works and the orchestrator has accepted this node.
 #[utoipa::path(
     get,
     path = routes::READYZ,
     operation_id = "isReady",
     tag = "Health",
-    responses((status = 200, description = "It can take work.", body = Alive)),
+    responses((status = 200, description = "The node can accept work.", body = Alive)),
     extensions(("x-error-codes" = json!(refusals(&[Code::ShuttingDown])))),
 )]
-pub(super) async fn readyz(
-    State(shared): State<Shared>,
-    pretty: Pretty,
-) -> Result<Json<Alive>, Failure> {
+pub(super) async fn readyz(State(shared): State<Shared>) -> Result<Json<Alive>, Failure> {
     shared.mailbox.usage().await?;
     let state = shared.session.state();
     if state.has_lease() {
-        return Ok(alive(pretty).await);
+        return Ok(alive().await);
     }
     let message = match state {
         SessionState::Joined { .. } => "the orchestrator has not answered for longer than a lease",

@@ -1,4 +1,4 @@
-//! `GET /metrics`: what is counted and what is, for Prometheus.
+//! `GET /metrics`: counters and gauges for Prometheus.
 
 use api_types::{Code, routes};
 use axum::extract::{MatchedPath, Request, State};
@@ -7,15 +7,15 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, header};
 use telemetry::metrics::Exposition;
 
-use super::Shared;
 use super::failure::Failure;
 use super::openapi::refusals;
+use super::shared::Shared;
 use crate::observer::Scrape;
-use crate::session::SessionState;
+use crate::session::state::SessionState;
 
 /// Metrics
 ///
-/// What is counted and what is, for Prometheus; as `OpenMetrics` for scrapers that ask for it.
+/// Returns counters and gauges for Prometheus, or `OpenMetrics` for scrapers that request it.
 #[utoipa::path(
     get,
     path = routes::METRICS,
@@ -45,13 +45,13 @@ pub(super) async fn metrics(
     match shared.observer.metrics.render(form, &scrape) {
         Ok(text) => Ok(([(header::CONTENT_TYPE, form.content_type())], text).into_response()),
         Err(error) => {
-            tracing::error!(%error, "the metrics cannot be written");
-            Err(Failure::new(Code::Internal, "the metrics cannot be written"))
+            tracing::error!(%error, "cannot encode the metrics");
+            Err(Failure::new(Code::Internal, "cannot encode the metrics"))
         }
     }
 }
 
-/// Counts every answer by its route.
+/// Counts every response by its route.
 pub(super) async fn count(
     State(shared): State<Shared>,
     route: Option<MatchedPath>,

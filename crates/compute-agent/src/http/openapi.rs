@@ -1,4 +1,4 @@
-//! The OpenAPI document of a compute node: collected from the handlers as they are routed.
+//! The OpenAPI document of a compute node, collected from the handlers of its routes.
 
 use api_types::log::LogStream;
 use api_types::openapi::{About, finish};
@@ -10,33 +10,34 @@ use axum::routing::get;
 use http::header::CONTENT_TYPE;
 use utoipa::OpenApi;
 
-use super::Shared;
+use super::shared::Shared;
 
 const ABOUT: About = About {
     title: "Compute node",
-    description: "Tells whoever stands at a node what it is and what it runs; jobs are with the \
-        orchestrator. Every answer that is not 2xx is an `ApiError`, whose `Code` is from the set \
-        that each operation lists.\n\n`docs/api.md` is the same for people.",
+    description: "Reports what a node is and what it runs. Jobs are managed by the \
+        orchestrator. Every response other than 2xx is an `ApiError`, whose `Code` is from the set \
+        that each operation lists.\n\n`docs/api.md` documents the same API for people.",
     tags: &[
-        ("Agent", "What the node says of itself."),
-        ("Executions", "What the node runs, and what it keeps of what it ran."),
-        ("Health", "For whoever runs the service."),
+        ("Agent", "The node's own record."),
+        ("Executions", "Running executions, and the retained data of finished ones."),
+        ("Health", "For operators of the service."),
     ],
 };
 
-/// What the handlers refer to and do not bring along: itself, and a word of a parameter.
+/// Items that the handlers refer to but do not register: the document itself, and a parameter's
+/// enum.
 #[derive(OpenApi)]
 #[openapi(paths(document), components(schemas(LogStream)))]
 struct Beside;
 
-/// All of them; a fault of the agent can end any request.
+/// Adds the code that every operation has: an internal error can end any request.
 pub(super) fn refusals(codes: &[Code]) -> Vec<Code> {
     codes.iter().copied().chain([Code::Internal]).collect()
 }
 
 /// The OpenAPI document of this node
 ///
-/// This document. It is made when the agent starts, from the operations that it serves.
+/// Returns this document. The agent builds it at its start from the operations that it serves.
 #[utoipa::path(
     get,
     path = routes::OPENAPI,
@@ -49,7 +50,7 @@ async fn document(body: Bytes) -> Response {
     ([(CONTENT_TYPE, "application/json")], body).into_response()
 }
 
-/// Serves the document of all that was collected.
+/// Serves the document of everything collected.
 pub(super) fn router(collected: utoipa::openapi::OpenApi) -> Router<Shared> {
     let mut all = Beside::openapi();
     all.merge(collected);

@@ -14,22 +14,22 @@ use http::{HeaderMap, StatusCode};
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
 use tokio_util::io::ReaderStream;
 
-use super::Shared;
 use super::failure::Failure;
 use super::openapi::refusals;
+use super::shared::Shared;
 
 /// A published archive
 ///
-/// The archive, whole or from where an interrupted download stopped.
+/// Returns the archive, whole or from where an interrupted download stopped.
 #[utoipa::path(
     get,
     path = routes::AGENT_RESULT,
     operation_id = "downloadResult",
     tag = "Executions",
     params(
-        ("archive" = String, Path, description = "Its name, as the published result's URL has it."),
-        ("Range" = Option<String>, Header, description = "`bytes=N-`; other ranges are answered whole."),
-        ("If-Range" = Option<String>, Header, description = "The `ETag` of what was begun."),
+        ("archive" = String, Path, description = "The name, as in the published result's URL."),
+        ("Range" = Option<String>, Header, description = "`bytes=N-`; other ranges return the whole archive."),
+        ("If-Range" = Option<String>, Header, description = "The `ETag` of the interrupted download."),
     ),
     responses(
         (
@@ -45,7 +45,7 @@ use super::openapi::refusals;
         ),
         (
             status = 206,
-            description = "The archive from there on.",
+            description = "The rest of the archive.",
             body = Vec<u8>,
             content_type = "application/gzip",
             headers(("ETag" = String), ("Content-Range" = String)),
@@ -59,13 +59,13 @@ pub(super) async fn archive(
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
     let absent = || {
-        let message = format!("this node keeps no archive '{name}'");
+        let message = format!("this node has no archive '{name}'");
         ApiError::new(Code::ExecutionNotFound, message)
-            .with_hint("archives are kept for a time, and up to a size in all, that the node's settings say (results); the oldest go first")
+            .with_hint("the node's settings (results) limit the age and total size of archives; the oldest are removed first")
     };
     let unreadable = |error: io::Error| {
-        tracing::error!(%error, name, "a published archive cannot be read");
-        Failure::new(Code::Internal, "the archive cannot be read")
+        tracing::error!(%error, name, "cannot read a published archive");
+        Failure::new(Code::Internal, "cannot read the archive")
     };
     let path = shared.published.named(&name).ok_or_else(absent)?;
     let mut file = match tokio::fs::File::open(&path).await {
@@ -88,19 +88,19 @@ pub(super) async fn archive(
         let range = format!("bytes {start}-{}/{size_bytes}", size_bytes - 1);
         response = response.status(StatusCode::PARTIAL_CONTENT).header(CONTENT_RANGE, range);
     }
-    // Bounded, so that the length that was told holds.
+    // Limited to the announced length, which must hold.
     let body = Body::from_stream(ReaderStream::new(file.take(size_bytes - start)));
     Ok(response.body(body).map_or_else(
         |error| {
-            tracing::error!(%error, "an answer cannot be written");
-            Failure::new(Code::Internal, "the answer cannot be written").into_response()
+            tracing::error!(%error, "cannot build a response");
+            Failure::new(Code::Internal, "cannot build the response").into_response()
         },
         IntoResponse::into_response,
     ))
 }
 
-/// Where to begin: what the client asks for if it is one open range of what is there, else 0, as
-/// RFC 9110 allows.
+/// The start offset: the client's, if it requests a single open range within the archive, or else
+/// 0, as RFC 9110 allows.
 fn start_of_range(headers: &HeaderMap, etag: &str, size_bytes: u64) -> u64 {
     let text = |name| headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
     let outdated = text(IF_RANGE).is_some_and(|known| known != etag);

@@ -1,37 +1,21 @@
-//! The life of an execution as the supervisor commits it: accepted, told to run, started, over.
+//! Observes the lifecycle of an execution as the supervisor commits it.
 
 use std::sync::Arc;
 
+use agent_core::execution::Exit;
 use api_types::execution::ComputeState;
 use api_types::protocol::{Acknowledgement, Report, Work};
 use api_types::{ExecutionId, Timestamp};
 use telemetry::metrics::elapsed;
 
-use super::{Observer, Stage, Watch};
-use crate::execution::Exit;
-
-/// What is known of an execution that is not over.
-pub(super) struct Life {
-    work: Arc<Work>,
-    /// None for one that was taken up after a restart.
-    accepted: Option<Timestamp>,
-    started: Option<Timestamp>,
-    /// The number of its last report, and when it was made.
-    told: Option<(u64, Timestamp)>,
-}
-
-// === impl Life ===
-
-impl Life {
-    fn new(work: &Arc<Work>) -> Self {
-        Self { work: Arc::clone(work), accepted: None, started: None, told: None }
-    }
-}
+use super::stage::Stage;
+use super::state::{Life, Observer};
+use super::watch::Watch;
 
 // === impl Observer: lives ===
 
 impl Observer {
-    /// The report is in the ledger and on its way.
+    /// The report is in the ledger and queued for the orchestrator.
     pub(crate) fn reported(&self, report: &Report, work: &Arc<Work>, now: Timestamp) {
         let id = report.execution_id;
         let mut lives = self.lives();
@@ -55,7 +39,7 @@ impl Observer {
         }
     }
 
-    /// The orchestrator's word that the execution may run has come.
+    /// The orchestrator's order to run has arrived.
     pub(crate) fn told_to_run(&self, id: ExecutionId, now: Timestamp) {
         let lives = self.lives();
         let Some(life) = lives.get(&id) else { return };
@@ -64,7 +48,7 @@ impl Observer {
         }
     }
 
-    /// Its process runs since then.
+    /// Its process has been running since then.
     pub(crate) fn runs(&self, id: ExecutionId, work: &Arc<Work>, since: Timestamp) {
         self.lives().entry(id).or_insert_with(|| Life::new(work)).started = Some(since);
     }
@@ -78,7 +62,7 @@ impl Observer {
         self.watch(id, &work).span(Watch::RUN, started, now, error);
     }
 
-    /// The orchestrator has these reports.
+    /// The orchestrator has acknowledged these reports.
     pub(crate) fn acknowledged(self: &Arc<Self>, reports: &[Acknowledgement], now: Timestamp) {
         for Acknowledgement { execution_id: id, sequence } in reports {
             let mut lives = self.lives();

@@ -1,5 +1,6 @@
-//! What the agent counts, and what it looks up when somebody scrapes it.
+//! The agent's counters, and the gauges that each scrape reads.
 
+use agent_core::node_state::Usage;
 use api_types::engine::{EngineType, PublisherType};
 use api_types::execution::ComputeState;
 use api_types::protocol::Work;
@@ -16,10 +17,9 @@ use telemetry::metrics::{
     seconds, short_seconds,
 };
 
-use super::Stage;
-use crate::core::Usage;
+use super::stage::Stage;
 
-/// What every name begins with.
+/// The prefix of every name.
 const DAEMON: &str = "compute_agent";
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -63,14 +63,14 @@ pub(crate) struct Metrics {
     commit_duration: Histogram,
 }
 
-/// What goes in or out: how often, how long, how much.
+/// A transfer in or out: count, duration, bytes.
 struct Moved {
     count: Family<Outcome, Counter>,
     duration: Family<OfKind, Histogram>,
     bytes: Family<OfKind, Counter>,
 }
 
-/// What is read at the moment of a scrape.
+/// Values read at the time of a scrape.
 pub(crate) struct Scrape {
     pub(crate) usage: Usage,
     pub(crate) capacity: Resources,
@@ -110,8 +110,8 @@ impl Metrics {
         let stages = seconds(
             &mut registry,
             "start_stage_duration",
-            "Time of the parts of the way from an acceptance to a start: go_ahead (until the \
-             orchestrator has the acceptance and says to run), inputs (fetching), make (image or \
+            "Time of the stages between acceptance and start: go_ahead (until the \
+             orchestrator orders the run), inputs (fetching), make (image or \
              module, and container), start (the engine)",
             long_seconds,
         );
@@ -119,28 +119,28 @@ impl Metrics {
             &mut registry,
             "acceptance_to_start",
             "Time from the acceptance of an execution to the start of its process: all stages and \
-             what this agent takes between them",
+             the agent's overhead between them",
             long_seconds,
         );
-        let help = "Time for which processes of executions ran";
+        let help = "Run time of the processes of executions";
         let run_duration = seconds(&mut registry, "run_duration", help, long_seconds);
         let ends = Family::default();
-        let help = "Executions that came to an end here, by compute state";
+        let help = "Executions that ended on this node, by compute state";
         registry.register("execution_ends", help, Family::clone(&ends));
         let fetches = Moved::register(
             &mut registry,
             [
                 ("input_fetches", "Inputs fetched, by type and outcome"),
-                ("input_fetch_duration", "Time that an input took, tries and waits included"),
-                ("input_fetched", "Bytes of inputs that were put in place, from caches too"),
+                ("input_fetch_duration", "Time to fetch an input, including retries and delays"),
+                ("input_fetched", "Bytes of inputs placed on disk, including cached ones"),
             ],
         );
         let publications = Moved::register(
             &mut registry,
             [
                 ("publications", "Results published, by type and outcome"),
-                ("publication_duration", "Time to pack and publish, tries and waits included"),
-                ("published", "Bytes of the archives that were to be published"),
+                ("publication_duration", "Time to pack and publish, including retries and delays"),
+                ("published", "Bytes of the archives to publish"),
             ],
         );
         let mut counter = |name: &str, help: &str| {
@@ -148,11 +148,12 @@ impl Metrics {
             registry.register(name, help, counter.clone());
             counter
         };
-        let sessions = counter("sessions_opened", "Times that the agent joined its orchestrator");
+        let sessions =
+            counter("sessions_opened", "Sessions that the agent opened with its orchestrator");
         let missed_heartbeats =
-            counter("missed_heartbeats", "Heartbeats that the orchestrator did not answer");
+            counter("missed_heartbeats", "Heartbeats without a response from the orchestrator");
         let commit_duration = short_seconds();
-        let help = "Time that one transaction took to be in the ledger";
+        let help = "Time to commit one transaction to the ledger";
         registry.register_with_unit(
             "commit_duration",
             help,
@@ -235,27 +236,22 @@ fn engine(work: &Work) -> String {
 impl Scrape {
     fn describe(&self, registry: &mut Registry) {
         let Usage { used, running_executions, enqueued_executions } = self.usage;
-        let help = "Executions of this node that are started and not over";
+        let help = "Executions of this node that are started and not finished";
         number(registry, "running_executions", help, sample(running_executions));
-        let help = "Executions of this node that are accepted and not started";
+        let help = "Executions of this node that are accepted but not started";
         number(registry, "enqueued_executions", help, sample(enqueued_executions));
-        resources(registry, "capacity", "What this node has of it", &self.capacity);
-        resources(
-            registry,
-            "allocated",
-            "What the executions of this node were given of it",
-            &used,
-        );
+        resources(registry, "capacity", "Total of the resource on this node", &self.capacity);
+        resources(registry, "allocated", "Amount of the resource allocated to executions", &used);
         let help = "Whether the agent has a session with its orchestrator";
         number(registry, "session_joined", help, sample(u64::from(self.joined)));
         let waiting = sample(self.reports_waiting as u64);
-        number(registry, "reports_waiting", "Reports that were not acknowledged", waiting);
+        number(registry, "reports_waiting", "Unacknowledged reports", waiting);
         let family = Family::<OfEngine, Gauge>::default();
         for (engine, answers) in &self.engines {
             let label = OfEngine { engine: engine.to_string() };
             family.get_or_create(&label).set(i64::from(*answers));
         }
-        let help = "Whether an engine that the settings name answers";
+        let help = "Whether an engine in the settings is reachable";
         registry.register("engine_available", help, family);
     }
 }

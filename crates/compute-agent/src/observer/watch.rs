@@ -1,4 +1,4 @@
-//! One step of an execution while it is carried out: timed, counted, and traced when its job is.
+//! Observes one step of an execution: timed, counted, and traced when its job is.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -10,23 +10,13 @@ use api_types::{ExecutionId, Timestamp};
 use telemetry::metrics::elapsed;
 use telemetry::traces::{KeyValue, Kind, Span, Traceparent};
 
-use super::Observer;
-use crate::clock;
+use super::stage::Stage;
+use super::state::Observer;
+use crate::host::clock;
 
 tokio::task_local! {
-    /// Of the step that this task carries out.
+    /// The watch of the step that the current task runs.
     static CURRENT: Watch;
-}
-
-/// A part of the way from an acceptance to a start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
-    /// Until the orchestrator says that it may run.
-    GoAhead,
-    Inputs,
-    /// Pulling the image or compiling the module, and making the container.
-    Make,
-    Start,
 }
 
 #[derive(Clone)]
@@ -38,7 +28,7 @@ pub(crate) struct Watch {
     pub(super) context: Option<Traceparent>,
 }
 
-/// What a span is called, and what tells it from others of that name.
+/// The name of a span, and the attribute that distinguishes it from others of that name.
 #[derive(Debug, Clone)]
 pub(super) struct Name {
     name: &'static str,
@@ -46,25 +36,16 @@ pub(super) struct Name {
     attributes: Vec<KeyValue>,
 }
 
-// === impl Stage ===
+// === impl Observer: watches ===
 
-impl Stage {
-    /// As a label has it.
-    pub(super) const fn word(self) -> &'static str {
-        match self {
-            Self::GoAhead => "go_ahead",
-            Self::Inputs => "inputs",
-            Self::Make => "make",
-            Self::Start => "start",
-        }
-    }
-
-    const fn span(self) -> &'static str {
-        match self {
-            Self::GoAhead => "go ahead",
-            Self::Inputs => "fetch inputs",
-            Self::Make => "make",
-            Self::Start => "start",
+impl Observer {
+    /// Creates the watch of one step of an execution.
+    pub(crate) fn watch(self: &Arc<Self>, id: ExecutionId, work: &Arc<Work>) -> Watch {
+        Watch {
+            observer: Arc::clone(self),
+            id,
+            work: Arc::clone(work),
+            context: self.context(work),
         }
     }
 }
@@ -75,7 +56,7 @@ impl Watch {
     pub(super) const RUN: &'static str = "run";
     pub(super) const REPORT: &'static str = "report";
 
-    /// Carries a stage out.
+    /// Runs a stage.
     pub(crate) async fn stage<T, E: ToString>(
         &self,
         stage: Stage,
@@ -100,7 +81,7 @@ impl Watch {
         outcome
     }
 
-    /// Carries out what is no stage of the way to a start; parts of it find this watch.
+    /// Runs work that is not a stage before the start; its parts find this watch.
     pub(crate) async fn within<T>(&self, work: impl Future<Output = T>) -> T {
         CURRENT.scope(self.clone(), work).await
     }
@@ -135,7 +116,7 @@ impl Watch {
     }
 }
 
-/// A part of a stage that is worth a span of its own.
+/// A part of a stage that has its own span.
 pub(crate) async fn part<T, E: ToString>(
     name: &'static str,
     work: impl Future<Output = Result<T, E>>,
@@ -147,7 +128,7 @@ pub(crate) async fn part<T, E: ToString>(
     outcome
 }
 
-/// Fetches one input; `bytes` tells how much this task has fetched so far.
+/// Fetches one input; `bytes` returns the total that this task has fetched so far.
 pub(crate) async fn fetch<T, E: ToString>(
     kind: SourceType,
     index: usize,
@@ -170,7 +151,7 @@ pub(crate) async fn fetch<T, E: ToString>(
     outcome
 }
 
-/// Publishes an archive of so many bytes.
+/// Publishes an archive of this many bytes.
 pub(crate) async fn publish<T, E: ToString>(
     kind: PublisherType,
     work: impl Future<Output = (u64, Result<T, E>)>,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use agent_core::node_state::Input;
 use api_client::ClientError;
 use api_types::Timestamp;
 use api_types::protocol::{Assignment, AssignmentLine, KEEP_ALIVE_SECONDS};
@@ -10,10 +11,9 @@ use futures_util::{Stream, StreamExt};
 use tracing::{debug, info};
 
 use super::{RETRY_FIRST, RETRY_LONGEST, Refused, Session, is_refusal};
-use crate::backoff::Backoff;
-use crate::clock;
-use crate::core::Input;
-use crate::supervisor::Message;
+use crate::host::backoff::Backoff;
+use crate::host::clock;
+use crate::node::mailbox::Message;
 
 /// After this long without a line the stream is dead, whatever the connection says.
 const SILENCE: Duration = Duration::from_secs(3 * KEEP_ALIVE_SECONDS);
@@ -40,7 +40,7 @@ impl Session {
     pub(super) async fn follow(&self, session: u64) -> Refused {
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
         loop {
-            let asked_at = clock::now();
+            let asked_at = clock::steady();
             let broken = match self.client.assignments(self.node_id, session).await {
                 Ok(lines) => {
                     debug!(session, "following the assignments");
@@ -65,7 +65,7 @@ impl Session {
         match snapshot(&mut lines).await {
             Ok(snapshot) => {
                 debug!(executions = snapshot.len(), "a snapshot of what is desired");
-                self.mailbox.send(Message::Core(Input::Snapshot(asked_at, snapshot))).await;
+                self.mailbox.send(Message::Input(Input::Snapshot(asked_at, snapshot))).await;
             }
             Err(broken) => return broken,
         }
@@ -78,10 +78,10 @@ impl Session {
                         Some(Fault::Error) => return Broken::Ended,
                         Some(Fault::Twice) => {
                             let input = Input::Change(assignment.clone());
-                            self.mailbox.send(Message::Core(input)).await;
+                            self.mailbox.send(Message::Input(input)).await;
                         }
                     }
-                    self.mailbox.send(Message::Core(Input::Change(assignment))).await;
+                    self.mailbox.send(Message::Input(Input::Change(assignment))).await;
                 }
                 Ok(AssignmentLine::Stream(request)) => self.streams.answer(request),
                 Ok(AssignmentLine::KeepAlive | AssignmentLine::Unknown) => {}

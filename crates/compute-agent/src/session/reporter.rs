@@ -1,14 +1,14 @@
 //! Reports leave in order, and again and again until they are acknowledged.
 
+use agent_core::node_state::Input;
 use api_client::ClientError;
 use api_types::protocol::{Acknowledgement, ReportBatch};
 use failpoint::Places;
 use tracing::{debug, warn};
 
 use super::{RETRY_FIRST, RETRY_LONGEST, Session, is_refusal};
-use crate::backoff::Backoff;
-use crate::core::Input;
-use crate::supervisor::Message;
+use crate::host::backoff::Backoff;
+use crate::node::mailbox::Message;
 
 const PLACES: Places<ClientError> = Places {
     before: "report.send",
@@ -40,7 +40,7 @@ impl Session {
                 Ok(answer) => {
                     let left = self.outbox.acknowledge(&batch.reports, &answer.acknowledged);
                     let acknowledged = ours(&batch, answer.acknowledged);
-                    self.mailbox.send(Message::Core(Input::Acknowledged(acknowledged))).await;
+                    self.mailbox.send(Message::Input(Input::Acknowledged(acknowledged))).await;
                     if left == 0 {
                         backoff.reset();
                         continue;

@@ -17,9 +17,9 @@ use futures_util::stream::{self, BoxStream, Stream, StreamExt};
 use tokio::sync::Semaphore;
 use tracing::{debug, warn};
 
-use crate::executor::OutputChunk;
-use crate::output::{Begin, Output, OutputError, Outputs, Wanted};
-use crate::steps::Tasks;
+use crate::data::logs::{Begin, Output, OutputError, Outputs, Wanted};
+use crate::node::tasks::Tasks;
+use crate::runtime::OutputChunk;
 
 /// Streams at once: each holds a connection to the orchestrator, and one to the engine while its
 /// task runs. Beyond it a request is answered with that, and whoever follows asks again.

@@ -1,5 +1,4 @@
-//! Images that take too much room: which go, which stay, and what a removal at the wrong moment
-//! costs.
+//! Image collection: which images go, which stay, and the effect of an untimely removal.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -43,11 +42,11 @@ impl Setup {
     }
 }
 
-/// Each image of these tests takes more than 5 MB, so that there is room for one.
+/// Each image of these tests takes more than 5 MB, so that the limit fits only one.
 const ROOM_FOR_ONE: u64 = 8_000_000;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_unused_longest_goes_and_what_others_need_stays() {
+async fn the_least_recently_used_image_is_removed_and_images_of_others_stay() {
     let room = |settings: &mut Settings, _: &_| settings.docker.images_max_bytes = ROOM_FOR_ONE;
     let Some(mut setup) = Setup::start(room).await else { return };
     let [first, second, third] = ["first", "second", "third"]
@@ -57,7 +56,7 @@ async fn what_is_unused_longest_goes_and_what_others_need_stays() {
     setup.completes(&second, None).await;
     setup.is_removed(&first).await;
     assert!(setup.has(&second).await, "the one used last went too");
-    // Somebody else gives it a name of their own, and the agent dies meanwhile.
+    // Someone else gives it another name, and the agent crashes in the meantime.
     let kept = format!("kept-{}", crate::orchestrator::new_id());
     let options = TagImageOptions { repo: Some(kept.clone()), tag: Some("1".to_owned()) };
     setup.docker.tag_image(&second, Some(options)).await.unwrap();
@@ -77,7 +76,7 @@ fn kept_name(repository: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_takes_every_unused_image_but_none_of_others() {
+async fn a_full_disk_removes_every_unused_image_except_those_of_others() {
     // Every disk is fuller than that.
     let full = |settings: &mut Settings, _: &_| settings.docker.images_max_percent = 1;
     let Some(setup) = Setup::start(full).await else { return };
@@ -86,7 +85,7 @@ async fn a_full_disk_takes_every_unused_image_but_none_of_others() {
     let options = CreateImageOptions { from_image: Some(theirs.clone()), ..Default::default() };
     let pull = setup.docker.create_image(Some(options), None, None);
     pull.try_collect::<Vec<_>>().await.expect("somebody else pulls");
-    // Asked for again, it is what it was before: still somebody else's.
+    // Pulled again by a task, it still belongs to someone else.
     setup.completes(&theirs, Some("always")).await;
     let params = json!({ "Image": running, "Parameters": ["sleep", "900000"] });
     let id = setup.node.orchestrator.run(work(EngineType::Docker, params)).await;
@@ -100,8 +99,7 @@ async fn a_full_disk_takes_every_unused_image_but_none_of_others() {
     remove(&setup.docker, &theirs).await;
 }
 
-/// An Engine behind a door at which the image is taken away just before its first container is
-/// made.
+/// A proxy of the Engine that removes the image just before its first container is created.
 async fn thief(docker: Docker, image: String) -> (String, Arc<AtomicBool>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("listen");
     let host = format!("tcp://{}", listener.local_addr().expect("an address"));

@@ -1,4 +1,4 @@
-//! What every engine owes the agent, whatever runs under it; one suite, once per engine.
+//! The contract of every engine; one suite, run once per engine.
 
 use std::collections::BTreeSet;
 
@@ -20,10 +20,8 @@ struct Subject {
     prints: Work,
     /// Exits with 3, after it has printed `hello`.
     fails: Work,
-    /// Each prints `running`, and runs until it is made to end.
+    /// Each prints `running`, and runs until it is stopped.
     runs_on: Vec<Work>,
-    /// Whether a task outlives its agent.
-    survives: bool,
 }
 
 async fn docker() -> Option<Subject> {
@@ -34,7 +32,6 @@ async fn docker() -> Option<Subject> {
         prints: task(&["out", "hello", "err", "oops"]),
         fails: task(&["out", "hello", "exit", "3"]),
         runs_on: vec![task(&["out", "running", "sleep", "900000"])],
-        survives: true,
         docker: Some(docker),
         node,
     })
@@ -47,7 +44,6 @@ async fn wasm() -> Option<Subject> {
         prints: task(printing("hello\n", "oops\n", 0)),
         fails: task(printing("hello\n", "", 3)),
         runs_on: vec![task(endless()), task(sleeping())],
-        survives: false,
         docker: None,
         node,
     })
@@ -61,7 +57,7 @@ async fn completes(subject: &mut Subject) {
     assert_eq!((output.exit_code, report.sequence, report.message.as_str()), (0, 3, ""));
 }
 
-async fn tells_the_exit_code(subject: &mut Subject) {
+async fn reports_the_exit_code(subject: &mut Subject) {
     let id = subject.node.orchestrator.run(subject.fails.clone()).await;
     let report = subject.node.orchestrator.reported(id, ComputeState::Failed).await;
     assert_eq!((report.message.as_str(), report.cause), ("exit code 3", FailureCause::Task));
@@ -70,7 +66,7 @@ async fn tells_the_exit_code(subject: &mut Subject) {
     assert_eq!(output.runner_error, "");
 }
 
-async fn stops_what_is_no_longer_wanted(subject: &mut Subject) {
+async fn stops_unwanted_executions(subject: &mut Subject) {
     let Node { orchestrator, .. } = &subject.node;
     for endless in subject.runs_on.clone() {
         let id = orchestrator.run(endless).await;
@@ -94,25 +90,20 @@ async fn keeps_the_execution_timeout(subject: &mut Subject) {
     }
 }
 
-/// Whether the task outlives its agent or not, nobody is told of an end that it did not have,
-/// and it runs once.
-async fn is_honest_after_its_agent_was_killed(subject: &mut Subject) {
+/// The task outlives its agent, no false end is reported, and it runs once.
+async fn outlives_its_agent(subject: &mut Subject) {
     let endless = subject.runs_on[0].clone();
     let id = subject.node.orchestrator.run(endless).await;
     subject.node.orchestrator.reported(id, ComputeState::BidAccepted).await;
     printed(&subject.node, id, "running\n").await;
     subject.node.kill_agent().await;
     subject.node.start_agent().await;
-    if subject.survives {
-        subject.node.wait_for_phase(id, "Running").await;
-        printed(&subject.node, id, "running\n").await;
-        subject.node.orchestrator.want_state(id, DesiredState::Stopped, "enough");
-        subject.node.orchestrator.reported(id, ComputeState::Cancelled).await;
-    } else {
-        let report = subject.node.orchestrator.reported(id, ComputeState::Failed).await;
-        assert_eq!(report.cause, FailureCause::Node);
-        assert!(report.message.starts_with("the agent restarted while it ran"), "{report:?}");
-    }
+    subject.node.wait_for_phase(id, "Running").await;
+    printed(&subject.node, id, "running\n").await;
+    subject.node.orchestrator.want_state(id, DesiredState::Stopped, "enough");
+    let report = subject.node.orchestrator.reported(id, ComputeState::Cancelled).await;
+    let output = report.run_output.expect("its output");
+    assert_eq!((output.exit_code, output.stdout.as_str()), (143, "running\n"));
     // A report whose acknowledgement was not yet written down is sent again: it is the same one.
     let reports = subject.node.orchestrator.all_reports(id);
     let started = reports.iter().filter(|report| report.compute_state == ComputeState::BidAccepted);
@@ -131,9 +122,9 @@ async fn printed(node: &Node, id: api_types::ExecutionId, text: &str) {
 macro_rules! contract {
     ($($engine:ident),+) => {
         $(mod $engine {
-            contract!(@tests $engine: completes, tells_the_exit_code,
-                stops_what_is_no_longer_wanted, keeps_the_execution_timeout,
-                is_honest_after_its_agent_was_killed);
+            contract!(@tests $engine: completes, reports_the_exit_code,
+                stops_unwanted_executions, keeps_the_execution_timeout,
+                outlives_its_agent);
         })+
     };
     (@tests $engine:ident: $($test:ident),+) => {

@@ -25,7 +25,7 @@ pub(crate) fn daemon(data_dir: &Path, orchestrator: &str) -> Command {
     command
 }
 
-/// How it ends, and what it said.
+/// Its exit code and its output.
 async fn end_of(mut command: Command) -> (Option<i32>, String) {
     let output = tokio::time::timeout(PATIENCE, command.output()).await;
     let output = output.expect("it ends").expect("it starts");
@@ -61,20 +61,20 @@ async fn bad_settings_are_named_and_end_with_64() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_had_is_named_and_ends_with_69() {
+async fn unavailable_resources_are_named_and_end_with_69() {
     let dir = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut command = daemon(&dir.path().join("a"), "http://127.0.0.1:9");
     command.env("COMPUTE_AGENT_LISTEN", taken.local_addr().unwrap().to_string());
     let (code, said) = end_of(command).await;
     assert_eq!(code, Some(69), "{said}");
-    assert!(said.contains("cannot be listened on"), "{said}");
+    assert!(said.contains("cannot listen on"), "{said}");
 
     let file = dir.path().join("file");
     std::fs::write(&file, "").unwrap();
     let (code, said) = end_of(daemon(&file, "http://127.0.0.1:9")).await;
     assert_eq!(code, Some(69), "{said}");
-    assert!(said.contains("cannot be used"), "{said}");
+    assert!(said.contains("cannot use"), "{said}");
 
     let damaged = dir.path().join("damaged");
     std::fs::create_dir(&damaged).unwrap();
@@ -85,7 +85,7 @@ async fn what_cannot_be_had_is_named_and_ends_with_69() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_signal_ends_it_with_0_and_its_tasks_run_on() {
+async fn a_signal_ends_it_with_0_and_its_tasks_continue() {
     let Some(node) = DockerNode::start().await else { return };
     let orchestrator = Orchestrator::start().await;
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A Docker Engine that is not there, comes, and goes.
+//! A Docker Engine that is missing, appears and disappears.
 
 use api_types::engine::EngineType;
 use api_types::execution::ComputeState;
@@ -7,7 +7,7 @@ use crate::image;
 use crate::node::{Node, work};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn docker_is_offered_while_it_answers_and_what_runs_under_it_is_waited_for() {
+async fn docker_is_offered_while_reachable_and_its_tasks_wait_for_it() {
     let Some(docker) = image::docker().await else { return };
     let image = image::ensure(&docker).await;
     let engine = std::env::var("DOCKER_HOST")
@@ -15,7 +15,7 @@ async fn docker_is_offered_while_it_answers_and_what_runs_under_it_is_waited_for
         .and_then(|host| host.strip_prefix("unix://").map(str::to_owned))
         .unwrap_or_else(|| "/var/run/docker.sock".to_owned());
     let links = tempfile::tempdir().unwrap();
-    // The Engine comes and goes by a link to its socket.
+    // A symbolic link to its socket makes the Engine reachable or not.
     let link = links.path().join("docker.sock");
     let node = Node::start(|settings| {
         settings.engines = vec![EngineType::Docker, EngineType::Noop];

@@ -15,7 +15,7 @@ async fn fails(node: &DockerNode, work: api_types::protocol::Work) -> Report {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_exit_code_is_the_task_s_failure_and_its_output_is_kept() {
+async fn a_non_zero_exit_code_is_the_tasks_own_failure_and_its_output_is_kept() {
     let Some(node) = DockerNode::start().await else { return };
     let report = fails(&node, node.work(&["out", "before", "exit", "3"])).await;
     assert_eq!((report.cause, report.message.as_str()), (FailureCause::Task, "exit code 3"));
@@ -25,7 +25,7 @@ async fn an_exit_code_is_the_task_s_failure_and_its_output_is_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_that_takes_too_much_memory_is_told_so() {
+async fn a_task_beyond_its_memory_limit_fails_with_the_limit() {
     let Some(node) = DockerNode::start().await else { return };
     let report = fails(&node, node.work(&["fill-memory"])).await;
     assert_eq!(report.cause, FailureCause::Task);
@@ -46,13 +46,13 @@ async fn a_task_beyond_its_timeout_is_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_image_that_cannot_be_had_is_named() {
+async fn an_unavailable_image_is_named() {
     let Some(node) = DockerNode::start().await else { return };
     let mut work = node.work(&[]);
-    // Nothing listens there, so that no registry is asked.
+    // Nothing listens there, so no registry gets a request.
     work.task.engine.params.insert("Image".to_owned(), json!("127.0.0.1:9/absent:1"));
     let report = fails(&node, work).await;
-    assert_eq!(report.cause, FailureCause::Node);
+    assert_eq!(report.cause, FailureCause::Fetch);
     for part in ["image '127.0.0.1:9/absent:1'", "cannot be pulled", "load the image"] {
         assert!(report.message.contains(part), "{}", report.message);
     }
@@ -61,7 +61,7 @@ async fn an_image_that_cannot_be_had_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_that_is_not_there_is_the_task_s_failure() {
+async fn a_missing_command_is_the_tasks_own_failure() {
     let Some(node) = DockerNode::start().await else { return };
     let mut work = node.work(&[]);
     work.task.engine.params.insert("Entrypoint".to_owned(), json!(["/absent"]));
@@ -72,7 +72,7 @@ async fn a_command_that_is_not_there_is_the_task_s_failure() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_input_that_cannot_be_unpacked_is_named() {
+async fn an_archive_that_does_not_unpack_is_named() {
     let Some(node) = DockerNode::start().await else { return };
     let mut work = node.work(&["out", "never"]);
     let url = json!({ "URL": "data:application/gzip,nogzip" });

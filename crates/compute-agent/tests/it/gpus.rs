@@ -1,4 +1,4 @@
-//! GPUs that a played `nvidia-smi` tells of: advertised, handed out, and never to two at once.
+//! GPUs from a fake `nvidia-smi`: advertised, allocated, and never shared.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -12,7 +12,7 @@ use crate::programs::{endless, wasm_work};
 
 const IDS: [&str; 2] = ["GPU-aaaaaaaa-0000", "GPU-bbbbbbbb-0000"];
 
-/// A directory with a program that tells of two GPUs.
+/// A directory with a fake `nvidia-smi` that reports two GPUs.
 fn played() -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a directory");
     let program = dir.path().join("nvidia-smi");
@@ -40,7 +40,7 @@ fn needs(gpus: u64) -> Work {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_found_is_advertised() {
+async fn detected_gpus_are_advertised() {
     let dir = played();
     let node = node_with_gpus(&dir).await;
     let wanted = [
@@ -60,14 +60,14 @@ async fn what_is_found_is_advertised() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gpu_that_is_held_is_handed_to_no_other_even_after_a_restart() {
+async fn a_held_gpu_is_given_to_no_other_execution_even_after_a_restart() {
     let dir = played();
     let mut node = node_with_gpus(&dir).await;
     node.orchestrator.joined(|_| true).await;
-    // Accepted and not yet told to run: it holds its GPU all the same.
+    // Accepted and not yet ordered to run: it holds its GPU nevertheless.
     let first = node.orchestrator.offer(needs(1));
     node.orchestrator.reported(first, ComputeState::AskForBidAccepted).await;
-    let said = "the task needs 2 GPUs; of the 2 of this node 1 are free";
+    let said = "the task needs 2 GPUs; 1 of this node's 2 are free";
     for _ in 0..2 {
         let both = node.orchestrator.offer(needs(2));
         let report = node.orchestrator.reported(both, ComputeState::AskForBidRejected).await;
@@ -97,9 +97,9 @@ async fn the_wasm_engine_declines_them() {
     assert_eq!(report.message, "the wasm engine gives programs no GPU");
 }
 
-/// No machine of these tests has GPUs: what docker makes of the request is all that can be seen.
+/// The test machine has no GPUs: only docker's response to the request is visible.
 #[tokio::test(flavor = "multi_thread")]
-async fn docker_is_asked_for_the_very_gpus() {
+async fn docker_is_requested_the_allocated_gpus() {
     let dir = played();
     let program = dir.path().join("nvidia-smi").display().to_string();
     let Some(node) = DockerNode::start_with(|settings| settings.gpu.nvidia_smi = program).await

@@ -1,4 +1,4 @@
-//! The image of these tests: one static program, made here and handed to the Engine.
+//! The image of these tests: one static program, built here and loaded into the Engine.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! An agent that dies while it fetches or publishes; the next one does what was left.
+//! An agent that crashes while it fetches or publishes; the next one completes the work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -28,7 +28,7 @@ async fn answer(State((asked, open)): State<(Arc<AtomicUsize>, Arc<AtomicBool>)>
     if !open.load(Ordering::SeqCst) {
         std::future::pending::<()>().await;
     }
-    // What the IPFS interface answers; as an input it is as good as any text.
+    // A Kubo response; as an input, any text will do.
     "{\"Hash\":\"bafyresult\"}\n"
 }
 
@@ -80,7 +80,7 @@ async fn an_agent_killed_while_it_fetches_fetches_again() {
     gate.open();
     node.start_agent().await;
     node.orchestrator.reported(id, ComputeState::Completed).await;
-    // And what was fetched is removed once nobody needs it.
+    // The input is removed once no execution needs it.
     let inputs = node.execution_dir(id).join("inputs");
     eventually("the input to be removed", async || !inputs.exists()).await;
 }

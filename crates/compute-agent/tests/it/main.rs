@@ -1,8 +1,8 @@
 //! The agent against a small orchestrator over real sockets, and against real docker.
 
-/// Which operations of the OpenAPI document the tests of a module cover: the operation, the test's
-/// name, the test. `openapi::every_operation_has_a_test_that_uses_it` runs each and looks what it
-/// asked for.
+/// The OpenAPI operations that the tests of a module cover: the operation, the test's name, the
+/// test. `openapi::every_operation_has_a_test_that_uses_it` runs each and checks which paths it
+/// requested.
 type Covered = &'static [(&'static str, &'static str, fn())];
 
 /// `"operationId" => name_of_a_test;`, once per module.
@@ -13,6 +13,7 @@ macro_rules! covers {
 }
 pub(crate) use covers;
 
+mod circles;
 mod collecting;
 mod contract;
 mod daemon;
@@ -32,6 +33,7 @@ mod publishing;
 mod pulling;
 mod registry;
 mod restarting;
+mod runners;
 mod running;
 mod sandboxes;
 mod sessions;

@@ -1,4 +1,4 @@
-//! `/metrics` of an agent: what is counted moves with what happens on the node.
+//! `/metrics` of an agent: its values follow the events on the node.
 
 use api_types::engine::{EngineType, PublisherType};
 use api_types::execution::{ComputeState, DesiredState};

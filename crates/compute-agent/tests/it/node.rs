@@ -20,8 +20,17 @@ pub(crate) struct Node {
     pub(crate) orchestrator: Orchestrator,
     pub(crate) settings: Settings,
     agent: Option<RunningAgent>,
-    /// Holds the data directory, and goes with the node.
-    _dir: TempDir,
+    /// Holds the data directory, which is removed with the node.
+    _dir: Home,
+}
+
+/// Cleans up what a node leaves on this machine.
+struct Home(TempDir);
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        programs::end_runners(&self.0.path().join("data"));
+    }
 }
 
 /// A node with a Docker Engine, and the image of these tests.
@@ -46,7 +55,11 @@ impl Node {
         // A pool outlives its agent; the tests of it remove theirs.
         settings.docker.sandbox_pool = 0;
         change(&mut settings);
-        let mut node = Self { orchestrator, settings, agent: None, _dir: dir };
+        if settings.engines.contains(&EngineType::Wasm) && settings.wasm.runner.is_empty() {
+            let runner = tokio::task::spawn_blocking(|| programs::binary("wasm-runner")).await;
+            settings.wasm.runner = runner.expect("the runner").display().to_string();
+        }
+        let mut node = Self { orchestrator, settings, agent: None, _dir: Home(dir) };
         node.start_agent().await;
         node
     }
@@ -82,7 +95,7 @@ impl Node {
         format!("http://{address}{path}")
     }
 
-    /// The phase of an execution, as the agent tells it; none when it does not have it.
+    /// The phase of an execution in the local API; none when it does not list it.
     pub(crate) async fn phase(&self, id: ExecutionId) -> Option<String> {
         let body = crate::http::get(&self.url(routes::AGENT_EXECUTIONS)).await.body;
         let listed: ListLocalExecutions = serde_json::from_slice(&body).expect("a list");
@@ -96,7 +109,7 @@ impl Node {
         .await;
     }
 
-    /// Removed when collected, which comes after the report.
+    /// Containers are removed after collection, which follows the report.
     pub(crate) async fn leaves_no_container(&self, docker: &Docker) {
         let filter = format!("service.org/node={}", self.id());
         let options = ListContainersOptions {
@@ -179,9 +192,9 @@ pub(crate) fn work(engine: EngineType, params: Value) -> Work {
     }
 }
 
-/// Looks again and again until it is so, within the patience of these tests.
+/// Polls until the condition holds, within the time limit of these tests.
 pub(crate) async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    /// Between two looks at something that tells nobody when it changes.
+    /// Polling interval for conditions without a notification.
     const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(20);
     let looking = async {
         while !is_so().await {

@@ -1,4 +1,4 @@
-//! The engine that does nothing, and declining what this node cannot do.
+//! The noop engine, and offers that the node declines.
 
 use api_types::engine::{EngineType, NetworkType, PublisherType};
 use api_types::execution::{ComputeState, DesiredState};
@@ -33,7 +33,7 @@ async fn many_executions_complete_each_with_three_reports() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_this_node_cannot_do_is_declined_with_the_reason() {
+async fn an_unsupported_task_is_declined_with_the_reason() {
     let node = Node::start(|_| ()).await;
     let input = |kind, target: &str| InputSource {
         source: SourceSpec { source_type: kind, params: Default::default() },
@@ -67,7 +67,7 @@ async fn what_this_node_cannot_do_is_declined_with_the_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn docker_work_that_cannot_be_is_declined() {
+async fn invalid_docker_work_is_declined() {
     let Some(node) = DockerNode::start().await else { return };
     let mut relative = node.work(&[]);
     relative.task.engine.params.insert("WorkingDirectory".to_owned(), json!("here"));
@@ -75,7 +75,7 @@ async fn docker_work_that_cannot_be_is_declined() {
     filtered.task.network.network_type = NetworkType::Http;
     for (offered, reason) in [
         (work(EngineType::Docker, json!({})), "needs an Image"),
-        (work(EngineType::Docker, json!({"Image": 5})), "cannot be read"),
+        (work(EngineType::Docker, json!({"Image": 5})), "are invalid"),
         (relative, "'here' is not an absolute path"),
         (filtered, "network type 'HTTP' is not supported"),
     ] {
@@ -87,7 +87,7 @@ async fn docker_work_that_cannot_be_is_declined() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_execution_that_the_node_never_had_is_answered_for() {
+async fn an_unknown_execution_is_reported() {
     let node = Node::start(|_| ()).await;
     let assignment = |desired_state, compute_state| Assignment {
         execution_id: new_id(),

@@ -10,14 +10,14 @@ use crate::node::Node;
 
 const GOLDEN: &str = "tests/openapi.json";
 
-/// Set to write the golden file anew.
+/// Set this variable to update the golden file.
 const UPDATE: &str = "UPDATE_OPENAPI";
 
 crate::covers! {
     "describeApi" => the_document_is_the_golden_file;
 }
 
-/// What the modules of these tests cover.
+/// The operations that the modules of these tests cover.
 const COVERED: &[crate::Covered] =
     &[COVERS, crate::http::COVERS, crate::metrics::COVERS, crate::publishing::COVERS];
 

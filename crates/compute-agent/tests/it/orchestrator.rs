@@ -1,4 +1,4 @@
-//! A small orchestrator that speaks the agent protocol over real sockets, and does as it is told.
+//! A small scriptable orchestrator that speaks the agent protocol over real sockets.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -47,7 +47,7 @@ struct Known {
     session: u64,
     node: Option<SessionRequest>,
     heartbeats: Vec<Heartbeat>,
-    /// What is desired, with the work.
+    /// The desired state, with the work.
     desired: BTreeMap<ExecutionId, Assignment>,
     /// Every report that came, repeats included.
     came: Vec<Report>,
@@ -71,7 +71,7 @@ impl Orchestrator {
         format!("http://{}", self.address)
     }
 
-    /// Every connection breaks, and none can be made.
+    /// Breaks every connection, and refuses new ones.
     pub(crate) async fn go_away(&mut self) {
         if let Some(server) = self.server.take() {
             server.abort();
@@ -107,7 +107,7 @@ impl Orchestrator {
         id
     }
 
-    /// Tells the node, and every stream that opens later.
+    /// Notifies the node, and every stream that opens later.
     pub(crate) fn want(&self, assignment: Assignment) {
         self.change(|state| {
             let line = AssignmentLine::Assignment(Box::new(assignment.clone()));
@@ -123,7 +123,7 @@ impl Orchestrator {
         self.want(assignment);
     }
 
-    /// No longer among what is desired; the node learns of it with the next stream.
+    /// Removes it from the desired state; the node learns of it with the next stream.
     pub(crate) fn forget(&self, id: ExecutionId) {
         self.change(|state| drop(state.desired.remove(&id)));
     }
@@ -132,7 +132,7 @@ impl Orchestrator {
         self.change(|state| state.streams.clear());
     }
 
-    /// Offers, and tells it to run as soon as the node takes it.
+    /// Offers the work, and orders it to run as soon as the node accepts it.
     pub(crate) async fn run(&self, work: Work) -> ExecutionId {
         let id = self.offer(work);
         let report = self.reported(id, ComputeState::AskForBidAccepted).await;
@@ -287,7 +287,7 @@ async fn heartbeat(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
         state.heartbeats.push(heartbeat);
         known
     });
-    if known { json(&HeartbeatAnswer { lease_seconds: 3 }) } else { stale() }
+    if known { json(&HeartbeatAnswer { lease_seconds: 3, heartbeat_seconds: 1 }) } else { stale() }
 }
 
 async fn assignments(State(shared): State<Arc<Shared>>, RawQuery(query): RawQuery) -> Response {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::node::work;
 
-/// What of WASI the programs below use.
+/// The WASI functions that the programs below use.
 const IMPORTS: &str = r#"
 (import "wasi_snapshot_preview1" "fd_write"
   (func $write (param i32 i32 i32 i32) (result i32)))

@@ -1,4 +1,4 @@
-//! Results from the task to whoever asks for them, through the agent.
+//! Results from the task to their reader, through the agent.
 
 use std::io::Read;
 
@@ -12,7 +12,7 @@ use crate::http::{ask, get};
 use crate::node::{DockerNode, Node, work};
 
 crate::covers! {
-    "downloadResult" => an_archive_is_served_whole_or_from_where_a_download_stopped;
+    "downloadResult" => an_archive_is_served_whole_or_from_an_offset;
 }
 
 /// Path and contents of every entry.
@@ -39,7 +39,7 @@ fn locally(mut work: Work) -> Work {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_that_fails_publishes_what_it_left() {
+async fn a_failed_task_publishes_its_results() {
     let Some(node) = DockerNode::start().await else { return };
     let steps = ["out", "said", "err", "cried", "write", "/outputs/answer", "42", "exit", "3"];
     let mut work = locally(node.work(&steps));
@@ -65,7 +65,7 @@ async fn a_task_that_fails_publishes_what_it_left() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_archive_is_served_whole_or_from_where_a_download_stopped() {
+async fn an_archive_is_served_whole_or_from_an_offset() {
     let mut node = Node::start(|_| ()).await;
     let id = node.orchestrator.run(locally(work(EngineType::Noop, json!({})))).await;
     let report = node.orchestrator.reported(id, ComputeState::Completed).await;
@@ -88,7 +88,7 @@ async fn an_archive_is_served_whole_or_from_where_a_download_stopped() {
         let answer = get(&node.url(&format!("/api/v1/agent/results/{absent}"))).await;
         assert_eq!(answer.status, 404, "{absent}");
     }
-    // The archive outlives the agent, and the time that results are kept ends it.
+    // The archive outlives the agent, and its retention time ends it.
     node.shut_down_agent().await;
     node.settings.results.retain_seconds = 0;
     node.start_agent().await;

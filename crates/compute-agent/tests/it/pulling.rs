@@ -1,4 +1,4 @@
-//! Images from a registry: when one is asked, who the agent is to it, and what is told.
+//! Image pulls: when a registry is contacted, with which credentials, and what is reported.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -55,7 +55,7 @@ impl Setup {
     async fn fails(&self, image: &str, policy: Option<&str>) -> Report {
         let id = self.node.orchestrator.run(task(image, policy)).await;
         let report = self.node.orchestrator.reported(id, ComputeState::Failed).await;
-        assert_eq!(report.cause, FailureCause::Node, "{report:?}");
+        assert_eq!(report.cause, FailureCause::Fetch, "{report:?}");
         report
     }
 
@@ -90,7 +90,7 @@ fn password_of(registry: &Registry, password: &str) -> BTreeMap<String, Registry
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_image_is_pulled_when_it_is_missing_and_no_registry_is_asked_otherwise() {
+async fn a_missing_image_is_pulled_and_a_present_one_needs_no_registry() {
     let Some(setup) = Setup::start(|_, _| ()).await else { return };
     let image = setup.registry.push("missing/image:1", "missing").image;
     setup.completes(&image, None).await;
@@ -100,7 +100,7 @@ async fn an_image_is_pulled_when_it_is_missing_and_no_registry_is_asked_otherwis
     setup.completes(&image, Some("missing")).await;
     setup.completes(&image, Some("never")).await;
     assert_eq!(setup.registry.count(""), asked, "the registry was asked without need");
-    // Gone since it was looked for.
+    // Removed since it was seen.
     setup.remove(&image).await;
     let report = setup.fails(&image, Some("never")).await;
     assert!(report.message.contains("is not on this node"), "{}", report.message);
@@ -111,7 +111,7 @@ async fn an_image_is_pulled_when_it_is_missing_and_no_registry_is_asked_otherwis
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn always_asks_each_time_and_runs_what_the_registry_has_now() {
+async fn always_pulls_each_time_and_runs_the_current_image() {
     let Some(mut setup) = Setup::start(|_, _| ()).await else { return };
     let image = setup.registry.push("always/image:1", "first").image;
     setup.completes(&image, Some("always")).await;
@@ -124,11 +124,11 @@ async fn always_asks_each_time_and_runs_what_the_registry_has_now() {
     setup.completes(&image, Some("always")).await;
     let second = setup.docker.inspect_image(&image).await.unwrap().id;
     assert_ne!(second, first);
-    // What the node has does not stand in for a registry that does not answer.
+    // A present image does not replace an unreachable registry.
     let gone = std::mem::replace(&mut setup.registry, Registry::start().await);
     drop(gone);
     let report = setup.fails(&image, Some("always")).await;
-    for part in [image.as_str(), "does not answer as it should", "(tried 3 times)"] {
+    for part in [image.as_str(), "does not respond as expected", "(tried 3 times)"] {
         assert!(report.message.contains(part), "{part}: {}", report.message);
     }
     setup.completes(&image, None).await;
@@ -137,14 +137,14 @@ async fn always_asks_each_time_and_runs_what_the_registry_has_now() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn never_fails_without_asking_and_names_image_and_policy() {
+async fn never_fails_without_a_request_and_names_image_and_policy() {
     let Some(setup) = Setup::start(|_, _| ()).await else { return };
     let image = setup.registry.push("never/image:1", "never").image;
     let report = setup.fails(&image, Some("never")).await;
     assert_eq!(
         report.message,
         format!(
-            "image '{image}' is not on this node, and the pull policy 'never' forbids to pull it; \
+            "image '{image}' is not on this node, and the pull policy 'never' forbids pulling it; \
              load the image on the node, or change the PullPolicy of the task"
         )
     );
@@ -152,7 +152,7 @@ async fn never_fails_without_asking_and_names_image_and_policy() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_never_pulls_lets_no_task_pull() {
+async fn a_task_cannot_override_the_policy_never_of_its_node() {
     let never = |settings: &mut Settings, _: &Registry| {
         settings.docker.pull_policy = PullPolicy::Never;
     };
@@ -172,7 +172,7 @@ async fn a_node_that_never_pulls_lets_no_task_pull() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn credentials_of_the_settings_open_a_registry_and_are_never_told() {
+async fn credentials_in_the_settings_open_a_registry_and_are_never_shown() {
     let Some(setup) = Setup::start(|settings, registry| {
         settings.docker.credentials = password_of(registry, PASSWORD);
     })
@@ -191,12 +191,12 @@ async fn credentials_of_the_settings_open_a_registry_and_are_never_told() {
     }
     let told = format!("{report:?} {:?}", setup.node.settings);
     assert!(!told.contains(PASSWORD), "{told}");
-    // Denied is denied: the registry is not asked again and again.
+    // A denial is permanent: there is no retry.
     assert!(!report.message.contains("tried"), "{}", report.message);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn credentials_of_docker_s_configuration_are_read_at_every_pull() {
+async fn credentials_in_dockers_configuration_are_read_at_every_pull() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("config.json");
     let config_file = file.clone();
@@ -210,7 +210,8 @@ async fn credentials_of_docker_s_configuration_are_read_at_every_pull() {
     assert!(report.message.contains("the registry denies it"), "{}", report.message);
     std::fs::write(&file, "{ no json").unwrap();
     let report = setup.fails(&image, None).await;
-    let trouble = format!("no credentials were sent: docker's configuration {}", file.display());
+    let trouble =
+        format!("no credentials were sent: cannot read docker's configuration {}", file.display());
     assert!(report.message.contains(&trouble), "{}", report.message);
     let auth = BASE64_STANDARD.encode(format!("ada:{PASSWORD}"));
     let config = json!({ "auths": { setup.registry.host(): { "auth": auth } } });
@@ -221,7 +222,7 @@ async fn credentials_of_docker_s_configuration_are_read_at_every_pull() {
 
 /// As a process: programs are found in its `PATH`.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_credential_helper_is_asked_and_its_secret_is_in_no_log() {
+async fn a_credential_helper_is_used_and_its_secret_is_never_logged() {
     let Some(docker) = image::docker().await else { return };
     let (registry, orchestrator) = (Registry::start().await, Orchestrator::start().await);
     let image = registry.push("helper/image:1", "helper").image;
@@ -258,7 +259,7 @@ async fn a_credential_helper_is_asked_and_its_secret_is_in_no_log() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_registry_does_not_have_is_told_at_once() {
+async fn an_image_missing_in_its_registry_fails_immediately() {
     let Some(setup) = Setup::start(|_, _| ()).await else { return };
     let image = format!("{}/absent/image:1", setup.registry.host());
     let report = setup.fails(&image, None).await;
@@ -268,7 +269,7 @@ async fn what_a_registry_does_not_have_is_told_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_that_breaks_in_the_middle_is_made_up_for() {
+async fn a_broken_connection_during_a_pull_is_retried() {
     let Some(setup) = Setup::start(|_, _| ()).await else { return };
     let pushed = setup.registry.push("cut/image:1", "cut");
     setup.registry.cut_once(&pushed.layer);
@@ -278,7 +279,7 @@ async fn a_connection_that_breaks_in_the_middle_is_made_up_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pull_that_fails_in_the_middle_says_why_and_leaves_nothing_half() {
+async fn a_pull_that_fails_midway_reports_why_and_leaves_nothing_partial() {
     let Some(setup) = Setup::start(|_, _| ()).await else { return };
     let pushed = setup.registry.push("spoilt/image:1", "spoilt");
     setup.registry.spoil(&pushed.layer);
@@ -290,7 +291,7 @@ async fn a_pull_that_fails_in_the_middle_says_why_and_leaves_nothing_half() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tasks_share_a_pull_and_one_that_is_stopped_leaves_it_to_the_others() {
+async fn tasks_share_a_pull_and_stopping_one_does_not_cancel_it() {
     let Some(setup) = Setup::start(|_, _| ()).await else { return };
     let pushed = setup.registry.push("shared/image:1", "shared");
     setup.registry.hold(&pushed.layer);

@@ -1,5 +1,7 @@
-//! A small image registry that speaks the documented Registry HTTP API v2 over real sockets, for
-//! the real Engine, which takes any registry at 127.0.0.0/8 without TLS.
+//! A small image registry for the real Engine, which accepts any registry at 127.0.0.0/8 without
+//! TLS.
+//!
+//! It speaks the documented Registry HTTP API v2 over real sockets.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -29,7 +31,7 @@ const MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
 const CONFIG: &str = "application/vnd.docker.container.image.v1+json";
 const LAYER: &str = "application/vnd.docker.image.rootfs.diff.tar.gzip";
 
-/// What of a held blob is sent before it is let go.
+/// The part of a held blob that is sent before its release.
 const FIRST_BYTES: usize = 1 << 20;
 
 /// Pieces of a body, so that the Engine sees it coming.
@@ -56,9 +58,9 @@ struct Known {
     /// Digests of the blobs that are slow, and of those that break off in the middle next time.
     held: HashSet<String>,
     cut: HashSet<String>,
-    /// What `Authorization` must be.
+    /// The required `Authorization`.
     login: Option<String>,
-    /// Every request: its method and path, and what it showed.
+    /// Every request: its method, path and credentials.
     asked: Vec<(String, Option<String>)>,
 }
 
@@ -143,7 +145,7 @@ impl Registry {
         self.state().login = Some(format!("Basic {pair}"));
     }
 
-    /// The blob comes in part, and whole when [`Self::let_go`] is called.
+    /// Sends the blob in part, and the rest once [`Self::let_go`] is called.
     pub(crate) fn hold(&self, digest: &str) {
         self.state().held.insert(digest.to_owned());
     }
@@ -157,7 +159,7 @@ impl Registry {
         self.state().cut.insert(digest.to_owned());
     }
 
-    /// The blob is not any more what its digest says.
+    /// Makes the blob differ from its digest.
     pub(crate) fn spoil(&self, digest: &str) {
         let mut state = self.state();
         let blob = state.blobs.get_mut(digest).expect("it was pushed");
@@ -233,7 +235,7 @@ async fn answer(
 }
 
 impl Known {
-    /// What lies at a path, with its type, and the digest it is known by.
+    /// The content at a path, with its type and its digest.
     fn find<'a>(&self, path: &'a str) -> (Option<(&'static str, Bytes)>, &'a str) {
         if let Some((name, reference)) = path.split_once("/manifests/") {
             let separator = if reference.starts_with("sha256:") { '@' } else { ':' };
@@ -245,8 +247,8 @@ impl Known {
     }
 }
 
-/// In pieces; of what is held the first ones, and the rest once it is let go; of what is cut the
-/// first half.
+/// Sends the body in pieces: a held blob stops after the first ones until its release, a cut one
+/// breaks off in the middle.
 fn body(bytes: Bytes, held: Option<watch::Receiver<bool>>, cut: bool) -> Body {
     let first_bytes = if cut { bytes.len() / 2 } else { FIRST_BYTES.min(bytes.len()) };
     let pieces = |bytes: Bytes| {

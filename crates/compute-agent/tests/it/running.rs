@@ -1,4 +1,4 @@
-//! Tasks that do what they should: output, environment, limits, inputs, results.
+//! Successful tasks: output, environment, limits, inputs, results.
 
 use api_types::engine::NetworkType;
 use api_types::execution::{ComputeState, RunOutput};
@@ -19,7 +19,7 @@ fn inline(url: &str, target: &str) -> InputSource {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_runs_and_nothing_of_it_is_left() {
+async fn a_task_runs_and_leaves_nothing_behind() {
     let Some(node) = DockerNode::start().await else { return };
     let work = node.work(&["out", "hello", "err", "oops"]);
     let id = node.orchestrator().run(work).await;
@@ -42,7 +42,7 @@ async fn a_task_runs_and_nothing_of_it_is_left() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_environment_has_the_service_s_variables_and_the_engine_s_win() {
+async fn the_environment_has_the_services_variables_and_the_engines_take_precedence() {
     let Some(node) = DockerNode::start().await else { return };
     let names = [
         "TASK_ONLY",
@@ -88,7 +88,7 @@ async fn an_entry_point_replaces_that_of_the_image() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn long_output_is_cut_and_flagged_and_whole_on_the_node() {
+async fn long_output_is_truncated_and_flagged_but_complete_on_the_node() {
     let Some(node) = DockerNode::start().await else { return };
     let id = node.orchestrator().run(node.work(&["many", "5000", "err", "x", "raw"])).await;
     let done = node.orchestrator().reported(id, ComputeState::Completed).await;
@@ -98,14 +98,14 @@ async fn long_output_is_cut_and_flagged_and_whole_on_the_node() {
     assert_eq!(output.stdout.as_bytes(), &whole[..2048]);
     assert!(output.stdout_truncated && !output.stderr_truncated);
     assert_eq!(output.stderr, "x\n");
-    // Bytes that are no UTF-8 are kept as they are.
+    // Bytes that are not UTF-8 are kept unchanged.
     whole.extend([b'a', 0xFF, b'z']);
     assert_eq!(std::fs::read(node.node.execution_dir(id).join("stdout")).unwrap(), whole);
     node.nothing_is_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_is_fenced_in() {
+async fn a_task_is_isolated() {
     let Some(node) = DockerNode::start().await else { return };
     let steps = ["interfaces", "status", "CapEff", "status", "NoNewPrivs", "sleep", "2000"];
     let mut work = node.work(&steps);
@@ -135,7 +135,7 @@ async fn the_full_network_has_more_than_loopback() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn inputs_are_there_and_cannot_be_changed() {
+async fn inputs_are_mounted_read_only() {
     let Some(node) = DockerNode::start().await else { return };
     let mut tar = tar::Builder::new(Vec::new());
     let mut header = tar::Header::new_ustar();
@@ -182,7 +182,7 @@ async fn inputs_are_there_and_cannot_be_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn result_paths_are_collected_and_a_missing_one_is_told() {
+async fn result_paths_are_collected_and_a_missing_one_is_reported() {
     let Some(node) = DockerNode::start().await else { return };
     let mut work =
         node.work(&["write", "/outputs/answer", "42", "write", "/single/file.txt", "one"]);

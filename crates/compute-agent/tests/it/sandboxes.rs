@@ -28,7 +28,7 @@ impl PoolNode {
         Some(node)
     }
 
-    /// Waits until so many sandboxes run, and answers their ids.
+    /// Waits until this many sandboxes run, and returns their ids.
     async fn filled(&self, places: u16) -> Vec<String> {
         eventually(&format!("{places} sandboxes"), async || {
             running(&self.sandboxes().await).len() == usize::from(places)
@@ -41,7 +41,7 @@ impl PoolNode {
         sandboxes(&self.node.docker, &self.node_id).await
     }
 
-    /// What the execution printed, once it has.
+    /// The output of the execution, once there is some.
     async fn output(&self, id: ExecutionId) -> String {
         let report = self.node.orchestrator().reported(id, ComputeState::Completed).await;
         report.run_output.expect("its output").stdout
@@ -64,8 +64,8 @@ impl PoolNode {
         link.expect("the Engine's processes can be seen").display().to_string()
     }
 
-    /// Runs the steps, again while they did not get the only sandbox, which may not have been
-    /// looked into yet; answers what they printed.
+    /// Runs the steps, repeatedly until they get the only sandbox, which may still await its
+    /// inspection; returns their output.
     async fn run_in(&self, namespace: &str, steps: &[&str]) -> String {
         let steps: Vec<_> = ["namespace", "net"].iter().chain(steps).copied().collect();
         let mut found = None;
@@ -246,7 +246,7 @@ async fn nothing_is_left_for_the_next_task() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_port_that_lingers_is_kept_from_the_next_task() {
+async fn a_lingering_port_is_not_passed_to_the_next_task() {
     let Some(node) = PoolNode::start(1).await else { return };
     let namespace = node.namespace().await;
     assert_eq!(node.run_in(&namespace, &["linger", "7000"]).await, "lingers\n");
@@ -257,7 +257,7 @@ async fn a_port_that_lingers_is_kept_from_the_next_task() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_the_engine_shares_is_not_handed_on_changed() {
+async fn a_changed_shared_file_is_not_passed_to_the_next_task() {
     let Some(node) = PoolNode::start(1).await else { return };
     let before = node.filled(1).await;
     let namespace = node.namespace().await;
@@ -272,7 +272,7 @@ async fn a_file_that_the_engine_shares_is_not_handed_on_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_free_place_a_task_runs_at_once_in_the_ordinary_way() {
+async fn a_task_runs_immediately_without_a_free_slot() {
     let Some(node) = PoolNode::start(1).await else { return };
     let (first, _) = node.started_pooled(&["sleep", "60000"]).await;
     let second = node.started(&["sleep", "60000"]).await;
@@ -281,7 +281,7 @@ async fn without_a_free_place_a_task_runs_at_once_in_the_ordinary_way() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_pool_survives_its_agent_and_what_is_lent_stays_lent() {
+async fn the_pool_and_its_leases_survive_the_agent() {
     let Some(mut node) = PoolNode::start(1).await else { return };
     let before = node.filled(1).await;
     let (first, mode) = node.started_pooled(&["sleep", "60000"]).await;
@@ -298,14 +298,32 @@ async fn the_pool_survives_its_agent_and_what_is_lent_stays_lent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sandboxes_that_ended_with_the_engine_are_made_anew() {
+async fn a_clean_stop_removes_idle_sandboxes() {
+    let Some(mut node) = PoolNode::start(2).await else { return };
+    let (task, mode) = node.started_pooled(&["sleep", "60000"]).await;
+    node.filled(2).await;
+    node.node.node.shut_down_agent().await;
+    let lent = mode.strip_prefix("container:").expect("a sandbox").to_owned();
+    assert_eq!(node.sandboxes().await, HashMap::from([(lent, true)]));
+
+    node.node.node.start_agent().await;
+    node.node.node.wait_for_phase(task, "Running").await;
+    assert_eq!(node.mode_of(task).await, mode);
+    node.stop(&[task]).await;
+    node.filled(2).await;
+    node.node.node.shut_down_agent().await;
+    assert_eq!(node.sandboxes().await, HashMap::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sandboxes_that_ended_with_the_engine_are_recreated() {
     let Some(mut node) = PoolNode::start(2).await else { return };
     let before = node.filled(2).await;
     for sandbox in &before {
         let options = KillContainerOptions { signal: "KILL".to_owned() };
         node.node.docker.kill_container(sandbox, Some(options)).await.unwrap();
     }
-    // Nobody told the agent: a task that gets one of them runs all the same.
+    // The agent does not know yet: a task that gets one of them runs nevertheless.
     assert_eq!(node.run(&["out", "fine"]).await, "fine\n");
     node.node.node.kill_agent().await;
     node.node.node.start_agent().await;
@@ -314,17 +332,17 @@ async fn sandboxes_that_ended_with_the_engine_are_made_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pool_that_was_switched_off_is_removed() {
+async fn a_disabled_pool_is_removed() {
     let Some(mut node) = PoolNode::start(2).await else { return };
-    node.node.node.shut_down_agent().await;
-    assert_eq!(node.sandboxes().await.len(), 2, "a stop leaves them for the next start");
+    node.node.node.kill_agent().await;
+    assert_eq!(node.sandboxes().await.len(), 2, "a kill leaves them for the next start");
     node.node.node.settings.docker.sandbox_pool = 0;
     node.node.node.start_agent().await;
     eventually("the sandboxes to be removed", async || node.sandboxes().await.is_empty()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_place_keeps_less_than_a_megabyte_of_its_own() {
+async fn a_slot_uses_less_than_a_megabyte_of_its_own() {
     const LIMIT_KB: u64 = 1000;
     let Some(node) = PoolNode::start(1).await else { return };
     let sandbox = node.filled(1).await.remove(0);

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::node::{DockerNode, Node, work};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_node_says_what_it_is_and_has() {
+async fn the_node_reports_its_record() {
     let node = Node::start(|settings| {
         settings.labels = [("zone".to_owned(), "a".to_owned())].into();
         settings.capacity.cpu = Some(2500);
@@ -35,7 +35,7 @@ async fn the_node_says_what_it_is_and_has() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn heartbeats_say_what_is_in_use() {
+async fn heartbeats_report_used_resources() {
     let Some(node) = DockerNode::start().await else { return };
     let mut waiting = node.work(&[]);
     waiting.resources.cpu = 0.25;
@@ -58,7 +58,7 @@ async fn heartbeats_say_what_is_in_use() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_is_no_longer_known_is_joined_anew() {
+async fn an_unknown_session_is_joined_again() {
     let node = Node::start(|_| ()).await;
     let first = node.orchestrator.heartbeat(|_| true).await.session;
     node.orchestrator.forget_session();
@@ -68,7 +68,7 @@ async fn a_session_that_is_no_longer_known_is_joined_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_orchestrator_that_is_away_stops_no_work_and_gets_all_reports_later() {
+async fn an_unreachable_orchestrator_stops_no_work_and_gets_all_reports_later() {
     let Some(mut node) = DockerNode::start().await else { return };
     let id = node.orchestrator().run(node.work(&["sleep", "1000", "out", "done"])).await;
     node.orchestrator().reported(id, ComputeState::BidAccepted).await;

@@ -7,7 +7,7 @@ use api_types::execution::{ComputeState, DesiredState};
 use crate::node::DockerNode;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_running_task_is_asked_to_end_and_its_output_is_kept() {
+async fn a_running_task_is_stopped_and_its_output_is_kept() {
     let Some(node) = DockerNode::start_with(|settings| settings.stop_grace_seconds = 50).await
     else {
         return;
@@ -39,7 +39,7 @@ async fn a_task_that_ignores_sigterm_is_killed_after_the_grace() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_execution_that_was_not_told_to_run_is_cancelled() {
+async fn an_execution_not_ordered_to_run_is_cancelled() {
     let Some(node) = DockerNode::start().await else { return };
     let id = node.orchestrator().offer(node.work(&["out", "never"]));
     node.orchestrator().reported(id, ComputeState::AskForBidAccepted).await;
@@ -51,7 +51,7 @@ async fn an_execution_that_was_not_told_to_run_is_cancelled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_in_the_middle_of_starting_leaves_nothing() {
+async fn a_stop_during_the_start_leaves_nothing_behind() {
     let Some(node) = DockerNode::start().await else { return };
     let id = node.orchestrator().run(node.work(&["sleep", "60000"])).await;
     // At whatever step it is by now.
@@ -62,7 +62,7 @@ async fn a_stop_in_the_middle_of_starting_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_in_a_snapshot_is_stopped() {
+async fn executions_missing_from_a_snapshot_are_stopped() {
     let Some(node) = DockerNode::start().await else { return };
     let keep = node.orchestrator().run(node.work(&["sleep", "60000"])).await;
     let drop = node.orchestrator().run(node.work(&["sleep", "60000"])).await;

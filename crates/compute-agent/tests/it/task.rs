@@ -84,7 +84,7 @@ fn main() {
                 said("abstract", UnixListener::bind_addr(&name));
             }
             "linger" => {
-                // Who closes first keeps the port for a minute.
+                // The side that closes first keeps the port for a minute.
                 let server = TcpListener::bind(format!("127.0.0.1:{}", next())).expect("listen");
                 let address = server.local_addr().expect("an address");
                 let mut client = TcpStream::connect(address).expect("connect");
@@ -111,7 +111,7 @@ fn main() {
     }
 }
 
-/// What it holds it holds until it ends.
+/// Holds its resources until it ends.
 fn said<T>(step: &str, result: std::io::Result<T>) {
     match result {
         Ok(held) => {

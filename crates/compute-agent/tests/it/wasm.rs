@@ -1,4 +1,4 @@
-//! WebAssembly programs: what they are given, what they leave, and how they fail.
+//! WebAssembly programs: their environment, their results, and their failures.
 
 use api_types::engine::{EngineType, NetworkType};
 use api_types::execution::{ComputeState, RunOutput};
@@ -65,7 +65,7 @@ async fn a_program_gets_its_arguments_and_environment() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_that_writes_beyond_its_disk_fails_for_that() {
+async fn a_program_beyond_its_disk_limit_fails() {
     let node = wasm_node().await;
     // Thirty megabytes to `big` in the one directory that it is shown.
     let filling = program(
@@ -122,7 +122,7 @@ fn with_files(bytes: &[u8]) -> Work {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn inputs_are_read_and_results_are_kept() {
+async fn inputs_are_readable_and_results_are_collected() {
     let node = wasm_node().await;
     let report =
         run(&node, with_files(&copying("in.txt", 4, "out.txt")), ComputeState::Completed).await;
@@ -131,7 +131,7 @@ async fn inputs_are_read_and_results_are_kept() {
     for place in ["outputs/out.txt", "one/out.txt"] {
         assert_eq!(std::fs::read_to_string(results.join(place)).unwrap(), "the input", "{place}");
     }
-    // What the engine and the inputs took is given back.
+    // The files of the engine and of the inputs are removed.
     for place in ["wasm", "inputs"] {
         let place = node.execution_dir(report.execution_id).join(place);
         crate::node::eventually("the execution's files to be removed", async || !place.exists())
@@ -140,7 +140,7 @@ async fn inputs_are_read_and_results_are_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_result_that_is_not_there_is_told() {
+async fn a_missing_result_is_reported() {
     let node = wasm_node().await;
     let mut work = with_files(&copying("in.txt", 4, "other.txt"));
     work.task.result_paths.remove(0);
@@ -149,7 +149,7 @@ async fn a_result_that_is_not_there_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_is_fenced_in() {
+async fn a_program_is_isolated() {
     let node = wasm_node().await;
     for (what, bytes) in [
         ("write to an input", copying("in.txt", 3, "out.txt")),
@@ -165,7 +165,7 @@ async fn a_program_is_fenced_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_meets_in_one_directory_is_refused() {
+async fn inputs_and_results_with_overlapping_paths_are_refused() {
     let node = wasm_node().await;
     let mut work = with_files(&copying("in.txt", 4, "out.txt"));
     work.task.result_paths[0].path = "/inputs".to_owned();
@@ -207,7 +207,7 @@ async fn a_reactor_is_initialised_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_trap_fails_the_task_with_its_words_and_keeps_the_output() {
+async fn a_trap_fails_the_task_with_its_message_and_keeps_the_output() {
     let node = wasm_node().await;
     let bytes = program(
         r#"(data (i32.const 1024) "before\n")
@@ -239,9 +239,9 @@ async fn endless_recursion_is_a_trap_and_not_the_end_of_the_agent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn memory_beyond_the_limit_is_refused_and_told() {
+async fn memory_beyond_the_limit_is_refused_and_reported() {
     let node = wasm_node().await;
-    // What a language's allocator does: gives up when it gets no more.
+    // Behaves like a language's allocator: traps when it gets no more memory.
     let grow = program(
         r#"(func $allocate (export "_start")
           (loop $more
@@ -268,7 +268,7 @@ async fn memory_beyond_the_limit_is_refused_and_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn programs_that_cannot_be_run_fail_as_the_task_s_own_fault() {
+async fn programs_that_cannot_run_are_the_tasks_own_failure() {
     let node = wasm_node().await;
     let unknown =
         wat::parse_str(r#"(module (import "env" "missing" (func)) (func (export "_start")))"#)
@@ -290,7 +290,7 @@ async fn programs_that_cannot_be_run_fail_as_the_task_s_own_fault() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn work_that_the_engine_cannot_do_is_declined() {
+async fn unsupported_wasm_work_is_declined() {
     let node = wasm_node().await;
     let bytes = printing("x", "", 0);
     let plain = || wasm_work(&bytes, json!({}));
@@ -299,7 +299,7 @@ async fn work_that_the_engine_cannot_do_is_declined() {
     let with = |params| wasm_work(&bytes, params);
     let s3 = json!({"Source": {"Type": "s3", "Params": {"Bucket": "b", "Key": "k"}}});
     for (offered, reason) in [
-        (work(EngineType::Wasm, json!({})), "the Params of the wasm engine cannot be read"),
+        (work(EngineType::Wasm, json!({})), "the Params of the wasm engine are invalid"),
         (networked, "network type 'Full' is not supported by the wasm engine"),
         (with(json!({"ImportModules": [module(&bytes, "")]})), "ImportModules[0] needs an Alias"),
         (
@@ -316,9 +316,9 @@ async fn work_that_the_engine_cannot_do_is_declined() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_gets_no_more_than_its_share_of_the_processor() {
+async fn a_program_uses_no_more_than_its_cpu_share() {
     let node = wasm_node().await;
-    // Counts how often it gets to look at the clock within a second.
+    // Counts its clock reads within one second.
     let counting = program(
         r#"(func (export "count") (result i32) (local $until i64) (local $count i32)
           (call $must (call $time (i32.const 1) (i64.const 1) (i32.const 16)))

@@ -8,16 +8,16 @@ use super::OutputArgs;
 pub(crate) enum ContextCommand {
     /// List the contexts of the configuration file
     List(OutputArgs),
-    /// Make a context the current one
+    /// Select the current context
     Use {
         /// Name of the context
         name: String,
     },
-    /// Add a context, or change one
+    /// Add or change a context
     Set {
         /// Name of the context
         name: String,
-        /// Namespace of commands that name none
+        /// Default namespace of commands
         #[arg(short, long, value_name = "NAME")]
         namespace: Option<String>,
     },

@@ -1,11 +1,11 @@
-//! Spans of time as people type them: `90`, `90s`, `10m`, `2h`, `1d`.
+//! Durations on the command line: `90`, `90s`, `10m`, `2h`, `1d`.
 
 use std::time::Duration;
 
-/// Longer is a slip of the pen, and would not fit the API's seconds everywhere.
+/// Upper limit: a longer duration is a typing error, and exceeds some limits of the API.
 const MAX_SECONDS: u64 = 100 * 365 * 86_400;
 
-/// Reads a whole number of seconds, or of the unit behind it.
+/// Parses a whole number with an optional unit; the default unit is seconds.
 pub(super) fn parse(text: &str) -> Result<Duration, String> {
     let invalid = || format!("'{text}' is not a duration like 90, 90s, 10m, 2h or 1d");
     let trimmed = text.trim();

@@ -2,15 +2,15 @@
 
 use clap::Args;
 
-use super::jobs::{Level, moment};
+use super::jobs::{Level, absolute_time};
 use super::{NamespaceArgs, OutputArgs};
 
-/// How far `events` looks back when nothing is said.
+/// Default of `--since` without `--follow`.
 const RECENT: &str = "1h";
 
 #[derive(Debug, Args)]
 pub(crate) struct EventsArgs {
-    /// Go on with what happens from now on, until Ctrl-C
+    /// Continue with new events, until Ctrl-C
     #[arg(short, long)]
     pub(crate) follow: bool,
     /// Only events of this job
@@ -21,13 +21,13 @@ pub(crate) struct EventsArgs {
     /// Events of all namespaces
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     pub(crate) all_namespaces: bool,
-    /// Which events
+    /// Level of events to show
     #[arg(long = "type", value_name = "LEVEL", value_enum, default_value_t)]
     pub(crate) level: Level,
-    /// Events so long ago or later: 10m, 2h, or a moment in RFC 3339 [1h; from now on to follow]
+    /// Only events since then: 10m, 2h, or a time in RFC 3339 [1h; with --follow: now]
     #[arg(long, value_name = "WHEN")]
     pub(crate) since: Option<String>,
-    /// Only events after the one of this sequence number, which -o wide and -o json show
+    /// Only events after this sequence number, which -o wide and -o json show
     #[arg(long, value_name = "SEQUENCE", conflicts_with = "since")]
     pub(crate) after: Option<u64>,
     #[command(flatten)]
@@ -37,6 +37,6 @@ pub(crate) struct EventsArgs {
 impl EventsArgs {
     pub(crate) fn since(&self, now: api_types::Timestamp) -> Option<String> {
         let recent = (!self.follow && self.after.is_none()).then_some(RECENT);
-        self.since.as_deref().or(recent).map(|text| moment(text, now))
+        self.since.as_deref().or(recent).map(|text| absolute_time(text, now))
     }
 }

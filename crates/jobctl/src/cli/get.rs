@@ -6,17 +6,17 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 pub(crate) struct GetArgs {
-    /// ID of the job, or the beginning of it
+    /// ID of the job, or a prefix of it
     pub(crate) job: String,
-    /// Where to put it; made when it is not there [the short ID of the job]
+    /// Target directory; created if absent [the short ID of the job]
     pub(crate) directory: Option<PathBuf>,
-    /// Only what this execution published
+    /// Only the result of this execution
     #[arg(long, value_name = "ID")]
     pub(crate) execution: Option<String>,
-    /// Keep the archives (.tar.gz) as they are
+    /// Save the archives (.tar.gz) without unpacking
     #[arg(long)]
     pub(crate) archive: bool,
-    /// Say nothing while downloading
+    /// Show no progress
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }

@@ -1,10 +1,10 @@
-//! Arguments of the commands about jobs that are there already.
+//! Arguments of the commands about existing jobs.
 
 use clap::{Args, ValueEnum};
 
 use super::{NamespaceArgs, OutputArgs, WatchArgs};
 
-/// How many jobs are listed when nothing else is said: what fits a screen.
+/// Default limit of listed jobs: fits on a screen.
 const LISTED_JOBS: u32 = 20;
 
 #[derive(Debug, Args)]
@@ -14,7 +14,7 @@ pub(crate) struct ListArgs {
     /// Jobs of all namespaces
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     pub(crate) all_namespaces: bool,
-    /// Only jobs whose labels match, like 'team=a,stage in (dev,test)'; all given must match
+    /// Only jobs whose labels match, like 'team=a,stage in (dev,test)'; repeated selectors must all match
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     pub(crate) selector: Vec<String>,
     /// Only jobs in one of these states, like Queued,Running
@@ -23,19 +23,19 @@ pub(crate) struct ListArgs {
     /// Only jobs of this type
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) job_type: Option<String>,
-    /// Only jobs of exactly this name
+    /// Only jobs with exactly this name
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// Only jobs created so long ago or later: 10m, 2h, or a moment in RFC 3339
+    /// Only jobs created since then: 10m, 2h, or a time in RFC 3339
     #[arg(long, value_name = "WHEN")]
     pub(crate) since: Option<String>,
-    /// At most so many jobs
+    /// Maximum number of jobs
     #[arg(long, value_name = "N", default_value_t = LISTED_JOBS, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
-    /// All jobs, however many
+    /// All jobs, without a limit
     #[arg(short, long, conflicts_with = "limit")]
     pub(crate) all: bool,
-    /// The oldest first
+    /// Oldest first
     #[arg(short, long)]
     pub(crate) reverse: bool,
     #[command(flatten)]
@@ -44,7 +44,7 @@ pub(crate) struct ListArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DescribeArgs {
-    /// ID of the job, or the beginning of it
+    /// ID of the job, or a prefix of it
     pub(crate) job: String,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
@@ -52,9 +52,9 @@ pub(crate) struct DescribeArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ExecutionsArgs {
-    /// ID of the job, or the beginning of it
+    /// ID of the job, or a prefix of it
     pub(crate) job: String,
-    /// At most so many executions
+    /// Maximum number of executions
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: Option<u32>,
     #[command(flatten)]
@@ -63,9 +63,9 @@ pub(crate) struct ExecutionsArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct HistoryArgs {
-    /// ID of the job, or the beginning of it
+    /// ID of the job, or a prefix of it
     pub(crate) job: String,
-    /// Which events
+    /// Level of events to show
     #[arg(long = "type", value_name = "LEVEL", value_enum, default_value_t)]
     pub(crate) level: Level,
     /// Only events of this execution
@@ -74,10 +74,10 @@ pub(crate) struct HistoryArgs {
     /// Only events on this node
     #[arg(long, value_name = "ID")]
     pub(crate) node: Option<String>,
-    /// Only events so long ago or later: 10m, 2h, or a moment in RFC 3339
+    /// Only events since then: 10m, 2h, or a time in RFC 3339
     #[arg(long, value_name = "WHEN")]
     pub(crate) since: Option<String>,
-    /// At most so many events
+    /// Maximum number of events
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: Option<u32>,
     #[command(flatten)]
@@ -86,9 +86,9 @@ pub(crate) struct HistoryArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Level {
-    /// Of the job as a whole
+    /// Events of the job itself
     Job,
-    /// Of its executions
+    /// Events of its executions
     Execution,
     /// Both
     #[default]
@@ -97,10 +97,10 @@ pub(crate) enum Level {
 
 #[derive(Debug, Args)]
 pub(crate) struct StopArgs {
-    /// IDs of the jobs, or the beginnings of them
+    /// IDs of the jobs, or prefixes of them
     #[arg(required = true, value_name = "JOB")]
     pub(crate) jobs: Vec<String>,
-    /// Kept in the history
+    /// Reason, recorded in the history
     #[arg(long, default_value = "")]
     pub(crate) reason: String,
 }
@@ -115,8 +115,8 @@ impl Level {
     }
 }
 
-/// `10m` becomes the moment that long before now; everything else is left to the service.
-pub(crate) fn moment(text: &str, now: api_types::Timestamp) -> String {
+/// Converts an age like `10m` into an absolute time; leaves anything else to the service.
+pub(crate) fn absolute_time(text: &str, now: api_types::Timestamp) -> String {
     match text.chars().last() {
         Some('s' | 'm' | 'h' | 'd') => super::duration::parse(text)
             .map_or_else(|_| text.to_owned(), |duration| (now - duration).rfc3339()),
@@ -126,13 +126,13 @@ pub(crate) fn moment(text: &str, now: api_types::Timestamp) -> String {
 
 impl ListArgs {
     pub(crate) fn since(&self, now: api_types::Timestamp) -> Option<String> {
-        self.since.as_deref().map(|text| moment(text, now))
+        self.since.as_deref().map(|text| absolute_time(text, now))
     }
 }
 
 impl HistoryArgs {
     pub(crate) fn since(&self, now: api_types::Timestamp) -> Option<String> {
-        self.since.as_deref().map(|text| moment(text, now))
+        self.since.as_deref().map(|text| absolute_time(text, now))
     }
 }
 
@@ -143,11 +143,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_span_of_time_is_counted_back_from_now() {
+    fn an_age_is_subtracted_from_now() {
         let now = Timestamp::parse("2026-11-21T08:10:00Z").unwrap();
-        assert_eq!(moment("10m", now), "2026-11-21T08:00:00.000000000Z");
-        assert_eq!(moment("1700000000", now), "1700000000");
-        assert_eq!(moment("2026-11-21T08:10:00Z", now), "2026-11-21T08:10:00Z");
-        assert_eq!(moment("soom", now), "soom");
+        assert_eq!(absolute_time("10m", now), "2026-11-21T08:00:00.000000000Z");
+        assert_eq!(absolute_time("1700000000", now), "1700000000");
+        assert_eq!(absolute_time("2026-11-21T08:10:00Z", now), "2026-11-21T08:10:00Z");
+        assert_eq!(absolute_time("soom", now), "soom");
     }
 }

@@ -6,29 +6,29 @@ use super::{OutputArgs, WatchArgs};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeCommand {
-    /// List the nodes
+    /// List nodes
     #[command(visible_alias = "ls")]
     List(NodeListArgs),
     /// Show a node
     Describe {
-        /// ID of the node, or the beginning of it
+        /// ID of the node, or a prefix of it
         node: String,
         #[command(flatten)]
         output: OutputArgs,
     },
-    /// Place nothing new on nodes
+    /// Place no new executions on nodes
     Cordon(NodeActionArgs),
-    /// Place work on nodes again, after a cordon or a drain
+    /// Place executions on nodes again, after a cordon or a drain
     Uncordon(NodeActionArgs),
-    /// Place nothing new on nodes, and move elsewhere what they run
+    /// Place no new executions on nodes, and move their executions elsewhere
     Drain(DrainArgs),
-    /// Let nodes take part
+    /// Admit nodes to the cluster
     Approve(NodeActionArgs),
-    /// Keep nodes from taking part
+    /// Keep nodes out of the cluster
     Reject(NodeActionArgs),
-    /// Forget nodes that are disconnected
+    /// Delete disconnected nodes
     Delete {
-        /// IDs of the nodes, or the beginnings of them
+        /// IDs of the nodes, or prefixes of them
         #[arg(required = true, value_name = "NODE")]
         nodes: Vec<String>,
     },
@@ -36,16 +36,16 @@ pub(crate) enum NodeCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct NodeListArgs {
-    /// Only nodes whose labels match, like 'zone in (a,b),gpu'; all given must match
+    /// Only nodes whose labels match, like 'zone in (a,b),gpu'; repeated selectors must all match
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     pub(crate) selector: Vec<String>,
-    /// At most so many nodes
+    /// Maximum number of nodes
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: Option<u32>,
-    /// What to order by
+    /// Sort key
     #[arg(long, value_enum, value_name = "KEY", default_value_t)]
     pub(crate) sort: NodeOrder,
-    /// The other way round
+    /// Reverse the order
     #[arg(short, long)]
     pub(crate) reverse: bool,
     #[command(flatten)]
@@ -57,7 +57,7 @@ pub(crate) enum NodeOrder {
     #[default]
     Id,
     Type,
-    /// What is free, the least first
+    /// Free capacity, least first
     AvailableCpu,
     AvailableMemory,
     AvailableDisk,
@@ -66,10 +66,10 @@ pub(crate) enum NodeOrder {
 
 #[derive(Debug, Args)]
 pub(crate) struct NodeActionArgs {
-    /// IDs of the nodes, or the beginnings of them
+    /// IDs of the nodes, or prefixes of them
     #[arg(required = true, value_name = "NODE")]
     pub(crate) nodes: Vec<String>,
-    /// Why, for whoever looks later
+    /// Reason, for other operators
     #[arg(short, long, default_value = "", value_name = "TEXT")]
     pub(crate) message: String,
 }
@@ -78,13 +78,13 @@ pub(crate) struct NodeActionArgs {
 pub(crate) struct DrainArgs {
     #[command(flatten)]
     pub(crate) action: NodeActionArgs,
-    /// Wait until nothing runs on them any more
+    /// Wait until the nodes run nothing
     #[arg(long)]
     pub(crate) wait: bool,
 }
 
 impl NodeOrder {
-    /// As `order_by` has it.
+    /// The value of `order_by`.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Id => "id",

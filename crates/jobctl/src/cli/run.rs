@@ -8,13 +8,13 @@ use super::{NamespaceArgs, OutputArgs, duration};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Sources of --input, and of the module for --engine wasm:
-  s3://BUCKET/KEY            an object, or all below a KEY that ends with /
+  s3://BUCKET/KEY            an object, or all objects below a KEY that ends with /
   https://HOST/PATH          a download
-  git+https://HOST/REPO#REF  a clone; git-lfs+https:// with large files
+  git+https://HOST/REPO#REF  a clone; git-lfs+https:// includes large files
   ipfs://CID                 content of IPFS
-  file:///DIRECTORY          a directory of the node, where its agent allows it
+  file:///DIRECTORY          a directory on the node, if its agent allows it
   data:TEXT                  a data URL (RFC 2397)
-  @FILE                      a file of this machine, sent along with the job
+  @FILE                      a local file, sent with the job
 
 Examples:
   jobctl run --cpu 1 --memory 1gb -i s3://bucket/key:/inputs IMAGE -- wc -l /inputs/key
@@ -24,10 +24,10 @@ pub(crate) struct RunArgs {
     /// Image of the docker engine, or module of the wasm engine
     #[arg(value_name = "IMAGE")]
     pub(crate) image: String,
-    /// What the image or module is to run
+    /// Command and arguments for the image or module
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
-    /// What runs the task
+    /// Engine that runs the task
     #[arg(long, value_enum, default_value_t)]
     pub(crate) engine: Engine,
 
@@ -36,19 +36,19 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) task: TaskArgs,
 
-    /// Show what the task prints while it runs, and not only at its end
+    /// Show the task's output while it runs, not only at the end
     #[arg(short, long, conflicts_with = "dry_run")]
     pub(crate) follow: bool,
-    /// Print the job's ID and do not wait for its end
+    /// Print the job's ID and exit without waiting
     #[arg(short, long, conflicts_with = "follow")]
     pub(crate) detach: bool,
-    /// Show what would be stored and where it would run; store nothing
+    /// Show how the job would be stored and where it would run; store nothing
     #[arg(long, conflicts_with = "detach")]
     pub(crate) dry_run: bool,
-    /// Stop waiting after this long, like 90s or 10m; the job goes on
+    /// Stop waiting after this time, like 90s or 10m; the job continues
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) wait_timeout: Option<Duration>,
-    /// Say nothing while waiting
+    /// Show no progress
     #[arg(short, long)]
     pub(crate) quiet: bool,
     #[command(flatten)]
@@ -66,10 +66,10 @@ pub(crate) struct JobArgs {
     /// batch, ops, service or daemon
     #[arg(long = "type", value_name = "TYPE", default_value = "batch")]
     pub(crate) job_type: String,
-    /// Executions
+    /// Number of executions
     #[arg(long, value_name = "N")]
     pub(crate) count: Option<u32>,
-    /// 0 to 100, higher first
+    /// Priority from 0 to 100, higher first
     #[arg(long, value_name = "N")]
     pub(crate) priority: Option<u32>,
     /// Label of the job; may be repeated
@@ -78,15 +78,18 @@ pub(crate) struct JobArgs {
     /// Only on nodes whose labels match, like 'zone in (a,b),gpu'; may be repeated
     #[arg(long = "constraint", value_name = "SELECTOR")]
     pub(crate) constraints: Vec<String>,
-    /// Attempts in all, for an execution that fails
+    /// Total attempts when an execution fails
     #[arg(long, value_name = "N")]
     pub(crate) attempts: Option<u32>,
-    /// Fail the job when it waits longer for room
+    /// Fail the job if it waits longer for capacity
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) queue_timeout: Option<Duration>,
-    /// Fail the job when it takes longer in all
+    /// Fail the job if it takes longer in total
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) total_timeout: Option<Duration>,
+    /// Wait this long for a silent node before replacing its work
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) lost_after: Option<Duration>,
 }
 
 #[derive(Debug, Args)]
@@ -101,16 +104,16 @@ pub(crate) struct TaskArgs {
     /// Bytes with a unit, like 10gb
     #[arg(long)]
     pub(crate) disk: Option<String>,
-    /// Whole GPUs
+    /// Number of GPUs
     #[arg(long)]
     pub(crate) gpu: Option<String>,
-    /// What the task finds at an absolute path of its own; may be repeated
+    /// Input, and its absolute path inside the task [/inputs]; may be repeated
     #[arg(short, long = "input", value_name = "SOURCE[:/PATH]")]
     pub(crate) inputs: Vec<String>,
-    /// Directory or file of the task that is published under a name; may be repeated
+    /// Directory or file of the task to publish under a name; may be repeated
     #[arg(long = "result", value_name = "NAME:/PATH", value_parser = result_path)]
     pub(crate) results: Vec<(String, String)>,
-    /// Where results go: local, ipfs, noop, or s3://BUCKET/KEY
+    /// Destination of results: local, ipfs, noop, or s3://BUCKET/KEY
     #[arg(short, long)]
     pub(crate) publisher: Option<String>,
     /// Environment variable; may be repeated
@@ -122,13 +125,13 @@ pub(crate) struct TaskArgs {
     /// Working directory in the container; docker only
     #[arg(short, long, value_name = "PATH")]
     pub(crate) workdir: Option<String>,
-    /// What of the network the task may reach
+    /// Network access of the task
     #[arg(long, value_enum, default_value_t)]
     pub(crate) network: Network,
-    /// Domain that --network http may reach; may be repeated
+    /// Domain that the task may reach with --network http; may be repeated
     #[arg(long = "domain", value_name = "NAME")]
     pub(crate) domains: Vec<String>,
-    /// Fail an execution that runs longer
+    /// Fail an execution if it runs longer
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) timeout: Option<Duration>,
 }
@@ -152,7 +155,7 @@ pub(crate) enum Network {
 fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("KEY=VALUE is expected".to_owned()),
+        _ => Err("expected KEY=VALUE".to_owned()),
     }
 }
 
@@ -161,6 +164,6 @@ fn result_path(text: &str) -> Result<(String, String), String> {
         Some((name, path)) if !name.is_empty() && path.starts_with('/') => {
             Ok((name.to_owned(), path.to_owned()))
         }
-        _ => Err("NAME:/PATH is expected, with an absolute path".to_owned()),
+        _ => Err("expected NAME:/PATH with an absolute path".to_owned()),
     }
 }

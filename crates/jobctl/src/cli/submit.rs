@@ -1,4 +1,4 @@
-//! Arguments of the commands that submit a file, and of those that wait.
+//! Arguments of the commands that submit a file or wait.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use super::{OutputArgs, duration};
 pub(crate) struct SubmitArgs {
     /// Job in JSON or YAML, bare or as {"Job": …}; - is standard input
     pub(crate) file: String,
-    /// A repetition with the same key within 24 hours makes no second job
+    /// Do not create a second job if the same key is used again within 24 hours
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,
-    /// Wait for the job to end, and pass on the exit code of a task that failed
+    /// Wait for the job to end, and return the exit code of a failed task
     #[arg(short, long)]
     pub(crate) wait: bool,
     #[command(flatten)]
@@ -32,10 +32,10 @@ pub(crate) struct ValidateArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct WaitArgs {
-    /// IDs of the jobs, or the beginnings of them
+    /// IDs of the jobs, or prefixes of them
     #[arg(required = true, value_name = "JOB")]
     pub(crate) jobs: Vec<String>,
-    /// What to wait for
+    /// State to wait for
     #[arg(long = "for", value_enum, value_name = "STATE", default_value_t)]
     pub(crate) goal: Goal,
     #[command(flatten)]
@@ -45,10 +45,10 @@ pub(crate) struct WaitArgs {
 /// How to wait.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct WaitingArgs {
-    /// Give up waiting after this long, like 90s or 10m; the job goes on
+    /// Stop waiting after this time, like 90s or 10m; the job continues
     #[arg(long = "timeout", value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) timeout: Option<Duration>,
-    /// Say nothing while waiting
+    /// Show no progress
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }
@@ -58,6 +58,6 @@ pub(crate) enum Goal {
     /// Completed, failed or stopped
     #[default]
     End,
-    /// An execution runs, or the job has ended
+    /// Running, or already ended
     Running,
 }

@@ -38,7 +38,7 @@ pub(super) fn run(out: Out, global: &Global, command: &ContextCommand) -> Result
             config.context(name)?;
             config.current = Some(name.clone());
             config.save(&path)?;
-            out.line(&format!("context {name} is the current one"))?;
+            out.line(&format!("current context: {name}"))?;
         }
         ContextCommand::Set { name, namespace } => {
             set(&mut config, name, global.url.as_deref(), namespace.as_deref())?;
@@ -58,11 +58,11 @@ pub(super) fn run(out: Out, global: &Global, command: &ContextCommand) -> Result
     Ok(Exit::Done)
 }
 
-/// A file that `set` is about to make need not be there yet.
+/// The file may be absent before `set` creates it.
 fn load(global: &Global, command: &ContextCommand) -> Result<(PathBuf, ConfigFile)> {
     let (path, named) = config_path(global, &Environment::read()).ok_or_else(|| {
         UsageError::new("neither HOME nor XDG_CONFIG_HOME is set")
-            .with_hint("name the configuration file with --config or JOBCTL_CONFIG")
+            .with_hint("specify the configuration file with --config or JOBCTL_CONFIG")
     })?;
     let needed = named && !matches!(command, ContextCommand::Set { .. });
     let config = ConfigFile::load(&path, needed)
@@ -70,7 +70,7 @@ fn load(global: &Global, command: &ContextCommand) -> Result<(PathBuf, ConfigFil
     Ok((path, config))
 }
 
-/// The first context becomes the current one: there is no other to mean.
+/// Adds or changes a context. The only context of a file becomes the current one.
 fn set(
     config: &mut ConfigFile,
     name: &str,

@@ -1,4 +1,4 @@
-//! `jobctl events`: what happens to all jobs.
+//! `jobctl events`: the events of all jobs.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use super::{Exit, Session};
 use crate::cli::EventsArgs;
 use crate::clock;
 use crate::output::{Rows, note};
-use crate::patience::Patience;
+use crate::reconnect::Reconnect;
 use crate::view::NumberedEvent;
 
-/// Whoever does not follow ends at the event that was the last one at the beginning. Where a
-/// filter leaves that one out, nothing tells that it was passed; then silence means the end. The
-/// service searches about half a million events a second.
+/// Without `--follow` the command ends at the event that was the last one when it started. If a
+/// filter excludes that event, the stream does not show that it was passed, and this long without
+/// an event means the end. The service searches about half a million events per second.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// A stream that ended well is opened again no sooner than this.
+/// Delay before a stream that ended regularly is opened again.
 const REOPEN_DELAY: Duration = Duration::from_millis(500);
 
 pub(super) async fn events(session: &Session, args: &EventsArgs) -> Result<Exit> {
@@ -49,7 +49,7 @@ async fn until_now(
     query: &EventsQuery,
     mut rows: Rows<NumberedEvent>,
 ) -> Result<()> {
-    // A stream that asks for nothing begins by telling where the events end.
+    // A stream without parameters begins with the position of the last event.
     let last = match client.events(&EventsQuery::default()).await?.next().await.transpose()? {
         Some(first) => id(&first),
         None => return Ok(()),
@@ -66,18 +66,18 @@ async fn until_now(
     Ok(())
 }
 
-/// Goes on where a stream that broke had ended: nothing is missed, and nothing told twice.
+/// Resumes broken streams at their last event, so that no event is lost or repeated.
 async fn follow(
     client: &Client,
     mut query: EventsQuery,
     mut rows: Rows<NumberedEvent>,
 ) -> Result<()> {
-    let mut patience = Patience::default();
+    let mut reconnect = Reconnect::default();
     let mut opened = false;
     loop {
         let ended = match client.events(&query).await {
             Ok(mut stream) => {
-                patience.answered();
+                reconnect.succeeded();
                 opened = true;
                 relay(&mut stream, &mut query, &mut rows).await?
             }
@@ -85,14 +85,14 @@ async fn follow(
         };
         match ended {
             Ok(()) => tokio::time::sleep(REOPEN_DELAY).await,
-            // The job was removed, which ended the stream.
+            // Removal of the job ended the stream.
             Err(error) if opened && error.code() == Some(Code::JobNotFound) => return Ok(()),
-            Err(error) => tokio::time::sleep(patience.forgive(error)?).await,
+            Err(error) => tokio::time::sleep(reconnect.retry_delay(error)?).await,
         }
     }
 }
 
-/// Shows what comes until the stream ends or breaks, and remembers how far it came.
+/// Shows events until the stream ends or breaks, and records the position.
 async fn relay(
     stream: &mut (impl Stream<Item = Result<StreamedEvent, ClientError>> + Unpin),
     query: &mut EventsQuery,
@@ -116,7 +116,10 @@ fn show(rows: &mut Rows<NumberedEvent>, item: StreamedEvent) -> Result<()> {
             rows.show(&NumberedEvent { sequence: id, event: *event })
         }
         StreamedEvent::Gap { gap, .. } => {
-            note(&format!("events {} to {} are gone: their jobs were removed", gap.from, gap.to));
+            note(&format!(
+                "events {} to {} are missing: their jobs were removed",
+                gap.from, gap.to
+            ));
             Ok(())
         }
         StreamedEvent::Position { .. } => Ok(()),

@@ -11,7 +11,7 @@ use crate::cli::DescribeArgs;
 use crate::clock;
 use crate::output::{Cell, Fields, Format, Layout, Table, age};
 use crate::submission;
-use crate::view::{NodeVerdict, job_tone, state_word};
+use crate::view::{DryRunRow, job_tone, state_word};
 use crate::waiting::executions;
 
 #[derive(Debug, Serialize)]
@@ -22,10 +22,10 @@ struct Explanation {
     state: String,
     #[serde(rename = "Message")]
     message: String,
-    /// Why executions ended that were not the last of their slot, or failed.
+    /// The failed and rejected executions.
     #[serde(rename = "Failures")]
     failures: Vec<Failure>,
-    /// What keeps another execution from which node; empty for a job that has ended.
+    /// For each node, whether it could run another execution; empty for an ended job.
     #[serde(rename = "Nodes")]
     nodes: Vec<DryRunNode>,
 }
@@ -51,8 +51,8 @@ pub(super) async fn explain(session: &Session, args: &DescribeArgs) -> Result<Ex
     let nodes = if job.state.state_type.is_terminal() {
         Vec::new()
     } else {
-        let body = submission::again(&job.spec)?;
-        client.dry_run_job_raw(body).await.context("ask where it could run")?.nodes
+        let body = submission::resubmission(&job.spec)?;
+        client.dry_run_job_raw(body).await.context("find out where it could run")?.nodes
     };
     let explanation = Explanation {
         job_id: job.id,
@@ -66,7 +66,7 @@ pub(super) async fn explain(session: &Session, args: &DescribeArgs) -> Result<Ex
         Format::Yaml => session.out.yaml(&explanation)?,
         Format::Name => session.out.line(&id)?,
         Format::Table | Format::Wide => {
-            told(session, &job, &all, &explanation, args.output.format).await?;
+            show(session, &job, &all, &explanation, args.output.format).await?;
         }
     }
     Ok(Exit::Done)
@@ -93,7 +93,7 @@ fn failure(execution: &Execution) -> Option<Failure> {
     })
 }
 
-async fn told(
+async fn show(
     session: &Session,
     job: &Job,
     all: &[Execution],
@@ -108,7 +108,7 @@ async fn told(
         .add("Job", format!("{} {}", job.id, job.spec.name))
         .add_toned("State", format!("{state} for {}", age(now, job.modify_time)), job_tone(state))
         .add_some("Message", &job.state.message)
-        .add("Executions", counted(all));
+        .add("Executions", count_by_state(all));
     out.fields(&fields)?;
     if !explanation.failures.is_empty() {
         let mut table = Table::new(vec!["EXECUTION", "NODE", "STATE", "REASON"]);
@@ -120,22 +120,22 @@ async fn told(
                 Cell::plain(&failure.reason),
             ]);
         }
-        out.line("\nWhat went wrong so far:")?;
+        out.line("\nFailures so far:")?;
         out.table(&table)?;
     }
     if state.is_terminal() {
-        return out.line("\nIt has ended and waits for nothing.");
+        return out.line("\nThe job has ended.");
     }
-    let verdicts = NodeVerdict::all(&explanation.nodes, &session.hostnames().await?);
-    if verdicts.is_empty() {
-        return out.line("\nNo compute node is known: start an agent, or approve one.");
+    let rows = DryRunRow::all(&explanation.nodes, &session.hostnames().await?);
+    if rows.is_empty() {
+        return out.line("\nThere is no compute node: start an agent, or approve one.");
     }
-    out.line("\nIf it were submitted again now:")?;
-    out.list(format, &Layout::of(format), &verdicts)
+    out.line("\nIf the job were submitted again now:")?;
+    out.list(format, &Layout::of(format), &rows)
 }
 
-/// `2 Completed, 1 Running`, in the order of the states' numbers.
-fn counted(executions: &[Execution]) -> String {
+/// `2 Completed, 1 Running`, ordered by state number.
+fn count_by_state(executions: &[Execution]) -> String {
     let counts: Vec<_> = ComputeState::ALL
         .iter()
         .map(|state| {

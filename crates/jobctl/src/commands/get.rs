@@ -1,4 +1,4 @@
-//! `jobctl get`: what the executions of a job published.
+//! `jobctl get`: downloads the published results of a job.
 
 use std::path::{Path, PathBuf};
 
@@ -15,20 +15,20 @@ use crate::waiting::executions;
 pub(super) async fn get(session: &Session, args: &GetArgs) -> Result<Exit> {
     let job = session.client.describe_job(&args.job).await?;
     let all = executions(&session.client, &job.id.to_string()).await?;
-    let wanted = |execution: &&Execution| {
+    let is_selected = |execution: &&Execution| {
         args.execution.as_ref().is_none_or(|id| execution.id.to_string().starts_with(id))
     };
     let published: Vec<_> = all
         .iter()
-        .filter(wanted)
+        .filter(is_selected)
         .filter_map(|execution| Some((execution, location(&execution.published_result)?)))
         .collect();
     if published.is_empty() {
-        note(&format!("jobctl: {} has published nothing (yet)", job.id));
+        note(&format!("jobctl: {} has no published results (yet)", job.id));
         return Ok(Exit::Broken);
     }
     let directory = args.directory.clone().unwrap_or_else(|| PathBuf::from(job.id.short()));
-    // Looked at before anything is fetched.
+    // All targets are checked before the first download.
     let is_one = published.len() == 1;
     let target = |execution: &Execution| match (args.archive, is_one) {
         (true, _) => directory.join(format!("{}.tar.gz", execution.id)),
@@ -36,19 +36,19 @@ pub(super) async fn get(session: &Session, args: &GetArgs) -> Result<Exit> {
         (false, false) => directory.join(execution.id.short()),
     };
     for (execution, _) in &published {
-        refuse_taken(&target(execution))?;
+        ensure_absent_or_empty(&target(execution))?;
     }
     let mut exit = Exit::Done;
     for (execution, location) in &published {
         match location {
             Location::Url(url) => {
                 let target = target(execution);
-                fetched(url, execution, &target, args).await?;
+                download(url, execution, &target, args).await?;
                 session.out.line(&target.display().to_string())?;
             }
-            Location::Elsewhere { place, hint } => {
+            Location::External { address, hint } => {
                 let id = execution.id.short();
-                note(&format!("jobctl: {id} published to {place}\n  hint: {hint}"));
+                note(&format!("jobctl: {id} published to {address}\n  hint: {hint}"));
                 exit = exit.and(Exit::Broken);
             }
         }
@@ -56,8 +56,8 @@ pub(super) async fn get(session: &Session, args: &GetArgs) -> Result<Exit> {
     Ok(exit)
 }
 
-async fn fetched(url: &str, execution: &Execution, target: &Path, args: &GetArgs) -> Result<()> {
-    let mut archive = tempfile::tempfile().context("make a temporary file")?;
+async fn download(url: &str, execution: &Execution, target: &Path, args: &GetArgs) -> Result<()> {
+    let mut archive = tempfile::tempfile().context("create a temporary file")?;
     let transfer = Transfer::new(args.quiet, &execution.id.short());
     fetch(url, &mut archive, &transfer).await?;
     drop(transfer);
@@ -75,15 +75,15 @@ async fn fetched(url: &str, execution: &Execution, target: &Path, args: &GetArgs
     write().with_context(|| format!("write {}", target.display()))
 }
 
-/// Results are not mixed with what is there.
-fn refuse_taken(target: &Path) -> Result<(), UsageError> {
+/// Results are never mixed with existing files.
+fn ensure_absent_or_empty(target: &Path) -> Result<(), UsageError> {
     let taken = match std::fs::read_dir(target) {
         Ok(mut entries) => entries.next().is_some(),
         Err(_) => target.exists(),
     };
     if taken {
-        return Err(UsageError::new(format!("{} is there already", target.display()))
-            .with_hint("name a directory that is empty or not there"));
+        return Err(UsageError::new(format!("{} already exists", target.display()))
+            .with_hint("specify a directory that is empty or does not exist"));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `jobctl list`, `describe`, `executions`, `history`: what the service has of jobs.
+//! `jobctl list`, `describe`, `executions`, `history`: records of jobs.
 
 use anyhow::Result;
 use api_client::{ClientError, ExecutionsQuery, HistoryQuery, JobsQuery};
@@ -12,10 +12,10 @@ use crate::pages::{Collected, collect};
 use crate::view::job_fields;
 use crate::waiting;
 
-/// What `--all-namespaces` is in the query.
+/// The query value of `--all-namespaces`.
 const ALL_NAMESPACES: &str = "*";
 
-/// How many of the latest events `describe` shows.
+/// Number of latest events that `describe` shows.
 const DESCRIBED_EVENTS: usize = 10;
 
 pub(super) async fn list(session: &Session, args: &ListArgs) -> Result<Exit> {
@@ -52,7 +52,7 @@ pub(super) async fn list(session: &Session, args: &ListArgs) -> Result<Exit> {
     let Collected { items, more } = fetch().await?;
     session.out.list(format, &layout, &items)?;
     if more {
-        note("there are more: --limit N shows more of them, --all shows all");
+        note("more jobs exist: --limit N shows more, --all shows all");
     }
     Ok(Exit::Done)
 }

@@ -1,4 +1,4 @@
-//! `jobctl logs`: what the tasks of a job print.
+//! `jobctl logs`: the output of a job's tasks.
 
 use anyhow::Result;
 use api_client::JobLogsQuery;

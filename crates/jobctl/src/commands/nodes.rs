@@ -1,4 +1,4 @@
-//! `jobctl node …`: the nodes, and an operator's decisions about them.
+//! `jobctl node …`: lists, describes and manages nodes.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use super::{Exit, Session, each};
 use crate::cli::{DrainArgs, NodeActionArgs, NodeCommand, NodeListArgs};
 use crate::output::{Layout, Progress, watch};
 use crate::pages::collect;
-use crate::patience::Patience;
+use crate::reconnect::Reconnect;
 use crate::view::node_fields;
 
-/// How often a drain looks whether anything runs still.
+/// Interval between checks whether a drained node is empty.
 const DRAIN_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(session: &Session, command: &NodeCommand) -> Result<Exit> {
@@ -34,10 +34,10 @@ pub(super) async fn run(session: &Session, command: &NodeCommand) -> Result<Exit
         NodeCommand::Drain(args) => drain(session, args).await,
         NodeCommand::Delete { nodes } => {
             each(nodes, async |node| {
-                // The answer to a deletion does not say which node a short ID meant.
+                // The response to a deletion does not contain the full ID.
                 let node = session.client.describe_node(node).await?.peer_info.id;
                 session.client.delete_node(node).await?;
-                session.out.line(&format!("{node} is forgotten"))?;
+                session.out.line(&format!("{node} is deleted"))?;
                 Ok(Exit::Done)
             })
             .await
@@ -92,32 +92,32 @@ async fn drain(session: &Session, args: &DrainArgs) -> Result<Exit> {
         return Ok(exit);
     }
     each(&args.action.nodes, async |node| {
-        let id = emptied(session, node).await?;
+        let id = wait_until_empty(session, node).await?;
         session.out.line(&format!("{id} is empty"))?;
         Ok(Exit::Done)
     })
     .await
 }
 
-/// Waits until nothing holds anything on the node.
-async fn emptied(session: &Session, node: &str) -> Result<String> {
+/// Waits until no execution holds resources of the node.
+async fn wait_until_empty(session: &Session, node: &str) -> Result<String> {
     let mut progress = Progress::new(false);
-    let mut patience = Patience::default();
+    let mut reconnect = Reconnect::default();
     loop {
         let pause = match session.client.describe_node(node).await {
             Ok(node) => {
-                patience.answered();
+                reconnect.succeeded();
                 let info = &node.compute_node_info;
                 let id = node.peer_info.id;
                 let live = info.running_executions + info.enqueued_executions;
-                // What is placed holds its room until it has ended.
+                // An execution holds its resources from placement to end.
                 if live == 0 && info.available_capacity == info.max_capacity {
                     return Ok(id.to_string());
                 }
-                progress.say(&format!("{}: {live} executions left", id.short()));
+                progress.show(&format!("{}: {live} executions left", id.short()));
                 DRAIN_INTERVAL
             }
-            Err(error) => patience.forgive(error)?,
+            Err(error) => reconnect.retry_delay(error)?,
         };
         tokio::time::sleep(pause).await;
     }

@@ -8,7 +8,7 @@ use api_types::job::CreateJob;
 use api_types::submission::CreateJobRequest;
 use bytes::Bytes;
 
-use super::submit::{accepted, create, create_attended};
+use super::submit::{create, create_interruptible, show_created};
 use super::{Exit, Session, validate};
 use crate::cli::RunArgs;
 use crate::clock;
@@ -16,13 +16,13 @@ use crate::exit::UsageError;
 use crate::logs;
 use crate::output::{Format, Progress, note};
 use crate::submission::shorthand;
-use crate::waiting::{self, Interrupts, Waited, attended, verdict};
+use crate::waiting::{self, Interrupts, Waited, job_exit, wait_interruptible};
 
 pub(super) async fn run(session: &Session, args: &RunArgs) -> Result<Exit> {
     let format = args.output.format;
     if format != Format::Table && !args.detach && !args.dry_run {
-        return Err(UsageError::new("what a run shows is the output of its task")
-            .with_hint("-o is for --detach and --dry-run")
+        return Err(UsageError::new("run shows the output of the task and has no other format")
+            .with_hint("use -o with --detach or --dry-run")
             .into());
     }
     let namespace = args.job.namespace.namespace.clone().or_else(|| session.namespace.clone());
@@ -33,62 +33,62 @@ pub(super) async fn run(session: &Session, args: &RunArgs) -> Result<Exit> {
     }
     let key = clock::fresh_key();
     if args.detach {
-        let answer = create(session, body, &key).await?;
-        return accepted(session, &answer, format).map(|()| Exit::Done);
+        let response = create(session, body, &key).await?;
+        return show_created(session, &response, format).map(|()| Exit::Done);
     }
     let mut interrupts = Interrupts::listen()?;
-    let Some(answer) = create_attended(session, body, &key, &mut interrupts).await? else {
+    let Some(response) = create_interruptible(session, body, &key, &mut interrupts).await? else {
         return Ok(Exit::Interrupted);
     };
-    for warning in &answer.warnings {
+    for warning in &response.warnings {
         note(&format!("warning: {warning}"));
     }
     if !args.quiet {
-        note(&format!("{} is submitted", answer.job_id));
+        note(&format!("{} is submitted", response.job_id));
     }
-    attend(session, args, &answer, &mut interrupts).await
+    wait_and_show(session, args, &response, &mut interrupts).await
 }
 
-async fn attend(
+async fn wait_and_show(
     session: &Session,
     args: &RunArgs,
-    answer: &CreateJob,
+    response: &CreateJob,
     interrupts: &mut Interrupts,
 ) -> Result<Exit> {
     let client = &session.client;
-    let id = answer.job_id;
+    let id = response.job_id;
     let progress = Progress::new(args.quiet);
-    let mut curtain = progress.curtain();
+    let mut spinner = progress.spinner();
     let reader = async {
         if args.follow {
-            let shown = logs::follow(client, id, session.out, &mut curtain).await;
+            let shown = logs::follow(client, id, session.out, &mut spinner).await;
             if let Err(error) = shown {
-                note(&format!("jobctl: the output cannot be followed: {error:#}"));
+                note(&format!("jobctl: cannot follow the output: {error:#}"));
             }
         }
     };
-    match attended(client, id, args.wait_timeout, progress, interrupts, reader).await? {
+    match wait_interruptible(client, id, args.wait_timeout, progress, interrupts, reader).await? {
         Waited::Reached(job) => {
             let executions = waiting::executions(client, &id.to_string()).await?;
             if !args.follow
                 && let Err(error) = logs::all(client, &job, session.out).await
             {
-                note(&format!("jobctl: not all of the output can be had: {error:#}"));
+                note(&format!("jobctl: cannot get all of the output: {error:#}"));
                 show_output(session, &executions)?;
             }
-            Ok(verdict(&job, &executions))
+            Ok(job_exit(&job, &executions))
         }
         Waited::TimedOut => {
-            note(&format!("jobctl: the time is over; 'jobctl wait {id}' goes on"));
+            note(&format!("jobctl: timed out; 'jobctl wait {id}' continues to wait"));
             Ok(Exit::TimedOut)
         }
-        Waited::Left => Ok(Exit::Interrupted),
+        Waited::Interrupted => Ok(Exit::Interrupted),
     }
 }
 
-/// What the service kept of what the executions wrote; which of several it was stands before each line.
+/// Shows the stored output of the executions; with several, their names prefix the lines.
 fn show_output(session: &Session, executions: &[Execution]) -> Result<()> {
-    // An execution that was retried is followed by its retry.
+    // A retried execution is replaced by its retry.
     let last: Vec<_> = executions.iter().filter(|found| found.next_execution.is_none()).collect();
     let many = last.len() > 1;
     for execution in &last {
@@ -100,7 +100,7 @@ fn show_output(session: &Session, executions: &[Execution]) -> Result<()> {
             [(output.stdout_truncated, "stdout"), (output.stderr_truncated, "stderr")]
         {
             if cut {
-                note(&format!("jobctl: {stream} of {} was longer", execution.id.short()));
+                note(&format!("jobctl: {stream} of {} is truncated", execution.id.short()));
             }
         }
     }
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_several_executions_say_whose_they_are() {
+    fn lines_of_several_executions_have_a_prefix() {
         assert_eq!(prefixed("a\nb", "n[0] "), "n[0] a\nn[0] b\n");
         assert_eq!(prefixed("a\nb", ""), "a\nb");
     }

@@ -1,4 +1,4 @@
-//! `jobctl completions` and `jobctl man`: what packagers install beside the program.
+//! `jobctl completions` and `jobctl man`: files for packages.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! `jobctl stop`: ends jobs.
+//! `jobctl stop`: stops jobs.
 
 use anyhow::Result;
 
@@ -7,12 +7,12 @@ use crate::cli::StopArgs;
 
 pub(super) async fn stop(session: &Session, args: &StopArgs) -> Result<Exit> {
     each(&args.jobs, async |job| {
-        // The answer to a stop does not say which job a short ID meant.
+        // The response to a stop does not contain the full ID.
         let id = session.client.describe_job(job).await?.id;
-        let answer = session.client.stop_job(id, &args.reason).await?;
-        let told =
-            if answer.evaluation_id.is_some() { "is stopped" } else { "was stopped already" };
-        session.out.line(&format!("{id} {told}"))?;
+        let response = session.client.stop_job(id, &args.reason).await?;
+        let outcome =
+            if response.evaluation_id.is_some() { "is stopped" } else { "was already stopped" };
+        session.out.line(&format!("{id} {outcome}"))?;
         Ok(Exit::Done)
     })
     .await

@@ -11,32 +11,32 @@ use crate::cli::SubmitArgs;
 use crate::clock;
 use crate::output::{Format, Progress, note};
 use crate::submission;
-use crate::waiting::{self, Interrupts, Waited, attended, verdict};
+use crate::waiting::{self, Interrupts, Waited, job_exit, wait_interruptible};
 
-/// How often a submission without an answer is sent, all under one idempotency key.
+/// Attempts to send a submission that gets no response, all with one idempotency key.
 const ATTEMPTS: u32 = 3;
 
-/// Before the second attempt; doubles. A person with a wrong address should not wait long.
+/// Delay before the second attempt; doubles. A user with a wrong address should not wait long.
 const FIRST_DELAY: Duration = Duration::from_millis(200);
 
 pub(super) async fn submit(session: &Session, args: &SubmitArgs) -> Result<Exit> {
     let body = submission::read(&args.file)?;
     let key = args.idempotency_key.clone().unwrap_or_else(clock::fresh_key);
     if !args.wait {
-        let answer = create(session, body, &key).await?;
-        accepted(session, &answer, args.output.format)?;
+        let response = create(session, body, &key).await?;
+        show_created(session, &response, args.output.format)?;
         return Ok(Exit::Done);
     }
     let mut interrupts = Interrupts::listen()?;
-    let Some(answer) = create_attended(session, body, &key, &mut interrupts).await? else {
+    let Some(response) = create_interruptible(session, body, &key, &mut interrupts).await? else {
         return Ok(Exit::Interrupted);
     };
-    accepted(session, &answer, args.output.format)?;
+    show_created(session, &response, args.output.format)?;
     let progress = Progress::new(args.waiting.quiet);
     let (client, timeout) = (&session.client, args.waiting.timeout);
-    match attended(
+    match wait_interruptible(
         client,
-        answer.job_id,
+        response.job_id,
         timeout,
         progress,
         &mut interrupts,
@@ -46,17 +46,20 @@ pub(super) async fn submit(session: &Session, args: &SubmitArgs) -> Result<Exit>
     {
         Waited::Reached(job) => {
             let executions = waiting::executions(&session.client, &job.id.to_string()).await?;
-            Ok(verdict(&job, &executions))
+            Ok(job_exit(&job, &executions))
         }
         Waited::TimedOut => {
-            note(&format!("jobctl: the time is over; 'jobctl wait {}' goes on", answer.job_id));
+            note(&format!(
+                "jobctl: timed out; 'jobctl wait {}' continues to wait",
+                response.job_id
+            ));
             Ok(Exit::TimedOut)
         }
-        Waited::Left => Ok(Exit::Interrupted),
+        Waited::Interrupted => Ok(Exit::Interrupted),
     }
 }
 
-/// Sends the job; again when no answer came, which the key makes harmless.
+/// Sends the job, and again if no response arrives; the key makes repeats harmless.
 pub(super) async fn create(session: &Session, body: Bytes, key: &str) -> Result<CreateJob> {
     let mut delay = FIRST_DELAY;
     for _ in 1..ATTEMPTS {
@@ -65,36 +68,38 @@ pub(super) async fn create(session: &Session, body: Bytes, key: &str) -> Result<
                 tokio::time::sleep(delay).await;
                 delay *= 2;
             }
-            answer => return Ok(answer?),
+            response => return Ok(response?),
         }
     }
     Ok(session.client.create_job_raw(body, Some(key)).await?)
 }
 
-/// The same for whoever waits; none when Ctrl-C came before the answer.
-pub(super) async fn create_attended(
+/// The same with Ctrl-C; `None` if it arrives before the response.
+pub(super) async fn create_interruptible(
     session: &Session,
     body: Bytes,
     key: &str,
     interrupts: &mut Interrupts,
 ) -> Result<Option<CreateJob>> {
     tokio::select! {
-        answer = create(session, body, key) => answer.map(Some),
+        response = create(session, body, key) => response.map(Some),
         () = interrupts.next() => {
-            note("interrupted before the service answered: see 'jobctl list' for whether it has the job");
+            note("interrupted before the service responded: check with 'jobctl list' whether the job exists");
             Ok(None)
         }
     }
 }
 
-/// Shows the ID alone, so that scripts can take it; warnings are for people.
-pub(super) fn accepted(session: &Session, answer: &CreateJob, format: Format) -> Result<()> {
-    for warning in &answer.warnings {
+/// Writes only the ID to stdout, for scripts; warnings go to stderr.
+pub(super) fn show_created(session: &Session, response: &CreateJob, format: Format) -> Result<()> {
+    for warning in &response.warnings {
         note(&format!("warning: {warning}"));
     }
     match format {
-        Format::Table | Format::Wide | Format::Name => session.out.line(&answer.job_id.to_string()),
-        Format::Json => session.out.json(answer),
-        Format::Yaml => session.out.yaml(answer),
+        Format::Table | Format::Wide | Format::Name => {
+            session.out.line(&response.job_id.to_string())
+        }
+        Format::Json => session.out.json(response),
+        Format::Yaml => session.out.yaml(response),
     }
 }

@@ -1,4 +1,4 @@
-//! `jobctl validate`: what would become of a job, without storing it.
+//! `jobctl validate`: a dry run of a job.
 
 use anyhow::Result;
 use bytes::Bytes;
@@ -7,38 +7,38 @@ use super::{Exit, Session};
 use crate::cli::ValidateArgs;
 use crate::output::{Format, Layout, note};
 use crate::submission;
-use crate::view::{NodeVerdict, job_fields};
+use crate::view::{DryRunRow, job_fields};
 
 pub(super) async fn validate(session: &Session, args: &ValidateArgs) -> Result<Exit> {
     show(session, submission::read(&args.file)?, args.output.format).await
 }
 
-/// The job as it would be stored, and what each node would do with it.
+/// Shows the job as it would be stored, and whether each node would be chosen.
 pub(super) async fn show(session: &Session, body: Bytes, format: Format) -> Result<Exit> {
     let out = session.out;
-    let answer = session.client.dry_run_job_raw(body).await?;
-    for warning in &answer.warnings {
+    let response = session.client.dry_run_job_raw(body).await?;
+    for warning in &response.warnings {
         note(&format!("warning: {warning}"));
     }
     match format {
-        Format::Json => out.json(&answer)?,
-        Format::Yaml => out.yaml(&answer)?,
+        Format::Json => out.json(&response)?,
+        Format::Yaml => out.yaml(&response)?,
         Format::Name => {
-            let chosen = answer.nodes.iter().filter(|node| node.chosen);
+            let chosen = response.nodes.iter().filter(|node| node.chosen);
             out.text(&chosen.map(|node| format!("{}\n", node.node_id)).collect::<String>())?;
         }
         Format::Table | Format::Wide => {
             let layout = Layout::of(format);
-            out.fields(&job_fields(&answer.job, layout.now))?;
+            out.fields(&job_fields(&response.job, layout.now))?;
             out.line("")?;
-            if answer.nodes.is_empty() {
-                out.line("No compute node is known: the job would wait.")?;
+            if response.nodes.is_empty() {
+                out.line("There is no compute node: the job would wait.")?;
                 return Ok(Exit::Done);
             }
             let hosts = session.hostnames().await?;
-            out.list(format, &layout, &NodeVerdict::all(&answer.nodes, &hosts))?;
-            if !answer.nodes.iter().any(|node| node.chosen) {
-                out.line("\nNo node can take it now: the job would wait.")?;
+            out.list(format, &layout, &DryRunRow::all(&response.nodes, &hosts))?;
+            if !response.nodes.iter().any(|node| node.chosen) {
+                out.line("\nNo node can run it now: the job would wait.")?;
             }
         }
     }

@@ -1,4 +1,4 @@
-//! `jobctl version`: which builds speak to each other.
+//! `jobctl version`: the versions of client and service.
 
 use anyhow::Result;
 use api_types::version::VersionRecord;
@@ -21,10 +21,10 @@ pub(super) fn client_only(out: Out, format: Format) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The client is shown even when the service does not answer.
+/// Shows the client's version even if the service does not respond.
 pub(super) async fn both(session: &Session, output: OutputArgs) -> Result<Exit> {
-    let answer = session.client.version().await;
-    let (server, error) = match answer {
+    let response = session.client.version().await;
+    let (server, error) = match response {
         Ok(version) => (Some(version), None),
         Err(error) => (None, Some(error)),
     };

@@ -1,4 +1,4 @@
-//! `jobctl wait`: until jobs have ended, or run.
+//! `jobctl wait`: waits until jobs have ended or run.
 
 use std::time::Instant;
 
@@ -8,9 +8,9 @@ use api_types::job::JobStateType;
 use super::{Exit, Session, each};
 use crate::cli::WaitArgs;
 use crate::output::{Progress, note};
-use crate::waiting::{self, Waited, until, verdict};
+use crate::waiting::{self, Waited, job_exit, until};
 
-/// One job after the other, all within one timeout: they run at the same time.
+/// Waits for one job after the other, with one timeout for all: the jobs run concurrently.
 pub(super) async fn wait(session: &Session, args: &WaitArgs) -> Result<Exit> {
     let begin = Instant::now();
     each(&args.jobs, async |job| {
@@ -19,7 +19,7 @@ pub(super) async fn wait(session: &Session, args: &WaitArgs) -> Result<Exit> {
         let waited = until(&session.client, job, args.goal, left, &mut progress).await?;
         drop(progress);
         let Waited::Reached(job) = waited else {
-            note(&format!("jobctl: the time is over; 'jobctl wait {job}' goes on"));
+            note(&format!("jobctl: timed out; 'jobctl wait {job}' continues to wait"));
             return Ok(Exit::TimedOut);
         };
         session.out.line(&format!("{} {}", job.id, job.state.state_type))?;
@@ -28,7 +28,7 @@ pub(super) async fn wait(session: &Session, args: &WaitArgs) -> Result<Exit> {
         } else {
             Vec::new()
         };
-        Ok(verdict(&job, &executions))
+        Ok(job_exit(&job, &executions))
     })
     .await
 }

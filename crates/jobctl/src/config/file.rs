@@ -1,4 +1,4 @@
-//! The configuration file: named contexts in YAML, and which of them is the current one.
+//! The configuration file: named contexts in YAML, and the name of the current one.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write};
@@ -21,13 +21,13 @@ pub(crate) struct ConfigFile {
 #[serde(deny_unknown_fields)]
 pub(crate) struct NamedContext {
     pub(crate) url: String,
-    /// Of commands that name none.
+    /// Default namespace of commands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) namespace: Option<String>,
 }
 
 impl ConfigFile {
-    /// A file that is not there is an empty one, unless it was `named`.
+    /// Loads the file; an absent one is empty unless the user `named` it.
     pub(crate) fn load(path: &Path, named: bool) -> Result<Self> {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
@@ -42,12 +42,12 @@ impl ConfigFile {
         yaml_serde::from_str(&text).map_err(|error| UsageError::new(error.to_string()).into())
     }
 
-    /// Replaces the file as a whole: a crash leaves the old one or the new one.
+    /// Replaces the file atomically: a crash leaves the old or the new one.
     pub(crate) fn save(&self, path: &Path) -> Result<()> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         if let Some(folder) = folder {
             std::fs::create_dir_all(folder)
-                .with_context(|| format!("make the directory {}", folder.display()))?;
+                .with_context(|| format!("create the directory {}", folder.display()))?;
         }
         let text = yaml_serde::to_string(self).context("write YAML")?;
         let fresh = path.with_extension("yaml.new");
@@ -63,9 +63,9 @@ impl ConfigFile {
     pub(crate) fn context(&self, name: &str) -> Result<&NamedContext> {
         self.contexts.get(name).ok_or_else(|| {
             let known: Vec<_> = self.contexts.keys().map(String::as_str).collect();
-            UsageError::new(format!("no context has the name '{name}'"))
+            UsageError::new(format!("there is no context '{name}'"))
                 .with_hint(match known.as_slice() {
-                    [] => "make one with 'jobctl context set NAME --url URL'".to_owned(),
+                    [] => "create one with 'jobctl context set NAME --url URL'".to_owned(),
                     known => format!("known: {}", known.join(", ")),
                 })
                 .into()
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_reads_back_as_it_was_written() {
+    fn a_file_survives_a_round_trip() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("deep/config.yaml");
         let lab = NamedContext { url: "http://lab:1234".to_owned(), namespace: None };
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_of_the_pen_is_refused_and_named() {
+    fn an_unknown_key_is_refused_and_named() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("config.yaml");
         std::fs::write(&path, "contexts:\n  lab:\n    url: http://lab\n    namspace: a\n").unwrap();
@@ -104,10 +104,10 @@ mod tests {
     }
 
     #[test]
-    fn a_context_that_is_not_there_names_those_that_are() {
+    fn an_unknown_context_is_refused() {
         let config: ConfigFile =
             yaml_serde::from_str("current: x\ncontexts: {lab: {url: 'http://lab'}}").unwrap();
         let error = config.current().unwrap_err();
-        assert_eq!(error.to_string(), "no context has the name 'x'");
+        assert_eq!(error.to_string(), "there is no context 'x'");
     }
 }

@@ -1,23 +1,23 @@
-//! How long ago: one number and one unit, as people say it.
+//! Ages: one number and one unit.
 
 use std::time::Duration;
 
 use api_types::Timestamp;
 
-/// What is shown where there is no moment.
+/// Shown in place of an absent time.
 const NEVER: &str = "-";
 
-/// How long before `now` the moment was: `12s`, `3m`, `5h`, `2d`, `1y`.
+/// Time from `moment` to `now`: `12s`, `3m`, `5h`, `2d`, `1y`.
 pub(crate) fn age(now: Timestamp, moment: Timestamp) -> String {
     seconds(now.since(moment))
 }
 
-/// The same of an RFC 3339 text; `-` when it is empty.
+/// The same for an RFC 3339 text; `-` when it is empty.
 pub(crate) fn age_of_text(now: Timestamp, moment: &str) -> String {
     Timestamp::parse(moment).map_or_else(|| NEVER.to_owned(), |moment| age(now, moment))
 }
 
-/// The largest unit of which there is at least one, rounded down.
+/// Formats in the largest unit of which there is at least one, rounded down.
 fn seconds(duration: Duration) -> String {
     const UNITS: [(u64, char); 4] = [(365 * 86_400, 'y'), (86_400, 'd'), (3_600, 'h'), (60, 'm')];
     let seconds = duration.as_secs();
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_age_has_one_unit_and_never_more_than_is_over() {
+    fn an_age_has_one_unit_and_is_rounded_down() {
         for (after, text) in [
             (0, "0s"),
             (59, "59s"),
@@ -50,12 +50,12 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_runs_behind_the_services_shows_no_negative_age() {
+    fn an_age_is_never_negative() {
         assert_eq!(age(Timestamp(1), Timestamp(5_000_000_000)), "0s");
     }
 
     #[test]
-    fn a_node_that_was_never_heard_of_has_no_age() {
+    fn an_absent_time_has_no_age() {
         assert_eq!(age_of_text(Timestamp(0), ""), "-");
         let now = Timestamp::parse("2026-11-21T08:00:10Z").unwrap();
         assert_eq!(age_of_text(now, "2026-11-21T08:00:00.000000000Z"), "10s");

@@ -1,8 +1,8 @@
-//! One record for people: labels to the left, values aligned to their right, sections indented.
+//! One record for people: labels on the left, aligned values on the right, indented sections.
 
 use super::style::Tone;
 
-/// Longer values are cut: a data URL of megabytes is no reading matter.
+/// Longer values are truncated: a data URL may have megabytes.
 const MAX_VALUE_CHARS: usize = 200;
 
 #[derive(Debug, Default)]
@@ -28,13 +28,13 @@ impl Fields {
         value: impl AsRef<str>,
         tone: Tone,
     ) -> &mut Self {
-        let value = shortened(value.as_ref());
+        let value = truncated(value.as_ref());
         let label = label.into();
         self.entries.push(Entry::Field { indent: self.indent, label, value, tone });
         self
     }
 
-    /// Only when there is something to say.
+    /// Adds the field unless the value is empty.
     pub(crate) fn add_some(&mut self, label: &str, value: impl AsRef<str>) -> &mut Self {
         if !value.as_ref().is_empty() {
             self.add(label, value);
@@ -42,7 +42,7 @@ impl Fields {
         self
     }
 
-    /// What `inside` adds stands under `title`.
+    /// Adds the fields of `inside` below `title`.
     pub(crate) fn section(
         &mut self,
         title: impl Into<String>,
@@ -56,7 +56,7 @@ impl Fields {
     }
 
     pub(crate) fn render(&self, colours: bool) -> String {
-        // Values stand in one column, sections included.
+        // Values of all sections share one column.
         let width = self
             .entries
             .iter()
@@ -84,7 +84,7 @@ impl Fields {
     }
 }
 
-fn shortened(value: &str) -> String {
+fn truncated(value: &str) -> String {
     let mut characters = value.chars().map(|c| if c.is_control() { ' ' } else { c });
     let mut text: String = characters.by_ref().take(MAX_VALUE_CHARS).collect();
     let rest = characters.count();
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_stand_in_one_column() {
+    fn values_share_one_column() {
         let mut fields = Fields::default();
         fields.add("ID", "j-1").section("Task main", |task| {
             task.add("Engine", "docker").add_some("Image", "");
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_value_is_cut_and_says_so() {
+    fn a_long_value_is_truncated_with_a_remark() {
         let mut fields = Fields::default();
         fields.add("URL", "x".repeat(MAX_VALUE_CHARS + 7));
         assert!(fields.render(false).ends_with("x… (7 more characters)\n"));

@@ -1,4 +1,4 @@
-//! Records for programs: JSON and YAML, with the names that the API has.
+//! Records for programs: JSON and YAML with the names of the API.
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -9,7 +9,7 @@ pub(super) fn json<T: Serialize>(value: &T) -> Result<String> {
     Ok(text)
 }
 
-/// One record on one line, for a stream of them.
+/// One record on one line, for a stream of records.
 pub(super) fn json_line<T: Serialize>(value: &T) -> Result<String> {
     let mut text = serde_json::to_string(value).context("write JSON")?;
     text.push('\n');

@@ -1,4 +1,4 @@
-//! Lists of records, in every format, once or as they change.
+//! Lists of records in every format, once or as they change.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,25 +11,25 @@ use serde::Serialize;
 use super::table::{Cell, Table};
 use super::{Format, Out, format};
 use crate::clock;
-use crate::patience::Patience;
+use crate::reconnect::Reconnect;
 
-/// How often a watch asks. The lists have no subscription, and a person sees no difference.
+/// Polling interval of `--watch`. Lists have no subscription, and a user sees no difference.
 pub(crate) const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the columns depend on.
+/// Parameters of the columns.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Layout {
     pub(crate) wide: bool,
-    /// Records of several namespaces are mixed.
+    /// The list contains several namespaces.
     pub(crate) namespaces: bool,
     pub(crate) now: Timestamp,
 }
 
-/// A record that lists can hold.
+/// A record that can be listed.
 pub(crate) trait Listed: Serialize {
     fn columns(layout: &Layout) -> Vec<&'static str>;
     fn cells(&self, layout: &Layout) -> Vec<Cell>;
-    /// Tells it from every other of the list, and is what `-o name` shows.
+    /// Unique name within the list, shown by `-o name`.
     fn name(&self) -> String;
 }
 
@@ -62,7 +62,7 @@ impl Out {
     }
 }
 
-/// Shows the list, then every record that is new or has changed, until the program is ended.
+/// Shows the list, then every new or changed record, until the program is ended.
 pub(crate) async fn watch<T: Listed>(
     out: Out,
     output: Format,
@@ -71,17 +71,17 @@ pub(crate) async fn watch<T: Listed>(
 ) -> Result<()> {
     let mut table = Table::new(T::columns(&layout));
     let mut seen: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let mut patience = Patience::default();
+    let mut reconnect = Reconnect::default();
     let mut first = true;
     loop {
         let items = match fetch().await {
             Ok(items) => items,
             Err(error) => {
-                tokio::time::sleep(patience.forgive(error)?).await;
+                tokio::time::sleep(reconnect.retry_delay(error)?).await;
                 continue;
             }
         };
-        patience.answered();
+        reconnect.succeeded();
         layout.now = clock::now();
         table.clear();
         let mut lines = String::new();

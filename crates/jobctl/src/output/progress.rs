@@ -1,4 +1,4 @@
-//! What is happening now, on stderr: a spinner on a terminal, plain lines elsewhere.
+//! Progress on stderr: a spinner on a terminal, plain lines elsewhere.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -7,40 +7,40 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::note;
 
-/// Often enough to look alive, seldom enough to cost nothing.
+/// Interval between frames of the spinner: looks alive, costs nothing.
 const TICK: Duration = Duration::from_millis(120);
 
-/// Tells a person where a job stands while they wait.
+/// Shows the state of a job while the user waits.
 #[derive(Debug)]
 pub(crate) enum Progress {
     /// `--quiet`.
     Silent,
-    /// Every change is a line of its own.
+    /// One line per change.
     Lines {
         last: String,
     },
     Spinner(ProgressBar),
 }
 
-/// Takes the spinner away when something else is to be shown.
+/// Removes the spinner before other output.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Curtain(Option<ProgressBar>);
+pub(crate) struct SpinnerHandle(Option<ProgressBar>);
 
-impl Curtain {
-    pub(crate) fn close(&mut self) {
+impl SpinnerHandle {
+    pub(crate) fn clear(&mut self) {
         if let Some(spinner) = self.0.take() {
             spinner.disable_steady_tick();
-            // What is finished shows nothing any more, whatever it is told.
+            // A finished spinner ignores later messages.
             spinner.finish_and_clear();
         }
     }
 }
 
 impl Progress {
-    pub(crate) fn curtain(&self) -> Curtain {
+    pub(crate) fn spinner(&self) -> SpinnerHandle {
         match self {
-            Self::Silent | Self::Lines { .. } => Curtain(None),
-            Self::Spinner(spinner) => Curtain(Some(spinner.clone())),
+            Self::Silent | Self::Lines { .. } => SpinnerHandle(None),
+            Self::Spinner(spinner) => SpinnerHandle(Some(spinner.clone())),
         }
     }
 
@@ -53,13 +53,13 @@ impl Progress {
         }
         let spinner = ProgressBar::new_spinner();
         let style = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed}")
-            .expect("the template is written here");
+            .expect("the template is valid");
         spinner.set_style(style);
         spinner.enable_steady_tick(TICK);
         Self::Spinner(spinner)
     }
 
-    pub(crate) fn say(&mut self, text: &str) {
+    pub(crate) fn show(&mut self, text: &str) {
         match self {
             Self::Silent => {}
             Self::Lines { last } if last == text => {}
@@ -71,7 +71,7 @@ impl Progress {
         }
     }
 
-    /// Takes the spinner away until the next word.
+    /// Removes the spinner until [`Self::resume`].
     pub(crate) fn pause(&self) {
         match self {
             Self::Silent | Self::Lines { .. } => {}
@@ -82,7 +82,7 @@ impl Progress {
         }
     }
 
-    /// Goes on after a pause.
+    /// Shows the spinner again.
     pub(crate) fn resume(&mut self) {
         if let Self::Spinner(_) = self {
             *self = Self::new(false);
@@ -90,7 +90,7 @@ impl Progress {
     }
 }
 
-/// How much of a download is there, on a terminal.
+/// Progress of a download, on a terminal.
 #[derive(Debug)]
 pub(crate) struct Transfer(Option<ProgressBar>);
 
@@ -102,13 +102,13 @@ impl Transfer {
         let bar = ProgressBar::no_length();
         let style =
             ProgressStyle::with_template("{msg} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec}")
-                .expect("the template is written here");
+                .expect("the template is valid");
         bar.set_style(style);
         bar.set_message(what.to_owned());
         Self(Some(bar))
     }
 
-    /// So much is there, of so much in all where that is known.
+    /// Updates the received bytes, and the total if it is known.
     pub(crate) fn at(&self, bytes: u64, total: Option<u64>) {
         if let Some(bar) = &self.0 {
             if let Some(total) = total {

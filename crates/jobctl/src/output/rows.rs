@@ -1,4 +1,4 @@
-//! Records that come one by one, for as long as they come.
+//! Records that arrive one by one.
 
 use std::marker::PhantomData;
 
@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::list::{Layout, Listed};
 use super::{Format, Out, Table, format};
 
-/// Shows each record as soon as it is there.
+/// Shows each record as soon as it arrives.
 #[derive(Debug)]
 pub(crate) struct Rows<T> {
     out: Out,

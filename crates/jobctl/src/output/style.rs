@@ -1,8 +1,8 @@
-//! Colours: a hint at what needs attention, never the only carrier of a meaning.
+//! Colours: they draw attention, and never carry meaning on their own.
 
 use std::ffi::OsStr;
 
-/// What a text says beyond its words.
+/// The meaning of a colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Tone {
     #[default]
@@ -16,8 +16,8 @@ pub(crate) enum Tone {
 
 const RESET: &str = "\x1b[0m";
 
-/// Only on a terminal that can, and never when `NO_COLOR` holds anything (no-color.org).
-pub(super) fn wanted(terminal: bool, no_color: Option<&OsStr>, term: Option<&OsStr>) -> bool {
+/// Colours need a capable terminal and an empty or absent `NO_COLOR` (no-color.org).
+pub(super) fn enabled(terminal: bool, no_color: Option<&OsStr>, term: Option<&OsStr>) -> bool {
     terminal
         && no_color.is_none_or(OsStr::is_empty)
         && term.is_some_and(|term| !term.is_empty() && term != "dumb")
@@ -48,18 +48,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_need_a_terminal_and_nobody_against_them() {
+    fn colours_need_a_terminal_and_no_objection() {
         let term = Some(OsStr::new("xterm"));
-        assert!(wanted(true, None, term));
-        assert!(wanted(true, Some(OsStr::new("")), term));
-        assert!(!wanted(true, Some(OsStr::new("1")), term));
-        assert!(!wanted(false, None, term));
-        assert!(!wanted(true, None, Some(OsStr::new("dumb"))));
-        assert!(!wanted(true, None, None));
+        assert!(enabled(true, None, term));
+        assert!(enabled(true, Some(OsStr::new("")), term));
+        assert!(!enabled(true, Some(OsStr::new("1")), term));
+        assert!(!enabled(false, None, term));
+        assert!(!enabled(true, None, Some(OsStr::new("dumb"))));
+        assert!(!enabled(true, None, None));
     }
 
     #[test]
-    fn without_colours_a_text_stays_as_it_is() {
+    fn a_text_without_colours_is_unchanged() {
         assert_eq!(Tone::Bad.paint("Failed", false), "Failed");
         assert_eq!(Tone::Bad.paint("Failed", true), "\x1b[31mFailed\x1b[0m");
         assert_eq!(Tone::Plain.paint("x", true), "x");

@@ -1,17 +1,17 @@
-//! Aligned columns without borders, so that `awk` and eyes both find them.
+//! Aligned columns without borders, readable for people and `awk`.
 
 use unicode_width::UnicodeWidthStr;
 
 use super::style::Tone;
 
-/// Between two columns.
+/// Spaces between two columns.
 const GAP: usize = 2;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cell {
     text: String,
     tone: Tone,
-    /// Changes by itself as time goes by: a watch does not take it for news.
+    /// The text changes with time alone; a watch ignores such changes.
     ages: bool,
 }
 
@@ -19,7 +19,7 @@ pub(crate) struct Cell {
 pub(crate) struct Table {
     columns: Vec<&'static str>,
     rows: Vec<Vec<Cell>>,
-    /// Columns are at least so wide; a watch keeps those of the rows before.
+    /// Minimum widths of the columns; a watch keeps those of earlier rows.
     widths: Vec<usize>,
 }
 
@@ -38,13 +38,13 @@ impl Cell {
         Self { ages: true, ..Self::plain(text) }
     }
 
-    /// What a watch compares.
+    /// The text that a watch compares.
     pub(super) fn fingerprint(&self) -> &str {
         if self.ages { "" } else { &self.text }
     }
 }
 
-/// A name or message from elsewhere must neither break the table nor steer the terminal.
+/// Replaces control characters, which could break the table or control the terminal.
 fn one_line(text: &str) -> String {
     text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
 }
@@ -65,7 +65,7 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// Keeps room for what may come: rows that are shown one by one cannot be measured before.
+    /// Sets minimum widths for rows that are not known yet.
     pub(super) fn reserve(&mut self, widths: &[usize]) {
         for (width, least) in self.widths.iter_mut().zip(widths) {
             *width = (*width).max(*least);
@@ -85,7 +85,7 @@ impl Table {
         self.rows.iter().map(|row| self.line(row, colours)).collect()
     }
 
-    /// Forgets the rows and keeps the widths.
+    /// Removes the rows and keeps the widths.
     pub(super) fn clear(&mut self) {
         self.rows.clear();
     }
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_as_wide_as_what_is_in_them() {
+    fn columns_are_as_wide_as_their_widest_cell() {
         let mut table = Table::new(vec!["ID", "NAME", "MESSAGE"]);
         table.push(vec![Cell::plain("j-1"), Cell::plain("名前"), Cell::plain("long message here")]);
         table.push(vec![Cell::plain("j-22"), Cell::plain(""), Cell::plain("")]);
@@ -119,14 +119,14 @@ mod tests {
     }
 
     #[test]
-    fn colours_do_not_count_for_the_width() {
+    fn colours_do_not_count_toward_the_width() {
         let mut table = Table::new(vec!["STATE", "AGE"]);
         table.push(vec![Cell::new("Failed", Tone::Bad), Cell::age("3m")]);
         assert_eq!(table.render(true), "STATE   AGE\n\x1b[31mFailed\x1b[0m  3m\n");
     }
 
     #[test]
-    fn what_comes_from_elsewhere_cannot_steer_the_terminal() {
+    fn control_characters_do_not_reach_the_terminal() {
         let mut table = Table::new(vec!["NAME"]);
         table.push(vec![Cell::plain("a\x1b[2J\nb")]);
         assert_eq!(table.render(false), "NAME\na [2J b\n");

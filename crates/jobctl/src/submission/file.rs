@@ -1,8 +1,8 @@
-//! A job as a person wrote it: JSON or YAML, bare or wrapped in `{"Job": …}`.
+//! Job files: JSON or YAML, bare or wrapped in `{"Job": …}`.
 //!
-//! Nothing is checked here but the form: what a job may hold is the service's to say, all at once
-//! and with paths. JSON goes out byte by byte as it is, so that the service sees what the person
-//! sees; YAML becomes the JSON that means the same.
+//! This module checks only the syntax: the service validates jobs and reports all mistakes with
+//! their paths. JSON is sent unchanged, so that positions in error messages match the file; YAML is
+//! converted to JSON.
 
 use std::io::Read;
 use std::path::Path;
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::exit::UsageError;
 
-/// What the service takes at most (`docs/api.md`, "Limits"); more is not read to its end.
+/// The service's limit of a body (`docs/api.md`, "Limits"); longer files are not read to the end.
 const MAX_BODY_BYTES: u64 = 10_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,14 +42,14 @@ fn text_of(reader: impl Read) -> Result<String> {
         .read_to_string(&mut text)
         .map_err(|error| UsageError::new(error.to_string()))?;
     if text.len() as u64 > MAX_BODY_BYTES {
-        return Err(UsageError::new(format!("it is longer than {MAX_BODY_BYTES} bytes"))
+        return Err(UsageError::new(format!("longer than {MAX_BODY_BYTES} bytes"))
             .with_hint("pass large inputs by reference instead of inline")
             .into());
     }
     Ok(text)
 }
 
-/// By the name of the file; without one that tells, by its first character.
+/// Chooses by file extension, or else by the first character.
 fn language(file: &str, text: &str) -> Language {
     match Path::new(file).extension().and_then(|extension| extension.to_str()) {
         Some("json") => Language::Json,
@@ -61,23 +61,23 @@ fn language(file: &str, text: &str) -> Language {
 
 fn body(text: &str, language: Language) -> Result<Bytes> {
     if text.trim().is_empty() {
-        return Err(UsageError::new("it is empty").into());
+        return Err(UsageError::new("the job is empty").into());
     }
     match language {
         Language::Json => {
             let value: Value = serde_json::from_str(text)
-                .map_err(|error| UsageError::new(format!("it is no JSON: {error}")))?;
+                .map_err(|error| UsageError::new(format!("invalid JSON: {error}")))?;
             let wrapped = is_wrapped(&value)?;
-            // On one line with the text, so that the service counts the same lines.
+            // On the same line, so that line numbers in error messages match the file.
             let text = if wrapped { text.to_owned() } else { format!("{{\"Job\":{text}}}") };
             Ok(text.into())
         }
         Language::Yaml => {
-            let invalid = |error| UsageError::new(format!("it is no YAML: {error}"));
+            let invalid = |error| UsageError::new(format!("invalid YAML: {error}"));
             let mut value: yaml_serde::Value = yaml_serde::from_str(text).map_err(invalid)?;
             value.apply_merge().map_err(invalid)?;
             let value = serde_json::to_value(&value)
-                .map_err(|error| UsageError::new(format!("it is no job: {error}")))?;
+                .map_err(|error| UsageError::new(format!("not a job: {error}")))?;
             let wrapped = is_wrapped(&value)?;
             let value = if wrapped { value } else { serde_json::json!({ "Job": value }) };
             Ok(serde_json::to_vec(&value).context("write JSON")?.into())
@@ -87,10 +87,10 @@ fn body(text: &str, language: Language) -> Result<Bytes> {
 
 fn is_wrapped(value: &Value) -> Result<bool, UsageError> {
     match value {
-        // Like the service, without regard to case; a job itself has no field of this name.
+        // Keys are case-insensitive, as for the service; a job itself has no field of this name.
         Value::Object(fields) => Ok(fields.keys().any(|key| key.eq_ignore_ascii_case("job"))),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            Err(UsageError::new("it is no job: an object with fields is expected"))
+            Err(UsageError::new("not a job: expected an object"))
         }
     }
 }
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_may_come_bare_or_wrapped_in_either_language() {
+    fn a_job_may_be_bare_or_wrapped_in_either_language() {
         let expected = json!({ "Job": { "Type": "batch", "Count": 2 } });
         for (text, language) in [
             (r#"{"Type": "batch", "Count": 2}"#, Language::Json),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn json_goes_out_as_it_was_written() {
+    fn json_is_sent_unchanged() {
         let text = "{\"Type\": \"batch\",\n \"Type\": \"ops\"}";
         assert_eq!(body(text, Language::Json).unwrap(), format!("{{\"Job\":{text}}}"));
     }
@@ -136,14 +136,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_job_is_refused_here() {
+    fn an_invalid_file_is_refused_before_it_is_sent() {
         for (text, language, reason) in [
-            ("", Language::Yaml, "it is empty"),
-            ("[1]", Language::Json, "it is no job: an object with fields is expected"),
-            ("just words", Language::Yaml, "it is no job: an object with fields is expected"),
-            ("{\"a\":", Language::Json, "it is no JSON: EOF while parsing"),
-            ("a: b: c", Language::Yaml, "it is no YAML: "),
-            ("a: 1\n---\na: 2\n", Language::Yaml, "it is no YAML: "),
+            ("", Language::Yaml, "the job is empty"),
+            ("[1]", Language::Json, "not a job: expected an object"),
+            ("just words", Language::Yaml, "not a job: expected an object"),
+            ("{\"a\":", Language::Json, "invalid JSON: EOF while parsing"),
+            ("a: b: c", Language::Yaml, "invalid YAML: "),
+            ("a: 1\n---\na: 2\n", Language::Yaml, "invalid YAML: "),
         ] {
             let error = body(text, language).unwrap_err();
             assert!(error.is::<UsageError>());
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_tells_the_language_and_else_the_first_character() {
+    fn the_extension_or_else_the_first_character_determines_the_language() {
         for (file, text, expected) in [
             ("a.json", "", Language::Json),
             ("a.yml", "{}", Language::Yaml),

@@ -1,4 +1,4 @@
-//! Where results go, in one word.
+//! The argument of `--publisher`.
 
 use anyhow::Result;
 use api_types::submission::TypedSubmission;
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::source::bucket_and_key;
 
-/// `local`, `ipfs`, `noop` or `s3://BUCKET/KEY`; any other word is the service's to refuse.
+/// Parses `local`, `ipfs`, `noop` or `s3://BUCKET/KEY`; the service refuses any other word.
 pub(super) fn publisher(text: &str) -> Result<TypedSubmission> {
     let Some(rest) = text.strip_prefix("s3://") else {
         return Ok(TypedSubmission { kind: Some(text.to_owned()), params: None });

@@ -18,10 +18,10 @@ use super::source;
 use crate::cli::{Engine, Network, RunArgs};
 use crate::exit::UsageError;
 
-/// The one task of a job made from arguments.
+/// Name of the only task of a job from arguments.
 const TASK_NAME: &str = "main";
 
-/// What is not given stays absent, and is the service's to choose.
+/// Builds the job; absent arguments stay absent, so that the service applies its defaults.
 pub(crate) fn shorthand(args: &RunArgs, namespace: Option<String>) -> Result<JobSubmission> {
     let job = &args.job;
     let retry_policy = job.attempts.map(|attempts| RetryPolicySubmission {
@@ -34,7 +34,7 @@ pub(crate) fn shorthand(args: &RunArgs, namespace: Option<String>) -> Result<Job
         job_type: Some(job.job_type.clone()),
         priority: job.priority.map(Into::into),
         count: job.count.map(Into::into),
-        constraints: some(constraints(&job.constraints)?),
+        constraints: non_empty(constraints(&job.constraints)?),
         labels: map(&job.labels),
         retry_policy,
         tasks: Some(vec![task(args)?]),
@@ -54,6 +54,7 @@ fn task(args: &RunArgs) -> Result<TaskSubmission> {
         execution_timeout: task.timeout.map(whole_seconds),
         queue_timeout: args.job.queue_timeout.map(whole_seconds),
         total_timeout: args.job.total_timeout.map(whole_seconds),
+        lost_after: args.job.lost_after.map(whole_seconds),
     };
     let inputs: Vec<_> =
         task.inputs.iter().map(|text| source::input(text)).collect::<Result<_>>()?;
@@ -70,8 +71,8 @@ fn task(args: &RunArgs) -> Result<TaskSubmission> {
         engine: Some(engine(args)?),
         publisher: task.publisher.as_deref().map(publisher).transpose()?,
         env: map(&task.env),
-        input_sources: some(inputs),
-        result_paths: some(results),
+        input_sources: non_empty(inputs),
+        result_paths: non_empty(results),
         resources: (resources != ResourcesSubmission::default()).then_some(resources),
         network: network(task.network, &task.domains)?,
         timeouts: (timeouts != TimeoutsSubmission::default()).then_some(timeouts),
@@ -122,7 +123,7 @@ fn network(network: Network, domains: &[String]) -> Result<Option<NetworkSubmiss
     Ok(Some(NetworkSubmission { network_type: Some(kind.to_owned()), domains }))
 }
 
-/// Conditions on nodes are typed in the grammar that selects nodes in lists.
+/// Parses constraints, which have the grammar of label selectors.
 fn constraints(selectors: &[String]) -> Result<Vec<ConstraintSubmission>> {
     let mut constraints = Vec::new();
     for text in selectors {
@@ -153,7 +154,7 @@ fn map(pairs: &[(String, String)]) -> Option<BTreeMap<String, String>> {
     (!pairs.is_empty()).then(|| pairs.iter().cloned().collect())
 }
 
-fn some<T>(list: Vec<T>) -> Option<Vec<T>> {
+fn non_empty<T>(list: Vec<T>) -> Option<Vec<T>> {
     (!list.is_empty()).then_some(list)
 }
 
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_given_is_left_to_the_service() {
+    fn absent_arguments_are_left_to_the_service() {
         let expected = json!({
             "Type": "batch",
             "Tasks": [{
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn every_argument_has_its_place_in_the_job() {
+    fn every_argument_reaches_its_field_of_the_job() {
         let line = "--name n --type service --count 2 --priority 7 --label a=b \
              --attempts 3 --queue-timeout 1m --total-timeout 1h --timeout 90 --cpu 1 \
              --memory 1gb --disk 2gb --gpu 1 -i s3://b/k:/in --result out:/outputs -p local \
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_may_lie_elsewhere() {
+    fn a_module_may_be_a_url() {
         let arguments = ["--engine", "wasm", "--entrypoint", "go", "https://h/m.wasm", "a"];
         let expected = json!({ "Type": "wasm", "Params": {
             "EntryModule": { "Source": { "Type": "urldownload", "Params": { "URL": "https://h/m.wasm" } } },
@@ -238,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_that_would_have_no_effect_are_refused() {
+    fn arguments_without_effect_are_refused() {
         for arguments in [
             &["--engine", "wasm", "-w", "/x", "https://h/m.wasm"][..],
             &["--domain", "example.com", "image"],

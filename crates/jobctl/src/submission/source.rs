@@ -1,4 +1,4 @@
-//! Where an input comes from, in one word: the URL that a person would paste.
+//! Inputs as URLs on the command line.
 
 use std::path::Path;
 
@@ -10,30 +10,30 @@ use serde_json::{Map, Value, json};
 
 use crate::exit::UsageError;
 
-/// Where the task finds an input that says nothing else.
+/// Target of an input that specifies none.
 const DEFAULT_TARGET: &str = "/inputs";
 
-/// The largest file that is sent along: a job has at most 10 MB, and base64 makes a third more.
+/// The largest file that is sent inline: a job has at most 10 MB, and Base64 adds a third.
 const MAX_INLINE_BYTES: u64 = 7_000_000;
 
-/// `SOURCE[:/TARGET]`.
+/// Parses `SOURCE[:/TARGET]`.
 pub(super) fn input(text: &str) -> Result<InputSourceSubmission> {
     let (source, target) = split_target(text);
     let target = Some(target.unwrap_or(DEFAULT_TARGET).to_owned());
     Ok(InputSourceSubmission { source: Some(source_of(source)?), target, alias: None })
 }
 
-/// The module of a WebAssembly task; a bare path is a file of this machine.
+/// Parses the module of a WebAssembly task; a bare path is a local file.
 pub(super) fn module(text: &str) -> Result<Value> {
     let source = match source_of(text) {
         Ok(source) => source,
-        Err(_) if !text.contains("://") => uploaded(text)?,
+        Err(_) if !text.contains("://") => inline_file(text)?,
         Err(error) => return Err(error),
     };
     Ok(json!({ "Source": source }))
 }
 
-/// At the last `:/` that is not the beginning of `://`.
+/// Splits at the last `:/` that does not begin `://`.
 fn split_target(text: &str) -> (&str, Option<&str>) {
     match text.rfind(":/").filter(|at| !text[*at..].starts_with("://")) {
         Some(at) if at > 0 => (&text[..at], Some(&text[at + 1..])),
@@ -43,7 +43,7 @@ fn split_target(text: &str) -> (&str, Option<&str>) {
 
 fn source_of(text: &str) -> Result<TypedSubmission> {
     if let Some(path) = text.strip_prefix('@') {
-        return uploaded(path);
+        return inline_file(path);
     }
     if text.starts_with("data:") {
         return Ok(typed("inline", [("URL", text)]));
@@ -65,7 +65,7 @@ fn source_of(text: &str) -> Result<TypedSubmission> {
     }
 }
 
-/// The bucket and the key behind `s3://`.
+/// Splits the bucket and the key after `s3://`.
 pub(super) fn bucket_and_key<'a>(text: &str, rest: &'a str) -> Result<(&'a str, &'a str)> {
     rest.split_once('/')
         .filter(|(bucket, key)| !bucket.is_empty() && !key.is_empty())
@@ -79,18 +79,18 @@ fn repository(kind: &str, url: &str) -> TypedSubmission {
     }
 }
 
-/// A file of this machine as a data URL.
-fn uploaded(path: &str) -> Result<TypedSubmission> {
+/// Encodes a local file as a data URL.
+fn inline_file(path: &str) -> Result<TypedSubmission> {
     let read = || -> Result<String> {
         let length = std::fs::metadata(path).map_err(usage)?;
         if length.is_dir() {
-            return Err(UsageError::new("it is a directory")
-                .with_hint("send it as a .tar.gz, which the node unpacks")
+            return Err(UsageError::new("is a directory")
+                .with_hint("pack it as .tar.gz, which the node unpacks")
                 .into());
         }
         if length.len() > MAX_INLINE_BYTES {
-            return Err(UsageError::new(format!("it is larger than {MAX_INLINE_BYTES} bytes"))
-                .with_hint("put it where nodes can fetch it, such as s3:// or https://")
+            return Err(UsageError::new(format!("larger than {MAX_INLINE_BYTES} bytes"))
+                .with_hint("store it where nodes can fetch it, such as s3:// or https://")
                 .into());
         }
         let media_type = match Path::new(path).extension().and_then(|found| found.to_str()) {
@@ -101,7 +101,7 @@ fn uploaded(path: &str) -> Result<TypedSubmission> {
         let bytes = std::fs::read(path).map_err(usage)?;
         Ok(format!("data:{media_type};base64,{}", STANDARD.encode(bytes)))
     };
-    let url = read().with_context(|| format!("send the file {path} along"))?;
+    let url = read().with_context(|| format!("send the file {path}"))?;
     Ok(typed("inline", [("URL", url.as_str())]))
 }
 
@@ -116,10 +116,10 @@ fn typed<const N: usize>(kind: &str, params: [(&str, &str); N]) -> TypedSubmissi
 }
 
 fn unknown(text: &str) -> anyhow::Error {
-    UsageError::new(format!("'{text}' is no source of an input"))
+    UsageError::new(format!("'{text}' is not an input source"))
         .with_hint(
             "known: s3://, https://, git+https://, git-lfs+https://, ipfs://, file:// (a directory \
-             of the node), data:, @FILE (a file of this machine)",
+             on the node), data:, @FILE (a local file)",
         )
         .into()
 }
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn every_source_is_told_by_its_scheme() {
+    fn the_scheme_determines_the_source() {
         for (text, kind, params, target) in [
             ("s3://b/k/l:/in", "s3", json!({ "Bucket": "b", "Key": "k/l" }), "/in"),
             ("s3://b/k/", "s3", json!({ "Bucket": "b", "Key": "k/" }), "/inputs"),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_this_machine_is_sent_along() {
+    fn a_local_file_is_sent_inline() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("x.txt");
         std::fs::write(&path, "hello").unwrap();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_source_names_those_that_are() {
+    fn an_unknown_source_is_refused() {
         for text in ["", "/data", "./data:/in", "ftp://h/x", "s3://bucket", ":/in"] {
             assert!(input(text).unwrap_err().is::<UsageError>(), "{text}");
         }

@@ -1,11 +1,11 @@
-//! One job or node with all that is known of it.
+//! All fields of one job or node.
 
 use std::collections::BTreeMap;
 
 use api_types::Timestamp;
 use api_types::engine::Params;
 use api_types::job::{Constraint, Job, JobSpec, RetryPolicy, Task, Timeouts};
-use api_types::node::Node;
+use api_types::node::{Node, NodeHealth};
 use api_types::quantity::Resources;
 use serde_json::Value;
 
@@ -35,15 +35,15 @@ pub(crate) fn job_fields(job: &Job, now: Timestamp) -> Fields {
             spec.constraints.iter().map(constraint).collect::<Vec<_>>().join(", "),
         )
         .add("Version", format!("{}, revision {}", job.version, job.revision))
-        .add("Created", moment(job.create_time, now))
-        .add("Changed", moment(job.modify_time, now));
+        .add("Created", time_and_age(job.create_time, now))
+        .add("Changed", time_and_age(job.modify_time, now));
     for task in &spec.tasks {
         fields.section(format!("Task {}", task.name), |fields| task_fields(fields, task));
     }
     fields
 }
 
-/// Without what the service adds to every job.
+/// `Meta` without the keys that the service adds to every job.
 fn own_meta(spec: &JobSpec) -> BTreeMap<String, String> {
     let mut meta = spec.meta.clone();
     meta.retain(|key, _| !key.starts_with(SERVICE_META));
@@ -84,11 +84,25 @@ fn network(task: &Task) -> String {
     }
 }
 
+fn health(health: &NodeHealth) -> String {
+    let mut text = health.state.to_string();
+    if !health.reason.is_empty() {
+        text.push_str(": ");
+        text.push_str(&health.reason);
+    }
+    if !health.next_try.is_empty() {
+        text.push_str("; next try at ");
+        text.push_str(&health.next_try);
+    }
+    text
+}
+
 fn timeouts(timeouts: &Timeouts) -> String {
     [
         ("execution", timeouts.execution_timeout),
         ("queue", timeouts.queue_timeout),
         ("total", timeouts.total_timeout),
+        ("lost after", timeouts.lost_after),
     ]
     .iter()
     .filter(|(_, seconds)| *seconds > 0)
@@ -123,13 +137,13 @@ fn pairs(map: &BTreeMap<String, String>) -> String {
     map.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(", ")
 }
 
-/// A text without quotes; everything else as JSON.
+/// Strings without quotes, everything else as JSON.
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// To the second, and how long ago.
-fn moment(moment: Timestamp, now: Timestamp) -> String {
+/// The time in seconds, and its age.
+fn time_and_age(moment: Timestamp, now: Timestamp) -> String {
     let text = moment.rfc3339();
     format!("{}Z ({} ago)", text.split('.').next().unwrap_or(&text), age(now, moment))
 }
@@ -145,6 +159,7 @@ pub(crate) fn node_fields(node: &Node, now: Timestamp) -> Fields {
         .add("Membership", node.membership.as_str())
         .add("Connection", node.connection.as_str())
         .add("Eligibility", node.eligibility.as_str())
+        .add("Health", health(&node.health))
         .add("Seen", format!("{} ago", age_of_text(now, &node.last_heartbeat)))
         .add("Version", &node.service_version.git_version)
         .add("Addresses", words(&node.peer_info.addrs, ", "))

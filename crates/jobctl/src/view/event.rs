@@ -1,4 +1,4 @@
-//! Events of all jobs, as the stream has them.
+//! Events of the event stream in a list.
 
 use api_types::history::HistoryEvent;
 use serde::Serialize;
@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::history::{NONE, change};
 use crate::output::{Cell, Layout, Listed};
 
-/// An event with its number, after which a later stream can go on.
+/// An event with its sequence number, from which a later stream can continue.
 #[derive(Debug, Serialize)]
 pub(crate) struct NumberedEvent {
     #[serde(rename = "Sequence")]
@@ -16,7 +16,7 @@ pub(crate) struct NumberedEvent {
 }
 
 impl NumberedEvent {
-    /// Room for short IDs and for most changes.
+    /// Widths of short IDs and most changes.
     pub(crate) const WIDTHS: &'static [usize] = &[8, 10, 10, 10, 19];
 }
 
@@ -44,7 +44,7 @@ impl Listed for NumberedEvent {
                 Cell::plain(&event.comment),
             ];
         }
-        // Of 2026-01-02T03:04:05.000000000Z the time of day.
+        // The time of day in 2026-01-02T03:04:05.000000000Z.
         let time = event.time.get(11..19).unwrap_or(&event.time);
         vec![
             Cell::plain(time),

@@ -5,7 +5,7 @@ use api_types::execution::{ComputeState, DesiredState, Execution};
 use super::compute_tone;
 use crate::output::{Cell, Layout, Listed, age};
 
-/// What the API numbers, in a word.
+/// The word for a state that the API numbers.
 pub(crate) const fn state_word(state: ComputeState) -> &'static str {
     match state {
         ComputeState::Undefined => "Undefined",
@@ -29,7 +29,7 @@ const fn desired_word(state: DesiredState) -> &'static str {
     }
 }
 
-/// The exit code of a process that ended; `-` before, and where none was started.
+/// The exit code of an ended process, or `-`.
 fn exit_code(execution: &Execution) -> String {
     let code = execution.run_output.exit_code;
     match execution.compute_state.state_type {

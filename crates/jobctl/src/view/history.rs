@@ -5,7 +5,7 @@ use api_types::history::{EventType, HistoryEvent};
 use super::{compute_tone, job_tone, state_word};
 use crate::output::{Cell, Layout, Listed, Tone, age_of_text};
 
-/// What stands where an event has no execution or node.
+/// Shown in place of an absent execution or node.
 pub(super) const NONE: &str = "-";
 
 pub(super) fn change(event: &HistoryEvent) -> (String, Tone) {
@@ -59,7 +59,7 @@ impl Listed for HistoryEvent {
         ]
     }
 
-    /// Events have no ID: what they are about, and which revision they made of it.
+    /// Events have no ID; the name is their subject with its new revision.
     fn name(&self) -> String {
         let about = self.execution_id.map_or_else(|| self.job_id.to_string(), |id| id.to_string());
         format!("{about}@{}", self.new_revision)

@@ -25,7 +25,7 @@ impl Listed for Job {
     fn cells(&self, layout: &Layout) -> Vec<Cell> {
         let id = self.id;
         let spec = &self.spec;
-        // A job without a name of its own is named after its ID, which stands there already.
+        // The default name is the ID, which has its own column.
         let name = if spec.name == id.to_string() { "-" } else { &spec.name };
         let mut cells = vec![Cell::plain(if layout.wide { id.to_string() } else { id.short() })];
         if layout.wide || layout.namespaces {

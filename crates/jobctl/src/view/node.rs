@@ -5,7 +5,7 @@ use api_types::quantity::{Bytes, Millis, Resources};
 
 use crate::output::{Cell, Layout, Listed, Tone, age_of_text};
 
-/// Whether the node takes work, and what is in the way.
+/// Whether the node accepts work, or the reasons why not.
 pub(super) fn status(node: &Node) -> (String, Tone) {
     let mut words = Vec::new();
     match node.membership {
@@ -30,7 +30,7 @@ pub(super) fn status(node: &Node) -> (String, Tone) {
     if words.is_empty() { ("Ready".to_owned(), tone) } else { (words.join(","), tone) }
 }
 
-/// What is free of what there is: `1.5/2`.
+/// Free and total amount: `1.5/2`.
 fn share(free: impl std::fmt::Display, all: impl std::fmt::Display) -> String {
     format!("{free}/{all}")
 }
@@ -62,7 +62,7 @@ impl Listed for Node {
         let free = Resources::from(info.available_capacity);
         let host = self.labels.get("hostname").map_or("-", String::as_str);
         let (status, tone) = status(self);
-        // The orchestrator runs no work of its own.
+        // The orchestrator runs no executions.
         let is_compute = self.node_type == NodeType::Compute;
         let amount = |text: String| Cell::plain(if is_compute { text } else { "-".to_owned() });
 

@@ -1,5 +1,4 @@
-//! Ctrl-C while a person waits: asks once whether the job is to be stopped, and says how to come
-//! back to one that is left alone.
+//! Ctrl-C while the user waits: asks once whether to stop the job, or tells how to return to it.
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::pin::{Pin, pin};
@@ -17,13 +16,13 @@ use super::{Waited, until};
 use crate::cli::Goal;
 use crate::output::{Progress, note};
 
-/// What goes into the history of a job that is stopped this way.
+/// The reason in the history of a job that is stopped this way.
 const STOP_REASON: &str = "interrupted at the terminal";
 
-/// How long the output of a job that has ended may still be on its way.
+/// Time limit for the remaining output of an ended job.
 const LAST_OUTPUT: Duration = Duration::from_secs(30);
 
-/// Ctrl-C, from the moment on at which a job may have been made.
+/// Ctrl-C signals, from before the job is created.
 #[derive(Debug)]
 pub(crate) struct Interrupts(Signal);
 
@@ -37,8 +36,8 @@ impl Interrupts {
     }
 }
 
-/// Waits for the job's end, and minds Ctrl-C; `reader` shows meanwhile what the task prints.
-pub(crate) async fn attended(
+/// Waits for the job's end or Ctrl-C; `reader` shows the task's output meanwhile.
+pub(crate) async fn wait_interruptible(
     client: &Client,
     id: JobId,
     timeout: Option<Duration>,
@@ -55,23 +54,23 @@ pub(crate) async fn attended(
         () = interrupts.next() => {}
     }
     progress.pause();
-    if !is_asked_to_stop(interrupts, id).await {
+    if !confirms_stop(interrupts, id).await {
         note(&format!(
-            "the job goes on; come back to it with 'jobctl logs -f {id}' or 'jobctl wait {id}', end it \
+            "the job continues; return to it with 'jobctl logs -f {id}' or 'jobctl wait {id}', stop it \
              with 'jobctl stop {id}'"
         ));
-        return Ok(Waited::Left);
+        return Ok(Waited::Interrupted);
     }
     client.stop_job(id, STOP_REASON).await.context("stop the job")?;
     progress.resume();
-    // From here on Ctrl-C just leaves: the job is being stopped already.
+    // The job is already being stopped, so another Ctrl-C only ends the command.
     tokio::select! {
         waited = read_until(client, &full_id, timeout, &mut progress, reader) => waited,
-        () = interrupts.next() => Ok(Waited::Left),
+        () = interrupts.next() => Ok(Waited::Interrupted),
     }
 }
 
-/// Waits for the end, and then for the last of the output.
+/// Waits for the end, and then for the remaining output.
 async fn read_until(
     client: &Client,
     id: &str,
@@ -91,27 +90,27 @@ async fn read_until(
         && !reader.is_terminated()
         && tokio::time::timeout(LAST_OUTPUT, reader).await.is_err()
     {
-        note(&format!("jobctl: the end of the output is missing; 'jobctl logs {id}' has it"));
+        note(&format!("jobctl: the end of the output is missing; 'jobctl logs {id}' shows it"));
     }
     Ok(waited)
 }
 
-/// Without a person to ask, the job is left alone: it was submitted to outlive the terminal.
-async fn is_asked_to_stop(interrupts: &mut Interrupts, id: JobId) -> bool {
+/// Asks whether to stop the job. Without a terminal the job continues: it is meant to outlive it.
+async fn confirms_stop(interrupts: &mut Interrupts, id: JobId) -> bool {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return false;
     }
     let question = format!("\nstop job {id}? [y/N] (Ctrl-C leaves it running) ");
     let _ = std::io::stderr().write_all(question.as_bytes());
-    let (sender, answer) = oneshot::channel();
-    // A thread of its own: reading cannot be taken back, and must not hold up the end.
+    let (sender, reply) = oneshot::channel();
+    // A separate thread: a read cannot be cancelled, and must not delay the exit.
     std::thread::spawn(move || {
         let mut line = String::new();
         let _ = std::io::stdin().lock().read_line(&mut line);
         let _ = sender.send(line);
     });
     tokio::select! {
-        line = answer => line.is_ok_and(|line| is_yes(&line)),
+        line = reply => line.is_ok_and(|line| is_yes(&line)),
         () = interrupts.next() => {
             note("");
             false
@@ -128,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_clear_yes_stops_a_job() {
+    fn only_an_explicit_yes_stops_a_job() {
         assert!(is_yes("y\n") && is_yes("YES\n"));
         assert!(!is_yes("\n") && !is_yes("") && !is_yes("n\n") && !is_yes("yellow\n"));
     }

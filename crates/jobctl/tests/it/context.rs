@@ -1,4 +1,4 @@
-//! `jobctl context …`, and which service is spoken to.
+//! `jobctl context …`, and the choice of the service.
 
 use insta::assert_snapshot;
 
@@ -7,7 +7,7 @@ use crate::service::{Service, finish, program};
 #[tokio::test]
 async fn contexts_are_kept_in_the_configuration_file() {
     let folder = tempfile::tempdir().unwrap();
-    let mut told = String::new();
+    let mut transcript = String::new();
     for arguments in [
         &["context", "list"][..],
         &["context", "set", "lab"],
@@ -20,9 +20,9 @@ async fn contexts_are_kept_in_the_configuration_file() {
         &["context", "list", "-o", "yaml"],
     ] {
         let ran = finish(program(folder.path(), arguments), arguments, "", None).await;
-        told.push_str(&ran.normal());
+        transcript.push_str(&ran.normal());
     }
-    assert_snapshot!(told);
+    assert_snapshot!(transcript);
     let file = std::fs::read_to_string(folder.path().join("jobctl/config.yaml")).unwrap();
     assert_eq!(file, "contexts:\n  lab:\n    url: http://lab:1234\n    namespace: research\n");
 }

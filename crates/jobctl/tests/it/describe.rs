@@ -4,13 +4,13 @@ use api_types::job::JobStateType;
 use insta::assert_snapshot;
 use serde_json::Value;
 
-use crate::played::PlayedNode;
+use crate::fake_node::FakeNode;
 use crate::service::Service;
 
 #[tokio::test]
 async fn a_job_is_shown_with_its_executions_and_events() {
     let service = Service::start().await;
-    let _node = PlayedNode::start(&service, 1).await;
+    let _node = FakeNode::start(&service, 1).await;
     let id = service.submit("Type: batch\nName: words\nTasks: [{Name: main, Engine: {Type: docker, Params: {Image: ok}}}]").await;
     service.until(&id, JobStateType::Completed).await;
     assert_snapshot!(service.run(&["describe", &id[..10]]).await.normal());
@@ -23,7 +23,7 @@ async fn a_job_is_shown_with_its_executions_and_events() {
 }
 
 #[tokio::test]
-async fn a_job_that_is_not_there_is_told_with_the_services_hint() {
+async fn an_unknown_job_is_reported_with_the_hint_of_the_service() {
     let service = Service::start().await;
     assert_snapshot!(service.run(&["describe", "j-12ab34cd"]).await.normal());
 }

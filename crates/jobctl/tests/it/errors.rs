@@ -1,4 +1,4 @@
-//! What goes wrong, and how the program ends then.
+//! Failures, their messages and exit codes.
 
 use insta::assert_snapshot;
 
@@ -6,7 +6,7 @@ use crate::service::{Service, finish, program};
 use crate::terminal::Terminal;
 
 #[tokio::test]
-async fn a_service_that_is_not_there_is_told_with_what_to_do() {
+async fn an_unreachable_service_is_reported_with_a_hint() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
@@ -17,7 +17,7 @@ async fn a_service_that_is_not_there_is_told_with_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_url_that_is_none_is_told_before_anything_is_sent() {
+async fn an_invalid_url_is_reported_before_any_request() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["list", "--url", "127.0.0.1:1234"];
     let ran = finish(program(folder.path(), &arguments), &arguments, "", None).await;
@@ -25,7 +25,7 @@ async fn a_url_that_is_none_is_told_before_anything_is_sent() {
 }
 
 #[tokio::test]
-async fn wrong_arguments_have_the_exit_code_of_usage() {
+async fn invalid_arguments_have_the_exit_code_of_usage() {
     let folder = tempfile::tempdir().unwrap();
     for arguments in [&["frobnicate"][..], &["wait"], &["wait", "j-1", "--timeout", "soon"], &[]] {
         let ran = finish(program(folder.path(), arguments), arguments, "", None).await;
@@ -39,7 +39,7 @@ async fn wrong_arguments_have_the_exit_code_of_usage() {
 }
 
 #[tokio::test]
-async fn a_reader_that_has_enough_is_no_failure() {
+async fn a_closed_standard_output_is_no_failure() {
     let service = Service::start().await;
     let mut command = service.command(&["man"]);
     let (reader, writer) = std::io::pipe().unwrap();
@@ -50,7 +50,7 @@ async fn a_reader_that_has_enough_is_no_failure() {
 }
 
 #[tokio::test]
-async fn a_terminal_gets_colours_unless_somebody_is_against_them() {
+async fn a_terminal_gets_colours_unless_no_color_is_set() {
     let service = Service::start().await;
     service
         .submit("Type: batch\nTasks: [{Name: a, Engine: {Type: docker, Params: {Image: ok}}}]")
@@ -72,7 +72,7 @@ async fn a_terminal_gets_colours_unless_somebody_is_against_them() {
 }
 
 #[tokio::test]
-async fn nothing_is_coloured_where_no_terminal_is() {
+async fn nothing_is_coloured_without_a_terminal() {
     let service = Service::start().await;
     let mut command = service.command(&["version"]);
     command.env("TERM", "xterm-256color");

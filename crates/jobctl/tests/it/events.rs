@@ -5,8 +5,8 @@ use insta::assert_snapshot;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use crate::played::PlayedNode;
-use crate::service::{PATIENCE, Service};
+use crate::fake_node::FakeNode;
+use crate::service::{Service, TIMEOUT};
 use crate::transcript::Transcript;
 
 fn job(name: &str) -> String {
@@ -15,8 +15,8 @@ fn job(name: &str) -> String {
     )
 }
 
-/// Without the time of day at the beginning of each line.
-fn timeless(transcript: Transcript) -> String {
+/// Replaces the time of day at the beginning of each line.
+fn without_times(transcript: Transcript) -> String {
     let line = |line: &str| {
         let is_time = line.as_bytes().get(2) == Some(&b':');
         if is_time { format!("HH:MM:SS{}\n", &line[8..]) } else { format!("{line}\n") }
@@ -26,27 +26,27 @@ fn timeless(transcript: Transcript) -> String {
 }
 
 #[tokio::test]
-async fn what_happened_is_shown_and_that_is_the_end() {
+async fn past_events_are_shown_and_the_command_ends() {
     let service = Service::start().await;
-    let _node = PlayedNode::start(&service, 1).await;
+    let _node = FakeNode::start(&service, 1).await;
     let one = service.submit(&job("one")).await;
     service.until(&one, JobStateType::Completed).await;
-    assert_snapshot!("events", timeless(service.run(&["events"]).await));
+    assert_snapshot!("events", without_times(service.run(&["events"]).await));
     let other = service.submit(&job("other")).await;
     service.until(&other, JobStateType::Completed).await;
     let json = service.run(&["events", "--job", &one[..10], "--type", "job", "-o", "json"]).await;
-    let told: Vec<Value> =
+    let events: Vec<Value> =
         json.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(told.len(), 3, "{json}");
-    assert!(told.iter().all(|event| event["JobID"] == one.as_str()), "{json}");
-    assert_eq!(told[0]["Sequence"], 1);
-    let sequence = told[2]["Sequence"].to_string();
+    assert_eq!(events.len(), 3, "{json}");
+    assert!(events.iter().all(|event| event["JobID"] == one.as_str()), "{json}");
+    assert_eq!(events[0]["Sequence"], 1);
+    let sequence = events[2]["Sequence"].to_string();
     let after = service.run(&["events", "--after", &sequence, "-o", "wide"]).await;
     assert!(after.stdout.contains(&other) && !after.stdout.contains(&one), "{after}");
 }
 
 #[tokio::test]
-async fn what_happens_is_shown_as_it_happens() {
+async fn new_events_are_shown_live() {
     let service = Service::start().await;
     let early = service.submit(&job("early")).await;
     service.until(&early, JobStateType::Queued).await;
@@ -54,7 +54,7 @@ async fn what_happens_is_shown_as_it_happens() {
         service.spawn(&["events", "--follow", "--since", "10m", "--type", "job", "-o", "json"]);
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut next = async || -> Value {
-        let line = tokio::time::timeout(PATIENCE, lines.next_line()).await.expect("in time");
+        let line = tokio::time::timeout(TIMEOUT, lines.next_line()).await.expect("in time");
         serde_json::from_str(&line.unwrap().expect("a line")).unwrap()
     };
     assert_eq!(next().await["Comment"], "submitted");

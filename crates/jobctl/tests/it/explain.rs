@@ -4,7 +4,7 @@ use api_types::job::JobStateType;
 use insta::assert_snapshot;
 use serde_json::Value;
 
-use crate::played::PlayedNode;
+use crate::fake_node::FakeNode;
 use crate::service::Service;
 
 const PICKY: &str = "\
@@ -18,16 +18,16 @@ Tasks:
 ";
 
 #[tokio::test]
-async fn a_job_that_waits_is_explained_node_by_node() {
+async fn a_queued_job_is_explained_node_by_node() {
     let service = Service::start().await;
-    let _alpha = PlayedNode::idle(&service, 1).await;
-    let _beta = PlayedNode::idle(&service, 2).await;
+    let _alpha = FakeNode::idle(&service, 1).await;
+    let _beta = FakeNode::idle(&service, 2).await;
     let id = service.submit(PICKY).await;
     service.until(&id, JobStateType::Queued).await;
-    // The message is brought up to date a little later than the state.
+    // The message is updated shortly after the state.
     let begin = std::time::Instant::now();
     while !service.client.describe_job(&id).await.unwrap().state.message.contains("memory") {
-        assert!(begin.elapsed() < crate::service::PATIENCE, "the message says nothing of memory");
+        assert!(begin.elapsed() < crate::service::TIMEOUT, "the message does not mention memory");
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
     assert_snapshot!(service.run(&["explain", &id]).await.normal());
@@ -38,9 +38,9 @@ async fn a_job_that_waits_is_explained_node_by_node() {
 }
 
 #[tokio::test]
-async fn a_job_that_failed_is_explained_by_its_executions() {
+async fn a_failed_job_is_explained_by_its_executions() {
     let service = Service::start().await;
-    let _node = PlayedNode::start(&service, 1).await;
+    let _node = FakeNode::start(&service, 1).await;
     let id = service.submit(&PICKY.replace("16gb", "1gb").replace("ok", "exit-3")).await;
     service.until(&id, JobStateType::Failed).await;
     assert_snapshot!(service.run(&["explain", &id]).await.normal());

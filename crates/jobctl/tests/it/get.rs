@@ -9,10 +9,10 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use insta::assert_snapshot;
 
-use crate::played::PlayedNode;
+use crate::fake_node::FakeNode;
 use crate::service::Service;
 
-/// What a node keeps of an execution: more than one piece of the network's.
+/// An archive that is larger than one network read.
 fn archive() -> Vec<u8> {
     let mut builder = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::none()));
     for (path, text) in [("stdout", "hello\n".to_owned()), ("out/data.txt", "x".repeat(100_000))] {
@@ -24,8 +24,8 @@ fn archive() -> Vec<u8> {
     builder.into_inner().expect("memory takes it").finish().expect("memory takes it")
 }
 
-/// Serves the archive, and breaks off in the middle the first time. Ends with so many requests
-/// and their heads.
+/// Serves the archive, and breaks off in the middle of the first response. Ends after `requests`
+/// requests and returns their heads.
 fn serve(requests: usize) -> (String, JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("the loopback works");
     let url = format!(
@@ -71,9 +71,9 @@ async fn published(service: &Service, url: &str) -> String {
 }
 
 #[tokio::test]
-async fn results_are_downloaded_and_unpacked_also_when_the_connection_breaks() {
+async fn results_are_downloaded_and_unpacked_even_if_the_connection_breaks() {
     let service = Service::start().await;
-    let _node = PlayedNode::start(&service, 1).await;
+    let _node = FakeNode::start(&service, 1).await;
     let (url, serving) = serve(2);
     let id = published(&service, &url).await;
     assert_snapshot!("get", service.run(&["get", &id, "results"]).await.normal());
@@ -87,9 +87,9 @@ async fn results_are_downloaded_and_unpacked_also_when_the_connection_breaks() {
 }
 
 #[tokio::test]
-async fn an_archive_may_stay_as_it_is() {
+async fn an_archive_can_be_saved_without_unpacking() {
     let service = Service::start().await;
-    let _node = PlayedNode::start(&service, 1).await;
+    let _node = FakeNode::start(&service, 1).await;
     let (url, serving) = serve(2);
     let id = published(&service, &url).await;
     let got = service.run(&["get", "--archive", &id]).await;
@@ -101,9 +101,9 @@ async fn an_archive_may_stay_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_job_without_results_says_so() {
+async fn a_job_without_results_is_reported() {
     let service = Service::start().await;
-    let _node = PlayedNode::start(&service, 1).await;
+    let _node = FakeNode::start(&service, 1).await;
     let job = "Type: batch\nTasks: [{Name: main, Engine: {Type: docker, Params: {Image: ok}}}]";
     let id = service.submit(job).await;
     service.until(&id, JobStateType::Completed).await;

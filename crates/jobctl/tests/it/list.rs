@@ -1,12 +1,12 @@
-//! `jobctl list`, `executions` and `history`, once and as they change.
+//! `jobctl list`, `executions` and `history`, once and with `--watch`.
 
 use api_types::job::JobStateType;
 use insta::assert_snapshot;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use crate::played::PlayedNode;
-use crate::service::{PATIENCE, Service};
+use crate::fake_node::FakeNode;
+use crate::service::{Service, TIMEOUT};
 
 async fn submit(service: &Service, fields: &str, image: &str) -> String {
     let engine = format!("{{Type: docker, Params: {{Image: {image}}}}}");
@@ -15,9 +15,9 @@ async fn submit(service: &Service, fields: &str, image: &str) -> String {
 }
 
 #[tokio::test]
-async fn jobs_are_listed_with_the_newest_first() {
+async fn jobs_are_listed_newest_first() {
     let service = Service::start().await;
-    let _node = PlayedNode::start(&service, 1).await;
+    let _node = FakeNode::start(&service, 1).await;
     let done = submit(&service, "Name: words\nLabels: {team: docs}", "ok").await;
     service.until(&done, JobStateType::Completed).await;
     let failed = submit(&service, "Name: 名前", "exit-3").await;
@@ -56,7 +56,7 @@ async fn programs_get_the_records_of_the_api() {
 }
 
 #[tokio::test]
-async fn a_wrong_selector_is_refused_with_its_place() {
+async fn an_invalid_selector_is_refused_with_the_position() {
     let service = Service::start().await;
     assert_snapshot!(service.run(&["list", "-l", "team in docs"]).await.normal());
 }
@@ -64,10 +64,10 @@ async fn a_wrong_selector_is_refused_with_its_place() {
 #[tokio::test]
 async fn executions_are_listed() {
     let service = Service::start().await;
-    let _node = PlayedNode::start(&service, 1).await;
+    let _node = FakeNode::start(&service, 1).await;
     let failed = submit(&service, "Name: words", "exit-3").await;
     service.until(&failed, JobStateType::Failed).await;
-    // The short ID will do.
+    // The short ID is sufficient.
     let executions = service.run(&["executions", &failed[..10]]).await;
     assert_snapshot!("executions", executions.normal());
     let wide = service.run(&["executions", &failed, "-o", "wide"]).await;
@@ -75,9 +75,9 @@ async fn executions_are_listed() {
 }
 
 #[tokio::test]
-async fn a_history_tells_what_happened_in_order() {
+async fn a_history_lists_events_in_order() {
     let service = Service::start().await;
-    let _node = PlayedNode::start(&service, 1).await;
+    let _node = FakeNode::start(&service, 1).await;
     let id = submit(&service, "Name: words", "ok").await;
     service.until(&id, JobStateType::Completed).await;
     assert_snapshot!("history", service.run(&["history", &id]).await.normal());
@@ -90,21 +90,21 @@ async fn a_history_tells_what_happened_in_order() {
 }
 
 #[tokio::test]
-async fn a_watch_shows_what_is_new_or_changed() {
+async fn a_watch_shows_new_and_changed_records() {
     let service = Service::start().await;
     let first = submit(&service, "Name: first", "ok").await;
     service.until(&first, JobStateType::Queued).await;
     let mut child = service.spawn(&["list", "--watch"]);
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut next = async || {
-        let line = tokio::time::timeout(PATIENCE, lines.next_line()).await.expect("in time");
+        let line = tokio::time::timeout(TIMEOUT, lines.next_line()).await.expect("in time");
         line.unwrap().expect("a line")
     };
     assert!(next().await.starts_with("ID "));
     let line = next().await;
     assert!(line.contains("first") && line.contains("Queued"), "{line}");
-    let _node = PlayedNode::start(&service, 1).await;
-    // States that it passed between two looks are not seen.
+    let _node = FakeNode::start(&service, 1).await;
+    // States between two polls are not shown.
     loop {
         let line = next().await;
         assert!(line.starts_with(&first[..10]), "{line}");

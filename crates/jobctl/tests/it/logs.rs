@@ -4,8 +4,8 @@ use api_types::job::JobStateType;
 use insta::assert_snapshot;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use crate::played::PlayedNode;
-use crate::service::{PATIENCE, Service};
+use crate::fake_node::FakeNode;
+use crate::service::{Service, TIMEOUT};
 
 fn job(fields: &str, image: &str) -> String {
     format!(
@@ -14,9 +14,9 @@ fn job(fields: &str, image: &str) -> String {
 }
 
 #[tokio::test]
-async fn each_stream_goes_where_it_went() {
+async fn each_stream_goes_to_the_stream_of_the_same_name() {
     let service = Service::start().await;
-    let _node = PlayedNode::start(&service, 1).await;
+    let _node = FakeNode::start(&service, 1).await;
     let good = service.submit(&job("", "ok")).await;
     service.until(&good, JobStateType::Completed).await;
     assert_snapshot!("logs", service.run(&["logs", &good[..10]]).await.normal());
@@ -31,9 +31,9 @@ async fn each_stream_goes_where_it_went() {
 }
 
 #[tokio::test]
-async fn lines_of_several_executions_say_whose_they_are() {
+async fn lines_of_several_executions_have_a_prefix() {
     let service = Service::start().await;
-    let _node = PlayedNode::start(&service, 1).await;
+    let _node = FakeNode::start(&service, 1).await;
     let id = service.submit(&job("Count: 2", "ok")).await;
     service.until(&id, JobStateType::Completed).await;
     assert_snapshot!("logs_of_two", service.run(&["logs", &id]).await.normal());
@@ -44,16 +44,16 @@ async fn lines_of_several_executions_say_whose_they_are() {
 }
 
 #[tokio::test]
-async fn what_is_printed_is_followed_to_the_end_of_the_job() {
+async fn output_is_followed_to_the_end_of_the_job() {
     let service = Service::start().await;
-    let _node = PlayedNode::start(&service, 1).await;
+    let _node = FakeNode::start(&service, 1).await;
     let id = service.submit(&job("", "forever")).await;
     service.until(&id, JobStateType::Running).await;
     let mut child = service.spawn(&["logs", "--follow", &id]);
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let line = tokio::time::timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap();
+    let line = tokio::time::timeout(TIMEOUT, lines.next_line()).await.unwrap().unwrap();
     assert_eq!(line.as_deref(), Some("tick"));
     service.client.stop_job(&id, "").await.unwrap();
-    let status = tokio::time::timeout(PATIENCE, child.wait()).await.unwrap().unwrap();
+    let status = tokio::time::timeout(TIMEOUT, child.wait()).await.unwrap().unwrap();
     assert!(status.success());
 }

@@ -1,4 +1,4 @@
-//! The program as people use it: every command against a whole orchestrator and a played node.
+//! Every command of the program against a real orchestrator and a simulated node.
 
 mod context;
 mod dependencies;
@@ -18,7 +18,7 @@ mod validate;
 mod version;
 mod wait;
 
-mod played;
+mod fake_node;
 mod service;
 mod terminal;
 mod transcript;

@@ -3,14 +3,14 @@
 use api_types::node::Eligibility;
 use insta::assert_snapshot;
 
-use crate::played::PlayedNode;
+use crate::fake_node::FakeNode;
 use crate::service::Service;
 
 #[tokio::test]
 async fn nodes_are_listed_and_selected() {
     let service = Service::start().await;
-    let alpha = PlayedNode::idle(&service, 1).await;
-    let beta = PlayedNode::idle(&service, 2).await;
+    let alpha = FakeNode::idle(&service, 1).await;
+    let beta = FakeNode::idle(&service, 2).await;
     service.client.act_on_node(beta.id, api_types::node::NodeAction::Cordon, "").await.unwrap();
     assert_snapshot!("nodes", service.run(&["node", "list", "-l", "zone"]).await.normal());
     let wide = service.run(&["node", "ls", "--selector", "zone=a", "-o", "wide"]).await;
@@ -24,7 +24,7 @@ async fn nodes_are_listed_and_selected() {
 #[tokio::test]
 async fn a_node_is_described() {
     let service = Service::start().await;
-    let alpha = PlayedNode::idle(&service, 1).await;
+    let alpha = FakeNode::idle(&service, 1).await;
     let id = alpha.id.to_string();
     assert_snapshot!(service.run(&["node", "describe", &id[..10]]).await.normal());
     let json = service.run(&["node", "describe", &id, "-o", "json"]).await;
@@ -33,15 +33,15 @@ async fn a_node_is_described() {
 }
 
 #[tokio::test]
-async fn an_operator_decides_about_nodes() {
+async fn an_operator_manages_nodes() {
     let service = Service::start_with(|settings| orchestrator::Settings {
         approve_new_nodes: false,
         ..settings
     })
     .await;
-    let alpha = PlayedNode::idle(&service, 1).await;
+    let alpha = FakeNode::idle(&service, 1).await;
     let id = alpha.id.to_string();
-    let mut told = String::new();
+    let mut transcript = String::new();
     for arguments in [
         &["node", "approve", &id[..10]][..],
         &["node", "cordon", &id, "--message", "new disk"],
@@ -51,36 +51,36 @@ async fn an_operator_decides_about_nodes() {
         &["node", "list", "-l", "zone"],
         &["node", "delete", &id],
     ] {
-        told.push_str(&service.run(arguments).await.normal());
+        transcript.push_str(&service.run(arguments).await.normal());
     }
-    assert_snapshot!(told);
+    assert_snapshot!(transcript);
 }
 
 #[tokio::test]
-async fn a_node_that_is_gone_can_be_forgotten() {
+async fn a_disconnected_node_can_be_deleted() {
     // The shortest lease: the node never renews it.
     let service =
         Service::start_with(|settings| orchestrator::Settings { node_ttl: 2, ..settings }).await;
-    let alpha = PlayedNode::idle(&service, 1).await;
+    let alpha = FakeNode::idle(&service, 1).await;
     let id = alpha.id.to_string();
     let begin = std::time::Instant::now();
     loop {
         let deleted = service.run(&["node", "delete", &id]).await;
         if deleted.code == Some(0) {
-            assert_eq!(deleted.stdout, format!("{id} is forgotten\n"));
+            assert_eq!(deleted.stdout, format!("{id} is deleted\n"));
             break;
         }
         assert_eq!(deleted.code, Some(122), "{deleted}");
-        assert!(begin.elapsed() < crate::service::PATIENCE, "{deleted}");
+        assert!(begin.elapsed() < crate::service::TIMEOUT, "{deleted}");
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
     assert!(service.client.describe_node(&id).await.is_err());
 }
 
 #[tokio::test]
-async fn a_node_that_is_not_there_is_told() {
+async fn an_unknown_node_is_reported_and_the_others_are_cordoned() {
     let service = Service::start().await;
-    let alpha = PlayedNode::idle(&service, 1).await;
+    let alpha = FakeNode::idle(&service, 1).await;
     let cordoned = service.run(&["node", "cordon", "n-12ab34cd", &alpha.id.to_string()]).await;
     assert_snapshot!(cordoned.normal());
     let node = service.client.describe_node(alpha.id).await.unwrap();

@@ -5,14 +5,14 @@ use insta::assert_snapshot;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::AsyncReadExt;
 
-use crate::played::PlayedNode;
-use crate::service::{PATIENCE, Service};
+use crate::fake_node::FakeNode;
+use crate::service::{Service, TIMEOUT};
 use crate::terminal::Terminal;
 
 #[tokio::test]
-async fn the_output_of_the_task_is_that_of_the_program() {
+async fn the_program_shows_the_output_of_the_task() {
     let service = Service::start().await;
-    let _node = PlayedNode::start(&service, 1).await;
+    let _node = FakeNode::start(&service, 1).await;
     let ran = service.run(&["run", "--quiet", "--cpu", "1", "ok", "--", "greet"]).await;
     assert_snapshot!(ran.normal());
     let job = service.only_job().await;
@@ -21,16 +21,16 @@ async fn the_output_of_the_task_is_that_of_the_program() {
 }
 
 #[tokio::test]
-async fn the_exit_code_of_the_task_is_that_of_the_program() {
+async fn the_program_returns_the_exit_code_of_the_task() {
     let service = Service::start().await;
-    let _node = PlayedNode::start(&service, 1).await;
+    let _node = FakeNode::start(&service, 1).await;
     assert_snapshot!(service.run(&["run", "-q", "--name", "test", "exit-3"]).await.normal());
 }
 
 #[tokio::test]
-async fn lines_of_several_executions_say_whose_they_are() {
+async fn lines_of_several_executions_have_a_prefix() {
     let service = Service::start().await;
-    let _node = PlayedNode::start(&service, 1).await;
+    let _node = FakeNode::start(&service, 1).await;
     let ran = service.run(&["run", "--count", "2", "--name", "two", "ok"]).await;
     let lines: Vec<_> = ran.stdout.lines().collect();
     assert_eq!(lines.len(), 2, "{ran}");
@@ -39,20 +39,20 @@ async fn lines_of_several_executions_say_whose_they_are() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_followed_shows_what_is_printed_while_it_runs() {
+async fn a_followed_run_shows_output_while_the_task_runs() {
     let service = Service::start().await;
-    let _node = PlayedNode::start(&service, 1).await;
+    let _node = FakeNode::start(&service, 1).await;
     let arguments = ["run", "--follow", "-q", "forever"];
     let mut child = service.spawn(&arguments);
     let mut shown = [0; 5];
     let stdout = child.stdout.as_mut().unwrap();
-    tokio::time::timeout(PATIENCE, stdout.read_exact(&mut shown)).await.unwrap().unwrap();
+    tokio::time::timeout(TIMEOUT, stdout.read_exact(&mut shown)).await.unwrap().unwrap();
     assert_eq!(&shown, b"tick\n");
     let job = service.only_job().await;
     service.until(&job.id.to_string(), JobStateType::Running).await;
     service.client.stop_job(job.id, "enough").await.unwrap();
     let ran = service.finish(child, &arguments).await;
-    // It was read above, and does not come again at the end.
+    // The line that was read above is not repeated at the end.
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(123), ""), "{ran}");
 
     let ran = service.run(&["run", "-f", "-q", "exit-4"]).await;
@@ -61,7 +61,7 @@ async fn a_run_that_is_followed_shows_what_is_printed_while_it_runs() {
 }
 
 #[tokio::test]
-async fn a_detached_run_prints_the_id_and_goes_on() {
+async fn a_detached_run_prints_the_id_and_exits() {
     let service = Service::start().await;
     let ran = service.run(&["run", "--detach", "ok"]).await;
     assert_snapshot!(ran.normal());
@@ -71,16 +71,16 @@ async fn a_detached_run_prints_the_id_and_goes_on() {
 #[tokio::test]
 async fn a_dry_run_stores_nothing() {
     let service = Service::start().await;
-    let _node = PlayedNode::idle(&service, 1).await;
+    let _node = FakeNode::idle(&service, 1).await;
     let ran = service.run(&["run", "--dry-run", "--constraint", "zone=b", "ok"]).await;
     assert_snapshot!(ran.normal());
     assert!(service.client.list_jobs(&Default::default()).await.unwrap().jobs.is_empty());
 }
 
 #[tokio::test]
-async fn an_interrupted_run_leaves_the_job_and_says_how_to_come_back() {
+async fn an_interrupted_run_leaves_the_job_running_and_tells_how_to_return() {
     let service = Service::start().await;
-    let _node = PlayedNode::start(&service, 1).await;
+    let _node = FakeNode::start(&service, 1).await;
     let arguments = ["run", "--quiet", "forever"];
     let child = service.spawn(&arguments);
     let job = service.only_job().await;
@@ -92,9 +92,9 @@ async fn an_interrupted_run_leaves_the_job_and_says_how_to_come_back() {
 }
 
 #[tokio::test]
-async fn a_person_is_asked_once_and_may_stop_the_job() {
+async fn a_user_at_a_terminal_is_asked_whether_to_stop_the_job() {
     let service = Service::start().await;
-    let _node = PlayedNode::start(&service, 1).await;
+    let _node = FakeNode::start(&service, 1).await;
     let arguments = ["run", "forever"];
     let mut command = service.command(&arguments);
     command.env("TERM", "xterm");
@@ -102,7 +102,7 @@ async fn a_person_is_asked_once_and_may_stop_the_job() {
     let child = command.spawn().unwrap();
     drop(command);
     let job = service.only_job().await.id.to_string();
-    // What it does is on the screen while it goes on.
+    // The screen shows the progress.
     terminal.until("Running").await;
     interrupt(&child);
     terminal.until(&format!("stop job {job}? [y/N]")).await;
@@ -115,9 +115,9 @@ async fn a_person_is_asked_once_and_may_stop_the_job() {
 }
 
 #[tokio::test]
-async fn a_person_who_says_no_is_told_how_to_come_back() {
+async fn a_user_who_declines_to_stop_is_told_how_to_return() {
     let service = Service::start().await;
-    let _node = PlayedNode::start(&service, 1).await;
+    let _node = FakeNode::start(&service, 1).await;
     let arguments = ["run", "forever"];
     for answer in ["\n", "again"] {
         let mut command = service.command(&arguments);
@@ -133,14 +133,14 @@ async fn a_person_who_says_no_is_told_how_to_come_back() {
         } else {
             terminal.types(answer)
         }
-        terminal.until("the job goes on; come back to it with 'jobctl logs -f j-").await;
+        terminal.until("the job continues; return to it with 'jobctl logs -f j-").await;
         let ran = service.finish(child, &arguments).await;
         assert_eq!(ran.code, Some(130), "{ran}");
     }
 }
 
 #[tokio::test]
-async fn a_run_that_takes_too_long_is_left_to_itself() {
+async fn a_timed_out_run_leaves_the_job_running() {
     let service = Service::start().await;
     let ran = service.run(&["run", "-q", "--wait-timeout", "1s", "ok"]).await;
     assert_snapshot!(ran.normal());

@@ -1,4 +1,4 @@
-//! An orchestrator of its own for every test, and the program pointed at it.
+//! A separate orchestrator for every test, and the program configured for it.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,8 +15,11 @@ use tokio::process::{Child, Command};
 
 use crate::transcript::Transcript;
 
-/// Longer than anything takes that goes well.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// Longer than any successful step takes.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The lease in seconds: a fake node sends no heartbeats, and a loaded machine may take its time.
+const LONGER_THAN_A_TEST: u64 = 3600;
 
 pub(crate) struct Service {
     orchestrator: Orchestrator,
@@ -36,6 +39,7 @@ impl Service {
         let settings = change(Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             data_dir: directory.path().join("data"),
+            node_ttl: LONGER_THAN_A_TEST,
             ..Settings::default()
         });
         let orchestrator = Orchestrator::start(settings).await.expect("start the orchestrator");
@@ -51,7 +55,7 @@ impl Service {
         self.client.base_url()
     }
 
-    /// Where the program runs, and finds its files.
+    /// The working directory of the program.
     pub(crate) fn folder(&self) -> &Path {
         self.directory.path()
     }
@@ -60,54 +64,54 @@ impl Service {
         std::fs::write(self.folder().join(name), text).expect("write a file");
     }
 
-    /// The program with these arguments and nothing of this process's environment.
+    /// The program with these arguments and an otherwise empty environment.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = program(self.folder(), arguments);
         command.env("JOBCTL_URL", self.url());
         command
     }
 
-    /// Runs it to its end.
+    /// Runs the program to its end.
     pub(crate) async fn run(&self, arguments: &[&str]) -> Transcript {
         finish(self.command(arguments), arguments, "", Some(self.url())).await
     }
 
-    /// The same with something on standard input.
+    /// The same with standard input.
     pub(crate) async fn run_with_input(&self, arguments: &[&str], input: &str) -> Transcript {
         finish(self.command(arguments), arguments, input, Some(self.url())).await
     }
 
-    /// Runs it in the background.
+    /// Runs the program in the background.
     pub(crate) fn spawn(&self, arguments: &[&str]) -> Child {
         spawned(&mut self.command(arguments))
     }
 
-    /// The transcript of one that was started in the background.
+    /// Waits for a program in the background and returns its transcript.
     pub(crate) async fn finish(&self, child: Child, arguments: &[&str]) -> Transcript {
         ended(child, arguments, Some(self.url())).await
     }
 
-    /// Submits a job with the program and gives back its ID.
+    /// Submits a job with the program and returns its ID.
     pub(crate) async fn submit(&self, job: &str) -> String {
         let submitted = self.run_with_input(&["submit", "-"], job).await;
         assert_eq!(submitted.code, Some(0), "{submitted}");
         submitted.stdout.trim().to_owned()
     }
 
-    /// Waits until the job has this state.
+    /// Waits until the job is in this state.
     pub(crate) async fn until(&self, job: &str, state: JobStateType) -> Job {
         let begin = Instant::now();
         loop {
-            let found = self.client.describe_job(job).await.expect("the job is there");
+            let found = self.client.describe_job(job).await.expect("the job exists");
             if found.state.state_type == state {
                 return found;
             }
-            assert!(begin.elapsed() < PATIENCE, "{job} is {:?}, not {state}", found.state);
+            assert!(begin.elapsed() < TIMEOUT, "{job} is {:?}, not {state}", found.state);
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 
-    /// The only job there is, as soon as it is there.
+    /// Waits for the only job.
     pub(crate) async fn only_job(&self) -> Job {
         let begin = Instant::now();
         loop {
@@ -115,13 +119,13 @@ impl Service {
             if let Some(job) = page.expect("a list").jobs.pop() {
                 return job;
             }
-            assert!(begin.elapsed() < PATIENCE, "no job came");
+            assert!(begin.elapsed() < TIMEOUT, "no job was submitted");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 }
 
-/// The program in `folder`, with no service named.
+/// The program in `folder`, without a configured service.
 pub(crate) fn program(folder: &Path, arguments: &[&str]) -> Command {
     let environment = BTreeMap::from([("HOME", folder), ("XDG_CONFIG_HOME", folder)]);
     let mut command = Command::new(env!("CARGO_BIN_EXE_jobctl"));
@@ -156,7 +160,7 @@ fn spawned(command: &mut Command) -> Child {
 }
 
 async fn ended(child: Child, arguments: &[&str], url: Option<&str>) -> Transcript {
-    let output = tokio::time::timeout(PATIENCE, child.wait_with_output())
+    let output = tokio::time::timeout(TIMEOUT, child.wait_with_output())
         .await
         .expect("the program ends in time")
         .expect("its output");

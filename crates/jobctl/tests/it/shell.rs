@@ -2,7 +2,7 @@
 
 use crate::service::{finish, program};
 
-/// Every command that has a page of its own.
+/// Some of the manual pages.
 const PAGES: [&str; 8] = [
     "jobctl.1",
     "jobctl-run.1",

@@ -3,7 +3,7 @@
 use api_types::job::JobStateType;
 use insta::assert_snapshot;
 
-use crate::played::PlayedNode;
+use crate::fake_node::FakeNode;
 use crate::service::Service;
 
 fn job(image: &str) -> String {
@@ -13,9 +13,9 @@ fn job(image: &str) -> String {
 }
 
 #[tokio::test]
-async fn jobs_are_stopped_and_the_reason_is_kept() {
+async fn jobs_are_stopped_and_the_reason_is_recorded() {
     let service = Service::start().await;
-    let _node = PlayedNode::start(&service, 1).await;
+    let _node = FakeNode::start(&service, 1).await;
     let id = service.submit(&job("forever")).await;
     service.until(&id, JobStateType::Running).await;
     let stopped = service.run(&["stop", &id[..10], "--reason", "superseded"]).await;
@@ -28,9 +28,9 @@ async fn jobs_are_stopped_and_the_reason_is_kept() {
 }
 
 #[tokio::test]
-async fn one_that_cannot_be_stopped_does_not_keep_the_others() {
+async fn a_job_that_cannot_be_stopped_does_not_prevent_others_from_stopping() {
     let service = Service::start().await;
-    let _node = PlayedNode::start(&service, 1).await;
+    let _node = FakeNode::start(&service, 1).await;
     let done = service.submit(&job("ok")).await;
     service.until(&done, JobStateType::Completed).await;
     let live = service.submit(&job("forever")).await;

@@ -2,11 +2,11 @@
 
 use insta::assert_snapshot;
 
-use crate::played::PlayedNode;
+use crate::fake_node::FakeNode;
 use crate::service::Service;
 
 const YAML: &str = "\
-# a comment, as people write them
+# a comment
 Name: words
 Type: batch
 Tasks:
@@ -17,7 +17,7 @@ Tasks:
 ";
 
 #[tokio::test]
-async fn a_job_in_yaml_is_stored_as_it_is_meant() {
+async fn a_job_in_yaml_is_stored() {
     let service = Service::start().await;
     service.write("job.yaml", YAML);
     let submitted = service.run(&["submit", "job.yaml"]).await;
@@ -28,7 +28,7 @@ async fn a_job_in_yaml_is_stored_as_it_is_meant() {
 }
 
 #[tokio::test]
-async fn a_job_in_json_comes_from_standard_input_and_the_answer_goes_to_programs() {
+async fn a_job_in_json_is_read_from_standard_input_and_created_with_json_output() {
     let service = Service::start().await;
     let job = r#"{"Job": {"Type": "batch", "CreateTime": 1,
         "Tasks": [{"Name": "main", "Engine": {"Type": "docker", "Params": {"Image": "ok"}}}]}}"#;
@@ -37,7 +37,7 @@ async fn a_job_in_json_comes_from_standard_input_and_the_answer_goes_to_programs
 }
 
 #[tokio::test]
-async fn a_repetition_with_the_same_key_makes_no_second_job() {
+async fn repeating_an_idempotency_key_creates_no_second_job() {
     let service = Service::start().await;
     service.write("job.yaml", YAML);
     let arguments = ["submit", "job.yaml", "--idempotency-key", "k-1"];
@@ -48,9 +48,9 @@ async fn a_repetition_with_the_same_key_makes_no_second_job() {
 }
 
 #[tokio::test]
-async fn whoever_waits_gets_the_exit_code_of_the_task() {
+async fn waiting_returns_the_exit_code_of_the_task() {
     let service = Service::start().await;
-    let _node = PlayedNode::start(&service, 1).await;
+    let _node = FakeNode::start(&service, 1).await;
     service.write("job.yaml", &YAML.replace("ok", "exit-7"));
     let submitted = service.run(&["submit", "job.yaml", "--wait"]).await;
     assert_eq!(submitted.code, Some(7), "{submitted}");
@@ -61,14 +61,14 @@ async fn whoever_waits_gets_the_exit_code_of_the_task() {
 }
 
 #[tokio::test]
-async fn every_mistake_is_told_at_once() {
+async fn all_mistakes_are_reported_at_once() {
     let service = Service::start().await;
     let job = "Type: weekly\nCount: -1\nTasks: [{Name: main, Engine: {Type: docker}}]";
     assert_snapshot!(service.run_with_input(&["submit", "-"], job).await.normal());
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_read_is_named() {
+async fn an_unreadable_file_is_named() {
     let service = Service::start().await;
     assert_snapshot!(service.run(&["submit", "absent.yaml"]).await.normal());
 }

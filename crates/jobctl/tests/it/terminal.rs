@@ -1,4 +1,4 @@
-//! A terminal that is played: what the program shows on it, and what a person types.
+//! A pseudo terminal: the screen of the program, and the input of its user.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use tokio::process::Command;
 
-use crate::service::PATIENCE;
+use crate::service::TIMEOUT;
 
 pub(crate) struct Terminal {
     keyboard: File,
@@ -19,7 +19,7 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// The program reads from it, and writes its remarks to it.
+    /// Connects the program's standard input and standard error.
     pub(crate) fn of(command: &mut Command) -> Self {
         let (master, program_side) = pair();
         let input = program_side.try_clone().expect("a second handle");
@@ -27,7 +27,7 @@ impl Terminal {
         Self::new(master)
     }
 
-    /// The program writes its answer to it.
+    /// Connects the program's standard output.
     pub(crate) fn of_output(command: &mut Command) -> Self {
         let (master, program_side) = pair();
         command.stdout(Stdio::from(program_side));
@@ -38,7 +38,7 @@ impl Terminal {
         let keyboard = File::from(master);
         let mut output = keyboard.try_clone().expect("a second handle");
         let (sender, shown) = std::sync::mpsc::channel();
-        // Ends when the program has closed its side.
+        // Ends when the program closes its side.
         std::thread::spawn(move || {
             let mut buffer = [0; 4096];
             while let Ok(length) = output.read(&mut buffer) {
@@ -57,7 +57,7 @@ impl Terminal {
             while let Ok(bytes) = self.shown.try_recv() {
                 self.screen.push_str(&String::from_utf8_lossy(&bytes));
             }
-            assert!(begin.elapsed() < PATIENCE, "'{text}' is not on the screen: {}", self.screen);
+            assert!(begin.elapsed() < TIMEOUT, "'{text}' is not on the screen: {}", self.screen);
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
     }

@@ -1,9 +1,9 @@
-//! What a person would have seen, with what differs from run to run replaced by as many
-//! characters, so that tables stay aligned.
+//! The output that a user sees, with values that differ between runs replaced by as many characters,
+//! so that tables stay aligned.
 
 use std::fmt;
 
-/// What a moment is replaced by.
+/// Replaces every time.
 const MOMENT: &str = "2026-01-02T03:04:05.000000000Z";
 
 #[derive(Debug)]
@@ -11,13 +11,13 @@ pub(crate) struct Transcript {
     pub(crate) line: String,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
-    /// None when a signal ended it.
+    /// `None` when a signal ended the program.
     pub(crate) code: Option<i32>,
     pub(crate) url: Option<String>,
 }
 
 impl Transcript {
-    /// Command, output and exit code, comparable with those of another run.
+    /// Command, output and exit code, comparable between runs.
     pub(crate) fn normal(&self) -> String {
         Normal::default().all(self)
     }
@@ -38,7 +38,7 @@ impl fmt::Display for Transcript {
     }
 }
 
-/// Ids are numbered by the order in which they appear.
+/// Numbers ids by the order in which they appear.
 #[derive(Default)]
 struct Normal {
     seen: Vec<String>,
@@ -68,7 +68,7 @@ impl Normal {
         out
     }
 
-    /// A whole or short id, of which only the number is kept.
+    /// Replaces a full or short id by its number.
     fn id(&mut self, before: char, rest: &str) -> Option<(usize, String)> {
         let (letter, digits) = rest.split_at_checked(2)?;
         if !["j-", "e-", "n-", "v-"].contains(&letter) || before.is_ascii_alphanumeric() {
@@ -112,7 +112,7 @@ fn moment(rest: &str) -> Option<(usize, String)> {
     }
 }
 
-/// `7s` or `12s`; the columns that hold ages are wide enough for both.
+/// Replaces `7s` or `12s`; columns of ages are wide enough for both.
 fn age(before: char, rest: &str) -> Option<(usize, String)> {
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
     if ![' ', '(', '\n'].contains(&before)
@@ -126,19 +126,19 @@ fn age(before: char, rest: &str) -> Option<(usize, String)> {
     if behind.starts_with(|character: char| character.is_alphanumeric()) {
         return None;
     }
-    // In a column the second digit took one blank of the padding.
+    // In a column, the second digit used one space of the padding.
     let blank = if digits == 2 && behind.starts_with("  ") { " " } else { "" };
     Some((digits + 1, format!("Ns{blank}")))
 }
 
-/// `CreateTime` and its like.
+/// Replaces `CreateTime` and similar timestamps.
 fn nanoseconds(before: char, rest: &str) -> Option<(usize, String)> {
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
     (digits == 19 && !before.is_ascii_digit()).then(|| (19, "1234567890123456789".to_owned()))
 }
 
 #[test]
-fn what_differs_is_replaced_and_columns_stay() {
+fn values_that_differ_are_replaced_and_columns_stay_aligned() {
     let transcript = |stdout: &str| Transcript {
         line: "jobctl list".to_owned(),
         stdout: stdout.to_owned(),

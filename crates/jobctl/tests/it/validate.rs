@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::played::PlayedNode;
+use crate::fake_node::FakeNode;
 use crate::service::Service;
 
 const JOB: &str = "\
@@ -26,10 +26,10 @@ Colour: blue
 ";
 
 #[tokio::test]
-async fn what_would_be_stored_and_where_it_would_run_is_shown() {
+async fn the_normalised_job_and_the_chosen_nodes_are_shown() {
     let service = Service::start().await;
-    let _alpha = PlayedNode::idle(&service, 1).await;
-    let _beta = PlayedNode::idle(&service, 2).await;
+    let _alpha = FakeNode::idle(&service, 1).await;
+    let _beta = FakeNode::idle(&service, 2).await;
     let job = JOB.replace("  Publisher: {Type: s3, Params: {Bucket: b, Key: k}}\n", "");
     service.write("job.yaml", &job);
     let validated = service.run(&["validate", "job.yaml"]).await;
@@ -38,24 +38,24 @@ async fn what_would_be_stored_and_where_it_would_run_is_shown() {
 }
 
 #[tokio::test]
-async fn a_job_that_no_node_takes_would_wait() {
+async fn a_job_that_no_node_can_run_would_wait() {
     let service = Service::start().await;
-    let _alpha = PlayedNode::idle(&service, 1).await;
+    let _alpha = FakeNode::idle(&service, 1).await;
     assert_snapshot!(service.run_with_input(&["validate", "-"], JOB).await.normal());
 }
 
 #[tokio::test]
-async fn without_nodes_it_would_wait_too() {
+async fn a_job_without_nodes_would_wait() {
     let service = Service::start().await;
     let validated = service.run_with_input(&["validate", "-"], JOB).await;
-    assert!(validated.stdout.ends_with("\nNo compute node is known: the job would wait.\n"));
+    assert!(validated.stdout.ends_with("\nThere is no compute node: the job would wait.\n"));
 }
 
 #[tokio::test]
-async fn the_nodes_that_would_be_chosen_are_named_for_programs() {
+async fn programs_get_the_ids_of_the_chosen_nodes() {
     let service = Service::start().await;
-    let alpha = PlayedNode::idle(&service, 1).await;
-    let _beta = PlayedNode::idle(&service, 2).await;
+    let alpha = FakeNode::idle(&service, 1).await;
+    let _beta = FakeNode::idle(&service, 2).await;
     let job = JOB.replace("  Publisher: {Type: s3, Params: {Bucket: b, Key: k}}\n", "");
     let validated = service.run_with_input(&["validate", "-", "-o", "name"], &job).await;
     assert_eq!(validated.stdout, format!("{}\n", alpha.id));

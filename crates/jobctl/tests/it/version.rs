@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 use crate::service::Service;
 use crate::transcript::Transcript;
 
-/// Without what differs from build to build.
+/// Replaces values that differ between builds.
 fn normal(transcript: Transcript) -> String {
     let version = VersionRecord::current();
     let stdout = transcript

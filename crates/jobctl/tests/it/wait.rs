@@ -3,7 +3,7 @@
 use api_types::job::JobStateType;
 use insta::assert_snapshot;
 
-use crate::played::PlayedNode;
+use crate::fake_node::FakeNode;
 use crate::service::Service;
 
 fn job(image: &str) -> String {
@@ -13,20 +13,20 @@ fn job(image: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_end_of_jobs_is_waited_for() {
+async fn wait_returns_when_all_jobs_have_ended() {
     let service = Service::start().await;
     let one = service.submit(&job("ok")).await;
     let other = service.submit(&job("ok")).await;
     let arguments = ["wait", "--quiet", &one, &other[..10]];
     let child = service.spawn(&arguments);
-    let _node = PlayedNode::start(&service, 1).await;
+    let _node = FakeNode::start(&service, 1).await;
     assert_snapshot!(service.finish(child, &arguments).await.normal());
 }
 
 #[tokio::test]
-async fn the_exit_code_of_a_task_that_failed_is_passed_on() {
+async fn the_exit_code_of_a_failed_task_is_returned() {
     let service = Service::start().await;
-    let _node = PlayedNode::start(&service, 1).await;
+    let _node = FakeNode::start(&service, 1).await;
     let id = service.submit(&job("exit-42")).await;
     let waited = service.run(&["wait", &id]).await;
     assert_eq!(waited.code, Some(42), "{waited}");
@@ -45,9 +45,9 @@ async fn a_stopped_job_has_no_exit_code_of_its_own() {
 }
 
 #[tokio::test]
-async fn whoever_waits_for_running_does_not_wait_for_the_end() {
+async fn waiting_for_running_does_not_wait_for_the_end() {
     let service = Service::start().await;
-    let _node = PlayedNode::start(&service, 1).await;
+    let _node = FakeNode::start(&service, 1).await;
     let id = service.submit(&job("forever")).await;
     let waited = service.run(&["wait", "--for", "running", &id]).await;
     assert_eq!(waited.code, Some(0), "{waited}");
@@ -56,7 +56,7 @@ async fn whoever_waits_for_running_does_not_wait_for_the_end() {
 }
 
 #[tokio::test]
-async fn a_timeout_ends_the_waiting_and_not_the_job() {
+async fn a_timeout_ends_the_wait_and_not_the_job() {
     let service = Service::start().await;
     let id = service.submit(&job("ok")).await;
     let waited = service.run(&["wait", "-q", "--timeout", "1s", &id]).await;

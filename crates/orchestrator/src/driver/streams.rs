@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use api_types::NodeId;
 use failpoint::Fault;
+use scheduler::change::{AssignmentChange, Effect};
 use tokio::sync::mpsc;
 
 use super::StreamItem;
-use crate::engine::change::{AssignmentChange, Effect};
 
 #[derive(Default)]
 pub(super) struct Streams {

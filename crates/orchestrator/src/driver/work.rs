@@ -3,24 +3,26 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use api_types::Timestamp;
 use api_types::job::CreateJob;
+use control_plane::clock::{Reading, ServiceClock, Stamp};
+use control_plane::pruning::Pruning;
+use control_plane::store::{IdempotencyRow, RequestKey, Retention, Store, StoreError};
 use daemon::Pulse;
 use failpoint::Fault;
 use ring::rand::SecureRandom;
+use scheduler::input::{Answer, Input};
+use scheduler::mint::Mint;
+use scheduler::silence::Heard;
+use scheduler::time::{Moment, Now};
+use scheduler::{Restore, Scheduler, Settings};
 use tokio::sync::mpsc;
 
-use super::batch::Batch;
-use super::pruning::Pruning;
+use super::batch::{self, Batch, Reply};
+use super::presence::Noted;
 use super::streams::Streams;
-use super::{BATCH, CallError, DriverError, Message, Submission};
-use crate::clock;
-use crate::engine::input::{Answer, Input};
-use crate::engine::mint::Mint;
-use crate::engine::{Engine, Restore, Settings};
+use super::{BATCH, CallError, DriverError, IdempotencyKey, Message, Submission};
 use crate::observer::Observer;
 use crate::spans::Spans;
-use crate::store::{IDEMPOTENCY_HOURS, IdempotencyRow, Retention, Store, StoreError};
 use crate::view::View;
 
 /// How often explanations of waiting jobs are brought up to date: often enough for a person, and
@@ -30,11 +32,6 @@ const EXPLAIN_EVERY: Duration = Duration::from_millis(250);
 /// How often a store that cannot be written to is tried again.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 
-/// How often old idempotency keys are removed, and how many at a time: a thousand every ten
-/// seconds keeps up with a hundred submissions per second, and costs a commit.
-const FORGET_KEYS_EVERY: Duration = Duration::from_secs(10);
-const KEYS_FORGOTTEN_AT_ONCE: u32 = 1000;
-
 /// The longest that the driver sleeps: whoever watches its pulse sees a beat this often.
 const BEAT_EVERY: Duration = Duration::from_secs(1);
 
@@ -42,21 +39,39 @@ pub(super) struct Work {
     store: Box<dyn Store>,
     view: Arc<View>,
     settings: Settings,
-    engine: Engine,
+    scheduler: Scheduler,
+    clock: ServiceClock,
     streams: Streams,
     last_commit: u64,
-    explained: Timestamp,
-    forgot_keys: Timestamp,
+    /// When explanations are brought up to date again.
+    explain_due: Moment,
     pruning: Pruning,
     observer: Observer,
     spans: Spans,
 }
 
-/// The engine as the store holds it, and the number of the last commit.
-pub(super) fn restore(
+/// What the store holds, and the clock that goes on from it.
+pub(super) struct Restored {
+    scheduler: Scheduler,
+    clock: ServiceClock,
+    last_commit: u64,
+}
+
+/// Goes on from what another process left.
+pub(super) fn resume(store: &mut dyn Store, settings: Settings) -> Result<Restored, DriverError> {
+    let stamp = store.last_stamp().map_err(DriverError::Load)?;
+    let reading = Reading::now();
+    let mut clock = ServiceClock::resume(stamp, &reading);
+    let (scheduler, last_commit) = restore(store, settings, clock.now(&reading).moment)?;
+    Ok(Restored { scheduler, clock, last_commit })
+}
+
+/// The scheduler as the store holds it, and the number of the last commit.
+fn restore(
     store: &mut dyn Store,
     settings: Settings,
-) -> Result<(Engine, u64), DriverError> {
+    now: Moment,
+) -> Result<(Scheduler, u64), DriverError> {
     let last_commit = store.last_commit().map_err(DriverError::Load)?;
     let mut seed = [0; 32];
     ring::rand::SystemRandom::new()
@@ -64,13 +79,13 @@ pub(super) fn restore(
         .expect("the system's random source does not fail once the system is up");
     let mut restore = Restore::new(settings, Mint::from_seed(seed));
     let live = store.load(&mut |job| restore.job(job)).map_err(DriverError::Load)?;
-    let engine = restore.finish(live, clock::now())?;
+    let scheduler = restore.finish(live, now)?;
     tracing::info!(
-        jobs = engine.live_jobs(),
-        executions = engine.live_executions(),
+        jobs = scheduler.live_jobs(),
+        executions = scheduler.live_executions(),
         "continue from the state database"
     );
-    Ok((engine, last_commit))
+    Ok((scheduler, last_commit))
 }
 
 // === impl Work ===
@@ -80,20 +95,20 @@ impl Work {
         store: Box<dyn Store>,
         view: Arc<View>,
         settings: Settings,
-        (engine, last_commit): (Engine, u64),
+        Restored { scheduler, clock, last_commit }: Restored,
         retention: Retention,
         observer: Observer,
     ) -> Self {
-        observer.metrics.recount(&engine.census());
+        observer.metrics.recount(&scheduler.census());
         Self {
             store,
             view,
             settings,
-            engine,
+            scheduler,
+            clock,
             streams: Streams::default(),
             last_commit,
-            explained: Timestamp::ZERO,
-            forgot_keys: Timestamp::ZERO,
+            explain_due: Moment::ZERO,
             pruning: Pruning::new(retention),
             spans: Spans::new(observer.tracer.clone()),
             observer,
@@ -109,8 +124,8 @@ impl Work {
         self.show();
         let mut waiting = Vec::with_capacity(BATCH);
         loop {
-            let now = clock::now();
-            let wake = self.engine.next_wake(now);
+            let now = self.read_clocks().moment;
+            let wake = self.scheduler.next_wake(now);
             let received = messages.recv_many(&mut waiting, BATCH);
             let idle = wake.min(self.pruning.due()).since(now).min(BEAT_EVERY);
             pulse.beat();
@@ -122,19 +137,19 @@ impl Work {
             for message in waiting.drain(..) {
                 self.take(&mut batch, message);
             }
-            let now = clock::now();
-            if now >= wake {
-                self.engine.handle(now, Input::Tick, &mut batch.output);
-                batch.take_effects();
+            let stamp = self.read_clocks();
+            self.hear(&mut batch, stamp);
+            if stamp.moment >= wake {
+                batch.handle(&mut self.scheduler, stamp.now(), Input::Tick);
             }
-            match self.commit(&batch, inputs) {
+            match self.commit(&batch, stamp, inputs) {
                 Ok(()) => {
                     // Reads that wait are woken after the nodes are shown, and before the callers.
                     self.show();
                     self.view.feed().announce(&batch.output.changes);
                     self.observer.metrics.happened(&batch.output);
                     self.spans.happened(&batch.output);
-                    batch.release(&self.engine, &mut self.streams);
+                    batch::release(batch, &self.scheduler, &mut self.streams);
                 }
                 Err(StoreError::Full { path }) => {
                     tracing::error!(
@@ -142,60 +157,82 @@ impl Work {
                         "the disk is full: requests are refused until there is room"
                     );
                     self.observer.metrics.commit_failed();
-                    batch.refuse(&self.engine);
+                    batch::refuse(batch, &self.scheduler);
                     self.wait_for_room(&mut messages, pulse).await?;
                 }
                 Err(error) => return Err(DriverError::Commit(error)),
             }
-            self.forget_keys()?;
-            self.pruning.step(self.store.as_mut(), clock::now).map_err(DriverError::Commit)?;
+            let clock = || self.clock.now(&Reading::now()).moment;
+            self.pruning.step(self.store.as_mut(), clock).map_err(DriverError::Commit)?;
         }
     }
 
+    /// Hands over the heartbeats that arrived until now, before any lease is judged.
+    fn hear(&mut self, batch: &mut Batch, stamp: Stamp) {
+        let Noted { deaf, arrivals } = self.view.presence().take(stamp.reading.boot);
+        if !deaf.is_zero() {
+            tracing::warn!(
+                seconds = deaf.as_secs_f32(),
+                "the orchestrator was paused; no node's silence counts for that time"
+            );
+            batch.handle(&mut self.scheduler, stamp.now(), Input::WasDeaf(deaf));
+        }
+        if arrivals.is_empty() {
+            return;
+        }
+        let heard = arrivals.into_iter().map(|(node, arrival)| Heard {
+            node,
+            session: arrival.session,
+            at: self.clock.moment_of(arrival.boot),
+            stalled: arrival.stalled,
+        });
+        let heard = Input::Heard(heard.collect());
+        batch.handle(&mut self.scheduler, stamp.now(), heard);
+    }
+
+    fn read_clocks(&mut self) -> Stamp {
+        self.clock.stamp(&Reading::now())
+    }
+
     fn take(&mut self, batch: &mut Batch, message: Message) {
-        let now = clock::now();
+        let now = self.read_clocks().now();
         match message {
             Message::Input { input, reply } => {
-                let answer = self.engine.handle(now, input, &mut batch.output);
-                batch.take_effects();
-                batch.answer(answer, reply);
+                let answer = batch.handle(&mut self.scheduler, now, input);
+                batch.hold(Reply::Answer(answer, reply));
             }
             Message::Submit { submission, reply } => {
                 let created = self.submit(now, batch, *submission);
-                batch.created(created, reply);
+                batch.hold(Reply::Created(created, reply));
             }
             Message::OpenAssignments { node, session, stream, reply } => {
                 let input = Input::OpenAssignments { node, session };
-                let opened = match self.engine.handle(now, input, &mut batch.output) {
+                let opened = match batch.handle(&mut self.scheduler, now, input) {
                     Answer::Assignments(snapshot) => Ok(snapshot),
                     Answer::Refused(refusal) => Err(refusal.into()),
                     other => panic!("opening a stream was answered with {other:?}"),
                 };
-                batch.take_effects();
-                batch.stream(node, stream, opened, reply);
+                batch.hold(Reply::Stream { node, stream, opened, reply });
             }
-            Message::Question(question) => batch.question(question),
+            Message::Question(question) => batch.hold(Reply::Question(question, now.moment)),
         }
     }
 
     /// Submits once per idempotency key, whether the first time was in this batch or long ago.
     fn submit(
         &mut self,
-        now: Timestamp,
+        now: Now,
         batch: &mut Batch,
         submission: Submission,
     ) -> Result<CreateJob, CallError> {
         let Submission { submit, id_given, warnings, key } = submission;
-        if let Some(key) = &key {
-            let first = match batch.keys.get(&key.key) {
-                Some(row) => Some(row.clone()),
-                None => {
-                    let oldest = now - Duration::from_secs(IDEMPOTENCY_HOURS * 3600);
-                    self.store.idempotency(&key.key, oldest).map_err(unreadable)?
-                }
-            };
-            if let Some(row) = first {
-                if row.body_hash != key.body_hash {
+        let key = key.map(|IdempotencyKey { key, body_hash }| {
+            (RequestKey { namespace: submit.spec.namespace.clone(), key }, body_hash)
+        });
+        if let Some((key, body_hash)) = &key {
+            let first = batch.first_answer(self.store.as_mut(), key, now.moment);
+            if let Some(row) = first.map_err(unreadable)? {
+                if row.body_hash != *body_hash {
                     return Err(CallError::IdempotencyConflict);
                 }
                 return serde_json::from_str(&row.answer).map_err(|error| {
@@ -204,46 +241,44 @@ impl Work {
             }
         }
         if id_given && self.store.has_job(submit.id).map_err(unreadable)? {
-            return Err(crate::engine::input::Refusal::JobExists(submit.id).into());
+            return Err(scheduler::input::Refusal::JobExists(submit.id).into());
         }
-        let answer = self.engine.handle(now, Input::Submit(Box::new(submit)), &mut batch.output);
-        batch.take_effects();
-        let created = match answer {
+        let submit = Input::Submit(Box::new(submit));
+        let created = match batch.handle(&mut self.scheduler, now, submit) {
             Answer::Submitted { job, evaluation } => {
                 CreateJob { job_id: job, evaluation_id: evaluation, warnings }
             }
             Answer::Refused(refusal) => return Err(refusal.into()),
             other => panic!("a submission was answered with {other:?}"),
         };
-        if let Some(key) = key {
-            let row = IdempotencyRow {
-                key: key.key.clone(),
-                body_hash: key.body_hash,
+        if let Some((key, body_hash)) = key {
+            batch.remember(IdempotencyRow {
+                key,
+                body_hash,
                 answer: serde_json::to_string(&created).expect("an answer is plain data"),
-                create_time: now,
-            };
-            batch.keys.insert(key.key, row);
+                stored_at: now.moment,
+            });
         }
         Ok(created)
     }
 
-    fn commit(&mut self, batch: &Batch, inputs: usize) -> Result<(), StoreError> {
-        if batch.output.changes.is_empty() && batch.keys.is_empty() {
+    fn commit(&mut self, batch: &Batch, stamp: Stamp, inputs: usize) -> Result<(), StoreError> {
+        if batch.is_empty() {
             return Ok(());
         }
-        let keys: Vec<_> = batch.keys.values().cloned().collect();
         let number = self.last_commit + 1;
         let began = Instant::now();
         match failpoint::reach_blocking("commit.before") {
             None => {}
             Some(Fault::Error) => return Err(full_by_failpoint()),
-            Some(Fault::Twice) => self.store.commit(number, &batch.output.changes, &keys)?,
+            Some(Fault::Twice) => batch.commit(self.store.as_mut(), number, stamp)?,
         }
-        self.store.commit(number, &batch.output.changes, &keys)?;
+        batch.commit(self.store.as_mut(), number, stamp)?;
         if failpoint::reach_blocking("commit.after") == Some(Fault::Error) {
             return Err(full_by_failpoint());
         }
         self.last_commit = number;
+        self.pruning.stored_keys(batch.keys());
         self.observer.metrics.committed(inputs, began.elapsed());
         Ok(())
     }
@@ -263,7 +298,10 @@ impl Work {
                 tokio::select! {
                     () = &mut pause => break,
                     message = messages.recv() => match message {
-                        Some(message) => message.refuse(&self.engine),
+                        Some(message) => {
+                            let now = self.read_clocks().moment;
+                            message.refuse(&self.scheduler, now);
+                        }
                         // The next receive of the loop above ends it.
                         None => break,
                     },
@@ -275,10 +313,11 @@ impl Work {
                 Err(error) => return Err(DriverError::Commit(error)),
             }
         }
-        let (engine, last_commit) = restore(self.store.as_mut(), self.settings)?;
-        self.engine = engine;
+        let now = self.read_clocks().moment;
+        let (scheduler, last_commit) = restore(self.store.as_mut(), self.settings, now)?;
+        self.scheduler = scheduler;
         self.last_commit = last_commit;
-        self.observer.metrics.recount(&self.engine.census());
+        self.observer.metrics.recount(&self.scheduler.census());
         self.view.clear();
         self.show();
         tracing::info!("the disk has room again: requests are accepted");
@@ -287,39 +326,28 @@ impl Work {
 
     /// Lets reads see what changed.
     fn show(&mut self) {
-        self.view.update_nodes(self.engine.take_touched_nodes());
-        let now = clock::now();
-        if now.since(self.explained) >= EXPLAIN_EVERY {
-            self.explained = now;
-            self.view.update_explanations(self.engine.refresh_explanations());
-        }
-    }
-
-    fn forget_keys(&mut self) -> Result<(), DriverError> {
-        let now = clock::now();
-        if now.since(self.forgot_keys) < FORGET_KEYS_EVERY {
-            return Ok(());
-        }
-        self.forgot_keys = now;
-        let oldest = now - Duration::from_secs(IDEMPOTENCY_HOURS * 3600);
-        match self.store.forget_keys(oldest, KEYS_FORGOTTEN_AT_ONCE) {
-            // A full disk is met, and waited for, by the next commit.
-            Ok(_) | Err(StoreError::Full { .. }) => Ok(()),
-            Err(error) => Err(DriverError::Commit(error)),
+        let touched = self.scheduler.take_touched_nodes();
+        let sessions = touched.iter().map(|(id, _)| (*id, self.scheduler.session_of(*id)));
+        self.view.presence().publish(sessions, self.scheduler.lease());
+        self.view.update_nodes(touched);
+        let now = self.read_clocks().moment;
+        if now >= self.explain_due {
+            self.explain_due = now + EXPLAIN_EVERY;
+            self.view.update_explanations(self.scheduler.refresh_explanations());
         }
     }
 }
 
 impl Message {
     /// The store cannot be written to; questions change nothing and are answered.
-    fn refuse(self, engine: &Engine) {
+    fn refuse(self, scheduler: &Scheduler, now: Moment) {
         match self {
             Self::Input { reply, .. } => drop(reply.send(Err(CallError::StoreUnavailable))),
             Self::Submit { reply, .. } => drop(reply.send(Err(CallError::StoreUnavailable))),
             Self::OpenAssignments { reply, .. } => {
                 drop(reply.send(Err(CallError::StoreUnavailable)));
             }
-            Self::Question(question) => question(engine),
+            Self::Question(question) => question(scheduler, now),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The agent group: what the orchestrator says of itself.
+//! The agent group: what the orchestrator reports about itself.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
     path = routes::ALIVE,
     operation_id = "isAlive",
     tag = "Agent",
-    responses((status = 200, description = "It lives.", body = Alive, example = json!(examples::alive()))),
+    responses((status = 200, description = "The process runs.", body = Alive, example = json!(examples::alive()))),
     extensions(("x-error-codes" = json!(refusals(&[])))),
 )]
 async fn alive() -> Handled {

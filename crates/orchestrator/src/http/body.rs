@@ -1,4 +1,4 @@
-//! Bodies of requests: JSON by content type, of bounded size, in bounded time.
+//! Request bodies: JSON by content type, bounded in size and time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,35 +11,35 @@ use serde::de::DeserializeOwned;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::error::Failure;
-use super::{Api, Places};
-use crate::json::{self, Unreadable};
+use super::{Api, Permits};
+use crate::json::{self, Author, Unreadable};
 
-/// The largest body that is read; beyond it the answer is 413.
+/// The largest accepted body; a larger one is refused with 413.
 pub(super) const MAX_BODY_BYTES: usize = 10_000_000;
 
-/// How long a body may take to arrive: 10 MB at 170 kB a second. A slower sender is told so and
-/// its connection is closed, so that it does not hold one for ever.
+/// How long a body may take to arrive: 10 MB at 170 kB/s. A slower sender receives an error and its
+/// connection is closed, so it cannot occupy one forever.
 pub(super) const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What of a body that is too large is read and thrown away, so that a client that sends before
-/// it listens sees the 413. A client that sends still more has its connection closed.
+/// How much of an oversized body is read and discarded, so that a client that sends before it
+/// listens sees the 413. Beyond it, the connection is closed.
 const DISCARD_BYTES: usize = 4 * MAX_BODY_BYTES;
 
-/// A body up to this size is not counted: what all connections together may hold of such bodies
-/// is bounded by their number.
+/// A body up to this size needs no permit: the connection limit bounds the memory of all small
+/// bodies together.
 const SMALL_BODY_BYTES: usize = 16 * 1024;
 
-/// Larger bodies are counted in pieces of this size; see [`Places::of_large_bodies`].
+/// Larger bodies are counted in pieces of this size; see [`Permits::of_large_bodies`].
 pub(super) const BODY_PIECE_BYTES: usize = 64 * 1024;
 
-/// The body of a request that must have one. Its places are given back when this is dropped, so it
-/// is kept until the request is answered.
+/// A required request body. Dropping it returns its permits, so keep it until the request is
+/// answered.
 pub(super) struct JsonBody {
     pub(super) bytes: Bytes,
-    _places: Option<OwnedSemaphorePermit>,
+    _permits: Option<OwnedSemaphorePermit>,
 }
 
-/// The body of a request that may have one.
+/// An optional request body.
 pub(super) struct OptionalBody(pub(super) Option<JsonBody>);
 
 impl FromRequest<Arc<Api>> for OptionalBody {
@@ -71,23 +71,28 @@ impl FromRequest<Arc<Api>> for JsonBody {
 }
 
 impl JsonBody {
-    /// Reads a body in which nothing may be wrong.
+    /// Reads what a person wrote: strict, except that the case of keys is ignored.
     pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        read(&self.bytes)
+        self.read_of(Author::Person)
     }
-}
 
-pub(super) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Failure> {
-    json::read_strictly(bytes).map_err(|unreadable| match unreadable {
-        Unreadable::Malformed(reason) => Failure::MalformedBody { reason },
-        Unreadable::Shape(problems) => Failure::InvalidBody(problems),
-    })
+    /// Reads what an agent wrote: fully strict.
+    pub(super) fn read_exactly<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        self.read_of(Author::Program)
+    }
+
+    fn read_of<T: DeserializeOwned>(&self, author: Author) -> Result<T, Failure> {
+        json::read_strictly(&self.bytes, author).map_err(|unreadable| match unreadable {
+            Unreadable::Malformed(reason) => Failure::MalformedBody { reason },
+            Unreadable::Shape(problems) => Failure::InvalidBody(problems),
+        })
+    }
 }
 
 async fn receive(
     headers: &HeaderMap,
     mut body: Body,
-    large_bodies: &Places,
+    large_bodies: &Permits,
 ) -> Result<JsonBody, Failure> {
     let announced = headers
         .get(header::CONTENT_LENGTH)
@@ -95,15 +100,15 @@ async fn receive(
         .and_then(|length| length.parse::<u64>().ok());
     let is_large = announced.is_some_and(|length| length > MAX_BODY_BYTES as u64);
     if is_large && headers.contains_key(header::EXPECT) {
-        // The client waits for a word before it sends, and this is the word.
+        // The client waits for `100 Continue`, which this sends.
         return Err(Failure::BodyTooLarge);
     }
     let mut received = Vec::new();
-    let mut places = None;
+    let mut permits = None;
     let mut length = 0_usize;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| Failure::MalformedBody {
-            reason: "the body ended before all of it had arrived".to_owned(),
+            reason: "the body is incomplete: the connection ended early".to_owned(),
         })?;
         let Ok(data) = frame.into_data() else { continue };
         length = length.saturating_add(data.len());
@@ -111,14 +116,14 @@ async fn receive(
             return Err(Failure::BodyTooLarge);
         }
         if !is_large && length <= MAX_BODY_BYTES {
-            if length > SMALL_BODY_BYTES && places.is_none() {
-                // One that does not say how long it will be may be as long as any.
+            if length > SMALL_BODY_BYTES && permits.is_none() {
+                // Without a declared length, a body may be as long as any.
                 let bytes = announced.and_then(|bytes| usize::try_from(bytes).ok());
                 let bytes = bytes.unwrap_or(MAX_BODY_BYTES).max(length);
-                places = Some(large_bodies.take_many(bytes.div_ceil(BODY_PIECE_BYTES)));
+                permits = Some(large_bodies.take_many(bytes.div_ceil(BODY_PIECE_BYTES)));
             }
-            if matches!(places, Some(Err(_))) {
-                // Read and thrown away, too, so that the sender sees why.
+            if matches!(permits, Some(Err(_))) {
+                // Read and discarded as well, so that the sender sees the reason.
                 continue;
             }
             received.extend_from_slice(&data);
@@ -127,17 +132,17 @@ async fn receive(
     if is_large || length > MAX_BODY_BYTES {
         return Err(Failure::BodyTooLarge);
     }
-    Ok(JsonBody { bytes: received.into(), _places: places.transpose()? })
+    Ok(JsonBody { bytes: received.into(), _permits: permits.transpose()? })
 }
 
 fn check_content_type(headers: &HeaderMap) -> Result<(), Failure> {
     let Some(value) = headers.get(header::CONTENT_TYPE) else {
-        return Err(Failure::UnsupportedMediaType { came: None });
+        return Err(Failure::UnsupportedMediaType { found: None });
     };
     let text = String::from_utf8_lossy(value.as_bytes());
     let essence = text.split(';').next().unwrap_or_default().trim();
     if essence.eq_ignore_ascii_case("application/json") {
         return Ok(());
     }
-    Err(Failure::UnsupportedMediaType { came: Some(text.into_owned()) })
+    Err(Failure::UnsupportedMediaType { found: Some(text.into_owned()) })
 }

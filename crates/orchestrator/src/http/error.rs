@@ -1,10 +1,9 @@
-//! Everything a request can end with that is not 2xx: its status, its code, its log level.
+//! Every way a request can fail: its status, its code, its log level.
 //!
-//! [`words`] has what the caller is told.
+//! [`words`] holds the messages for the caller.
 
 mod words;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use api_types::engine::UnknownWord;
@@ -12,22 +11,23 @@ use api_types::error::FieldError;
 use api_types::job::{JobStateType, JobType};
 use api_types::{ApiError, Code, JobId, NodeId};
 use axum::response::{IntoResponse, Response};
-use http::{HeaderName, HeaderValue, StatusCode, header};
+use control_plane::store::StoreError;
+
+use scheduler::input::Refusal;
 use tracing::Level;
 
 use crate::driver::CallError;
-use crate::engine::input::Refusal;
 use crate::json::shorten;
-use crate::store::StoreError;
+use crate::reads::ReadError;
 
-/// When a caller may come again: a full queue empties within a second, a full disk does not.
+/// When a caller may retry: a full queue empties within a second, a full disk does not.
 const RETRY_BUSY_SECONDS: u64 = 1;
 const RETRY_STORE_SECONDS: u64 = 5;
 
-/// Messages repeat what came, and that may be as long as a body.
+/// Longest echo of a caller's text in a message; the text may be as long as a body.
 const MAX_MESSAGE_CHARS: usize = 2000;
 
-/// Why a request was not carried out.
+/// Why a request failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     MalformedBody {
@@ -35,12 +35,12 @@ pub(crate) enum Failure {
     },
     BodyTooSlow,
     BodyTooLarge,
-    /// The body has a content type that is not JSON, or none.
+    /// The body has no content type, or one that is not JSON.
     UnsupportedMediaType {
-        came: Option<String>,
+        found: Option<String>,
     },
     InvalidJob(Vec<FieldError>),
-    /// Another body than a job is wrong.
+    /// A body other than a job is invalid.
     InvalidBody(Vec<FieldError>),
     InvalidQuery {
         reason: String,
@@ -79,7 +79,7 @@ pub(crate) enum Failure {
         job: JobId,
         state: JobStateType,
     },
-    /// The orchestrator's own node record was to be changed.
+    /// The request would change the orchestrator's own node record.
     OwnNode(NodeId),
     Gone {
         path: String,
@@ -87,22 +87,22 @@ pub(crate) enum Failure {
     },
     Call(CallError),
     Store(StoreError),
-    /// Nobody waits for what an agent sends.
+    /// No reader waits for the output that an agent sends.
     StreamNotFound {
         stream: String,
     },
-    /// What is asked for is only to be had from a node that is away.
+    /// Only a disconnected node has what was requested.
     NodeUnavailable(NodeId),
-    /// All readers of the store were busy for too long.
+    /// All readers of the store stayed busy too long.
     ReadersBusy {
         waited: Duration,
     },
-    /// As many requests stay open as may.
-    NoPlace {
+    /// The limit of open requests of this kind is reached.
+    LimitReached {
         what: &'static str,
         count: usize,
     },
-    /// Only a fault of this program ends here; the text goes to the log, never to the caller.
+    /// Only a bug in this program causes this; the text goes to the log, never to the caller.
     Internal {
         cause: String,
     },
@@ -118,47 +118,34 @@ pub(crate) enum Kind {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotFoundCause {
-    /// There is none with this ID.
+    /// No record has this ID.
     Absent,
-    /// The text is neither an ID nor the beginning of one.
+    /// The text is neither an ID nor the prefix of one.
     Malformed,
 }
 
-/// What the edge finds in a response that a failure made.
-#[derive(Clone)]
-pub(super) struct Failed(pub(super) Arc<Failure>);
-
 impl IntoResponse for Failure {
-    /// The edge fills in the body, with the request id and as pretty as was asked for.
     fn into_response(self) -> Response {
-        let mut response = self.code().status_code().into_response();
-        if let Some(seconds) = self.retry_after_seconds() {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        let message = shorten(self.message(), MAX_MESSAGE_CHARS);
+        let error = ApiError::new(self.code(), message).with_hint(self.hint());
+        let cause = match &self {
+            Self::Store(error) => chain(error),
+            Self::Internal { cause } => cause.clone(),
+            _ => String::new(),
+        };
+        daemon::http::Refusal {
+            error: ApiError { details: self.details(), ..error },
+            retry_after_seconds: self.retry_after_seconds(),
+            level: self.level(),
+            cause,
         }
-        response.extensions_mut().insert(Failed(Arc::new(self)));
-        response
-    }
-}
-
-trait StatusOf {
-    fn status_code(self) -> StatusCode;
-}
-
-impl StatusOf for Code {
-    fn status_code(self) -> StatusCode {
-        StatusCode::from_u16(self.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+        .into_response()
     }
 }
 
 // === impl Failure ===
 
 impl Failure {
-    pub(super) fn envelope(&self, request_id: &str) -> ApiError {
-        let message = shorten(self.message(), MAX_MESSAGE_CHARS);
-        let error = ApiError::new(self.code(), message).with_hint(self.hint());
-        ApiError { details: self.details(), request_id: request_id.to_owned(), ..error }
-    }
-
     fn code(&self) -> Code {
         match self {
             Self::MalformedBody { .. } | Self::BodyTooSlow => Code::MalformedBody,
@@ -184,7 +171,7 @@ impl Failure {
             Self::Gone { .. } => Code::Gone,
             Self::Call(error) => code_of_call(error),
             Self::Store(error) => code_of_store(error),
-            Self::ReadersBusy { .. } | Self::NoPlace { .. } => Code::TooManyRequests,
+            Self::ReadersBusy { .. } | Self::LimitReached { .. } => Code::TooManyRequests,
             Self::StreamNotFound { .. } => Code::StreamNotFound,
             Self::NodeUnavailable(_) => Code::NodeUnavailable,
             Self::Internal { .. } => Code::Internal,
@@ -201,7 +188,7 @@ impl Failure {
         }
     }
 
-    /// What a caller did wrong is of no interest to who runs the service.
+    /// A caller's mistake does not concern the operator.
     fn level(&self) -> Level {
         match self.code() {
             Code::Internal | Code::StoreUnavailable => Level::ERROR,
@@ -232,26 +219,6 @@ impl Failure {
             | Code::UnsupportedMediaType => Level::DEBUG,
         }
     }
-
-    /// Writes the failure down once, with causes that the caller is not told.
-    pub(super) fn log(&self) {
-        let message = self.message();
-        let cause = match self {
-            Self::Store(error) => chain(error),
-            Self::Internal { cause } => cause.clone(),
-            _ => String::new(),
-        };
-        let level = self.level();
-        if level == Level::ERROR {
-            tracing::error!(%cause, "{message}");
-        } else if level == Level::WARN {
-            tracing::warn!(%cause, "{message}");
-        } else if level == Level::INFO {
-            tracing::info!("{message}");
-        } else {
-            tracing::debug!("{message}");
-        }
-    }
 }
 
 fn code_of_call(error: &CallError) -> Code {
@@ -263,7 +230,7 @@ fn code_of_call(error: &CallError) -> Code {
             Refusal::NoSuchNode(_) => Code::NodeNotFound,
             Refusal::StaleSession { .. } | Refusal::LeaseExpired(_) => Code::StaleSession,
             Refusal::NodeRejected(_) => Code::Forbidden,
-            Refusal::NodeConnected(_) => Code::NodeConflict,
+            Refusal::NodeConnected(_) | Refusal::NodeBusy { .. } => Code::NodeConflict,
         },
         CallError::IdempotencyConflict => Code::IdempotencyConflict,
         CallError::QueueFull => Code::TooManyRequests,
@@ -307,11 +274,18 @@ impl From<CallError> for Failure {
     }
 }
 
+impl From<ReadError> for Failure {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Store(error) => Self::Store(error),
+            ReadError::Busy { waited } => Self::ReadersBusy { waited },
+            ReadError::Failed { cause } => Self::Internal { cause },
+        }
+    }
+}
+
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }
 }
-
-/// The header that carries the request id, in and out.
-pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");

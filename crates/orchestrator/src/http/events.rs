@@ -1,9 +1,9 @@
-//! The stream of events: everything that goes into the history, as it is committed.
+//! The event stream: every history event, as it is committed.
 //!
-//! A stream owns nothing but its position. It reads the store a page at a time, and only when its
-//! reader has taken the page before: a slow reader holds nobody up, and misses nothing for as long
-//! as retention keeps the events; what is gone by then is told as a gap. What was rejected: a
-//! queue of events per reader, which a slow one overflows.
+//! A stream owns only its position. It reads the store one page at a time, after its reader has
+//! taken the previous page: a slow reader blocks nobody and misses nothing while retention keeps
+//! the events. Events removed by then appear as a gap. Rejected: a queue of events per reader,
+//! which a slow reader overflows.
 
 mod text;
 
@@ -15,6 +15,7 @@ use api_types::{Code, Timestamp, routes};
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::IntoResponse;
+use control_plane::store::{EventsPage, EventsQuery};
 use futures_util::stream;
 use http::{HeaderMap, header};
 use tokio::sync::{OwnedSemaphorePermit, watch};
@@ -23,51 +24,63 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes as collect;
 
 use super::error::Failure;
-use super::history::EVENT_TYPES;
 use super::openapi::{JOB, QUERY, READ, params, refusals};
-use super::query::{Query, invalid};
+use super::query::{EventFilters, IdPrefix, Namespace, Number, invalid, query};
 use super::{Api, Handled, lookup};
-use crate::store::{EventsPage, EventsQuery};
 
-/// Events that are looked at in one go, whether they match or not: about a millisecond.
+/// Events examined in one read, matching or not: about a millisecond.
 const EVENTS_AT_ONCE: u32 = 500;
 
-/// A stream that has caught up looks at the store again no sooner than this after its last look;
-/// what is committed meanwhile comes together.
-const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// Minimum interval between two reads of the store by a stream that has caught up; it batches the
+/// commits in between.
+const READ_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Silence is broken by a comment this often, so that each side notices when the other is gone.
+/// Interval of keep-alive comments, by which each side notices that the other is gone.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 const LAST_EVENT_ID: &str = "Last-Event-ID";
 
-/// What a stream that is open needs.
+/// The state of an open stream.
 struct Events {
     api: Arc<Api>,
     /// Its `after` is the position of the stream.
     query: EventsQuery,
-    /// The position that the reader knows of, if it knows of one.
-    told: Option<u64>,
+    /// The position that the reader knows, if any.
+    known: Option<u64>,
     next: Next,
     /// Changes with every commit of events.
     news: watch::Receiver<u64>,
-    /// When the store was looked at last.
-    looked: Instant,
-    /// When something was written last.
+    /// When the store was last read.
+    last_read: Instant,
+    /// When something was last written.
     written: Instant,
     _place: OwnedSemaphorePermit,
 }
 
 #[derive(Clone, Copy)]
 enum Next {
-    /// Say where the stream begins.
+    /// Send the position at which the stream begins.
     Greeting,
-    /// Read on in the store.
+    /// Continue reading the store.
     Page,
-    /// All was read: wait for more to be committed.
-    News,
-    /// Nothing can follow.
+    /// Caught up: wait for the next commit.
+    Wait,
+    /// No further event is possible.
     End,
+}
+
+query! {
+    struct OpenQuery {
+        job: Option<String> = ("job_id", IdPrefix('j'), "Events of one job, by ID or prefix.");
+        namespace: Option<String> = (
+            "namespace",
+            Namespace { default: "*" },
+            "Events of the jobs of one namespace; `*` for all."
+        );
+        last_event_id: Option<u64> =
+            ("last_event_id", Number, "Resumes after this event; the header takes precedence.");
+        events: EventFilters = part;
+    }
 }
 
 pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
@@ -76,15 +89,15 @@ pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
 
 /// Stream of events
 ///
-/// Server-sent events: each event of every job's history, once, in the order in which they were
-/// committed. `id` counts over all jobs, `data` is one history event; events that retention has
-/// removed are told by one event `gap`. The stream stays open.
+/// Server-sent events: each event of every job's history, once, in commit order. `id` counts over
+/// all jobs, `data` is one history event; one `gap` event stands for events that retention has
+/// removed. The stream stays open.
 #[utoipa::path(
     get,
     path = routes::EVENTS,
     operation_id = "streamEvents",
     tag = "Events",
-    params(params::StreamOfEvents, params::EventFilters, params::LastEventId),
+    params(OpenQuery, params::LastEventId),
     responses((
         status = 200,
         description = "The stream.",
@@ -94,24 +107,21 @@ pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
     )),
     extensions(("x-error-codes" = json!(refusals(&[JOB, QUERY, READ, &[Code::InvalidRequest]]))), ("x-item-schema" = json!({ "text/event-stream": "HistoryEvent" }))),
 )]
-async fn open(State(api): State<Arc<Api>>, headers: HeaderMap, query: Query) -> Handled {
-    let event_type = query.choice("event_type", EVENT_TYPES, None)?;
-    let namespace = query.text("namespace")?.filter(|name| *name != "*").map(str::to_owned);
-    let since = query.moment("since")?;
-    let resumed = last_event_id(&headers, &query)?;
-    let job = query.text("job_id")?.map(str::to_owned);
+async fn open(State(api): State<Arc<Api>>, headers: HeaderMap, query: OpenQuery) -> Handled {
+    let OpenQuery { job, namespace, last_event_id, events } = query;
+    let EventFilters { event_type, since } = events;
+    let resumed = resumed_after(&headers, last_event_id)?;
     let place = api.streams.take()?;
-    // Before the position is found, so that nothing falls in between.
+    // Subscribe before determining the position, so that no commit falls in between.
     let news = api.view.feed().last_seq();
     let query = api
-        .reader
-        .run(move |reads| {
+        .read(move |reads| {
             let job = job.map(|text| lookup::job(reads, &text)).transpose()?.map(|job| job.id);
             let last = reads.last_event()?;
             let after = match (resumed, since) {
                 (Some(id), _) if id > last => return Err(beyond(id, last)),
                 (Some(id), _) => id,
-                (None, Some(since)) => reads.last_event_before(since)?,
+                (None, Some(since)) => reads.position_before(since)?,
                 (None, None) => last,
             };
             let since = since.unwrap_or(Timestamp::ZERO);
@@ -120,34 +130,33 @@ async fn open(State(api): State<Arc<Api>>, headers: HeaderMap, query: Query) -> 
         .await?;
     let now = Instant::now();
     let events = Events {
-        told: resumed,
+        known: resumed,
         api,
         query,
         next: Next::Greeting,
         news,
-        looked: now,
+        last_read: now,
         written: now,
         _place: place,
     };
     let pieces = stream::unfold(events, |mut events| async move {
         let piece = events.next_piece().await?;
         events.written = Instant::now();
-        // It only ever ends; it never fails half way.
+        // The stream only ever ends; it never fails partway.
         Some((Ok::<_, Infallible>(piece), events))
     });
     let headers = [
         (header::CONTENT_TYPE.as_str(), "text/event-stream"),
         (header::CACHE_CONTROL.as_str(), "no-store"),
-        // Asks a proxy not to collect pieces of it.
+        // Asks a proxy not to buffer.
         ("x-accel-buffering", "no"),
     ];
     Ok((headers, Body::from_stream(pieces)).into_response())
 }
 
-/// The event after which to go on; the header wins, since a browser that connects again sends it
-/// with the query that it began with.
-fn last_event_id(headers: &HeaderMap, query: &Query) -> Result<Option<u64>, Failure> {
-    let in_query = query.optional_number("last_event_id")?;
+/// The event to resume after. The header wins, because a reconnecting browser sends it together
+/// with its original query.
+fn resumed_after(headers: &HeaderMap, in_query: Option<u64>) -> Result<Option<u64>, Failure> {
     let Some(value) = headers.get(LAST_EVENT_ID).filter(|value| !value.is_empty()) else {
         return Ok(in_query);
     };
@@ -160,15 +169,15 @@ fn last_event_id(headers: &HeaderMap, query: &Query) -> Result<Option<u64>, Fail
     id.map(Some).ok_or(Failure::InvalidHeader { name: LAST_EVENT_ID, reason })
 }
 
-/// Such an event was told by another database, or by one that was restored since.
+/// Another database issued this id, or this database was restored since.
 fn beyond(id: u64, last: u64) -> Failure {
-    invalid(format!("{LAST_EVENT_ID}: {id} is not known here, the last event is {last}"))
+    invalid(format!("{LAST_EVENT_ID}: {id} is unknown, the last event is {last}"))
 }
 
 // === impl Events ===
 
 impl Events {
-    /// The next events, or nothing when the stream is over.
+    /// The next events, or `None` when the stream is over.
     async fn next_piece(&mut self) -> Option<Bytes> {
         loop {
             match self.next {
@@ -182,17 +191,17 @@ impl Events {
                     if !piece.is_empty() {
                         return Some(piece);
                     }
-                    // A search through many events that do not match takes its time.
+                    // A search through many events that do not match takes a while.
                     if self.written.elapsed() >= KEEP_ALIVE {
                         return Some(text::keep_alive(self.news_of_position()));
                     }
                 }
-                Next::News => {
+                Next::Wait => {
                     let silence_ends = self.written + KEEP_ALIVE;
-                    let look_again = self.looked + LOOK_INTERVAL;
+                    let next_read = self.last_read + READ_INTERVAL;
                     let (news, stopping) = (&mut self.news, &self.api.stopping);
                     let more = async {
-                        tokio::time::sleep_until(look_again).await;
+                        tokio::time::sleep_until(next_read).await;
                         news.changed().await
                     };
                     tokio::select! {
@@ -212,41 +221,41 @@ impl Events {
         }
     }
 
-    /// Reads a page and goes on behind it.
+    /// Reads a page and moves the position behind it.
     async fn read(&mut self) -> Option<Bytes> {
-        // What is committed from here on is news.
+        // Commits from here on wake the stream.
         self.news.borrow_and_update();
         let query = self.query.clone();
-        let read = self.api.reader.run(move |reads| Ok(reads.events(&query)?));
+        let read = self.api.read(move |reads| Ok(reads.events(&query)?));
         let page = tokio::select! {
             biased;
             () = self.api.stopping.cancelled() => return None,
             page = read => page,
         };
-        self.looked = Instant::now();
+        self.last_read = Instant::now();
         match page.and_then(|page| Ok((text::events(&page.entries)?, page))) {
             Ok((piece, EventsPage { entries, through, more, job_gone })) => {
                 self.query.after = through;
-                self.told = entries.last().map(text::id).or(self.told);
+                self.known = entries.last().map(text::id).or(self.known);
                 self.next = match (job_gone, more) {
                     (true, _) => Next::End,
                     (false, true) => Next::Page,
-                    (false, false) => Next::News,
+                    (false, false) => Next::Wait,
                 };
                 Some(piece)
             }
             Err(failure) => {
-                // The reader comes again with the last event it was told.
-                tracing::warn!(?failure, "a stream of events is cut off");
+                // The reader reconnects with the last event that it received.
+                tracing::warn!(?failure, "an event stream was cut off");
                 None
             }
         }
     }
 
-    /// The position, if the reader does not know of it: whoever follows few of the events need not
-    /// have all the others searched again.
+    /// The position, if the reader does not know it: a reader of rare events need not repeat the
+    /// search through all others.
     fn news_of_position(&mut self) -> Option<u64> {
         let after = self.query.after;
-        (self.told.replace(after) != Some(after)).then_some(after)
+        (self.known.replace(after) != Some(after)).then_some(after)
     }
 }

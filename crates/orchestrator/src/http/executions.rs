@@ -9,24 +9,34 @@ use api_types::execution::{
 use api_types::job::JobSpec;
 use api_types::routes;
 use axum::extract::State;
+use control_plane::store::{ExecutionOrder, ExecutionPosition, ExecutionQuery, StoredExecution};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes as collect;
 
 use super::edge::json;
 use super::openapi::{JOB, PAGE, READ, examples, params, refusals};
 use super::paging::{List, Listing};
-use super::query::Query;
+use super::query::{Choice, HundredAPage, Reverse, query};
 use super::{Api, Handled, Parameter, jobs, lookup};
-use crate::store::{ExecutionOrder, ExecutionPosition, ExecutionQuery, StoredExecution};
 
-const DEFAULT_LIMIT: u32 = 100;
+const ORDERS: Choice<ExecutionOrder> = Choice {
+    permitted: &[
+        ("modify_time", ExecutionOrder::ModifyTime),
+        ("create_time", ExecutionOrder::CreateTime),
+        ("id", ExecutionOrder::Id),
+        ("state", ExecutionOrder::State),
+    ],
+    default: ExecutionOrder::ModifyTime,
+};
 
-const ORDERS: &[(&str, ExecutionOrder)] = &[
-    ("modify_time", ExecutionOrder::ModifyTime),
-    ("create_time", ExecutionOrder::CreateTime),
-    ("id", ExecutionOrder::Id),
-    ("state", ExecutionOrder::State),
-];
+query! {
+    struct ListQuery {
+        page: HundredAPage = part;
+        order: ExecutionOrder =
+            ("order_by", ORDERS, "The sort key; ties are broken by ID.");
+        direction: Reverse = part;
+    }
+}
 
 pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
     OpenApiRouter::default().routes(collect!(list))
@@ -40,18 +50,19 @@ pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
     path = routes::JOB_EXECUTIONS,
     operation_id = "listExecutions",
     tag = "Jobs",
-    params(params::JobPath, params::HundredAPage, params::ExecutionOrder, params::Reverse),
+    params(params::JobPath, ListQuery),
     responses((status = 200, description = "A page of executions.", body = ListExecutions, example = json!(examples::list_executions()))),
     extensions(("x-error-codes" = json!(refusals(&[JOB, PAGE, READ])))),
 )]
-async fn list(State(api): State<Arc<Api>>, query: Query, Parameter(text): Parameter) -> Handled {
-    let order = query.choice("order_by", ORDERS, ExecutionOrder::default())?;
-    let reverse = query.flag("reverse")?;
-    let limit = query.limit(DEFAULT_LIMIT)?;
-    let token = query.text("next_token")?.map(str::to_owned);
+async fn list(
+    State(api): State<Arc<Api>>,
+    query: ListQuery,
+    Parameter(text): Parameter,
+) -> Handled {
+    let ListQuery { page, order, direction: Reverse { reverse } } = query;
+    let HundredAPage { limit, next_token: token } = page;
     let answer = api
-        .reader
-        .run(move |reads| {
+        .read(move |reads| {
             let job = lookup::job(reads, &text)?;
             let listing =
                 Listing { list: List::Executions, order: order as u8, reverse, job: Some(job.id) };
@@ -71,7 +82,7 @@ async fn list(State(api): State<Arc<Api>>, query: Query, Parameter(text): Parame
     json(&answer)
 }
 
-/// An execution as answers carry it.
+/// An execution as responses render it.
 fn record(stored: StoredExecution, spec: &JobSpec) -> Execution {
     let StoredExecution { row, next, run_output, published_result } = stored;
     let task = spec.tasks.first().map(|task| task.name.clone()).unwrap_or_default();

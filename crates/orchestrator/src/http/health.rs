@@ -1,4 +1,4 @@
-//! Whether the process lives, and whether it can serve.
+//! Liveness and readiness probes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use super::openapi::{CALL, examples, refusals};
 use super::{Api, Handled};
 use crate::driver::CallError;
 
-/// How long the driver may take for an answer before it counts as stuck. A commit of a full batch
-/// on a slow disk stays below it.
+/// How long the driver may take to answer before it counts as stuck. A commit of a full batch on a
+/// slow disk takes less.
 const DRIVER_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
@@ -25,13 +25,13 @@ pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
 
 /// Liveness
 ///
-/// Answers while the process lives.
+/// Answers while the process runs.
 #[utoipa::path(
     get,
     path = routes::LIVEZ,
     operation_id = "isLive",
     tag = "Health",
-    responses((status = 200, description = "It lives.", body = Alive, example = json!(examples::alive()))),
+    responses((status = 200, description = "The process runs.", body = Alive, example = json!(examples::alive()))),
     extensions(("x-error-codes" = json!(refusals(&[])))),
 )]
 async fn live() -> Handled {
@@ -40,14 +40,13 @@ async fn live() -> Handled {
 
 /// Readiness
 ///
-/// Ready once the driver answers, which it does after its first round of scheduling, and the
-/// store can be read.
+/// Ready once the driver answers, after its first scheduling round, and the store can be read.
 #[utoipa::path(
     get,
     path = routes::READYZ,
     operation_id = "isReady",
     tag = "Health",
-    responses((status = 200, description = "It can serve.", body = Alive, example = json!(examples::alive()))),
+    responses((status = 200, description = "The service is ready.", body = Alive, example = json!(examples::alive()))),
     extensions(("x-error-codes" = json!(refusals(&[CALL])))),
 )]
 async fn ready(State(api): State<Arc<Api>>) -> Handled {
@@ -57,8 +56,8 @@ async fn ready(State(api): State<Arc<Api>>) -> Handled {
     tokio::time::timeout(DRIVER_TIMEOUT, api.handle.ask(|_| ()))
         .await
         .map_err(|_| Failure::Call(CallError::StoreUnavailable))??;
-    // No job has the nil ID: this only asks whether the store answers.
+    // No job has the nil ID: this only checks that the store answers.
     let nil = JobId::from_uuid(uuid::Uuid::nil());
-    api.reader.run(move |reads| Ok(reads.job(nil)?)).await?;
+    api.read(move |reads| Ok(reads.job(nil)?)).await?;
     json(&Alive { status: "OK".to_owned() })
 }

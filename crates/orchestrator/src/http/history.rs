@@ -7,6 +7,8 @@ use api_types::history::{
 };
 use api_types::{NodeId, Timestamp, routes};
 use axum::extract::State;
+use control_plane::store::HistoryQuery;
+use scheduler::change::{EventRow, EventSubject};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes as collect;
 
@@ -14,18 +16,25 @@ use super::edge::json;
 use super::error::{Failure, Kind};
 use super::openapi::{EXECUTION, JOB, NODE, PAGE, READ, examples, params, refusals};
 use super::paging::{List, Listing};
-use super::query::Query;
+use super::query::{EventFilters, HundredAPage, IdPrefix, query};
 use super::{Api, Handled, Parameter, lookup};
-use crate::engine::change::{EventRow, EventSubject};
-use crate::store::HistoryQuery;
 
-const DEFAULT_LIMIT: u32 = 100;
-
-pub(super) const EVENT_TYPES: &[(&str, Option<EventType>)] = &[
-    ("job", Some(EventType::JobLevel)),
-    ("execution", Some(EventType::ExecutionLevel)),
-    ("all", None),
-];
+query! {
+    struct ListQuery {
+        page: HundredAPage = part;
+        events: EventFilters = part;
+        execution: Option<String> = (
+            "execution_id",
+            IdPrefix('e'),
+            "Events of one execution of the job, by ID or prefix."
+        );
+        node: Option<String> = (
+            "node_id",
+            IdPrefix('n'),
+            "Events of executions on one node, by ID or prefix."
+        );
+    }
+}
 
 pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
     OpenApiRouter::default().routes(collect!(list))
@@ -33,26 +42,28 @@ pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
 
 /// Job History
 ///
-/// What happened to a job and its executions, in the order in which it happened.
+/// The events of a job and its executions, in order.
 #[utoipa::path(
     get,
     path = routes::JOB_HISTORY,
     operation_id = "listHistory",
     tag = "Jobs",
-    params(params::JobPath, params::HundredAPage, params::EventFilters, params::HistoryFilters),
+    params(params::JobPath, ListQuery),
     responses((status = 200, description = "A page of events.", body = ListHistory, example = json!(examples::list_history()))),
     extensions(("x-error-codes" = json!(refusals(&[JOB, EXECUTION, NODE, PAGE, READ])))),
 )]
-async fn list(State(api): State<Arc<Api>>, query: Query, Parameter(text): Parameter) -> Handled {
-    let since = query.moment("since")?.unwrap_or(Timestamp::ZERO);
-    let event_type = query.choice("event_type", EVENT_TYPES, None)?;
-    let execution = query.text("execution_id")?.map(str::to_owned);
-    let node = query.text("node_id")?.map(|text| node_of_events(&api, text)).transpose()?;
-    let limit = query.limit(DEFAULT_LIMIT)?;
-    let token = query.text("next_token")?.map(str::to_owned);
+async fn list(
+    State(api): State<Arc<Api>>,
+    query: ListQuery,
+    Parameter(text): Parameter,
+) -> Handled {
+    let ListQuery { page: HundredAPage { limit, next_token: token }, events, execution, node } =
+        query;
+    let EventFilters { event_type, since } = events;
+    let since = since.unwrap_or(Timestamp::ZERO);
+    let node = node.map(|text| node_of_events(&api, &text)).transpose()?;
     let answer = api
-        .reader
-        .run(move |reads| {
+        .read(move |reads| {
             let job = lookup::job(reads, &text)?.id;
             let listing = Listing { list: List::History, order: 0, reverse: false, job: Some(job) };
             let after = listing.position(token.as_deref())?;
@@ -76,7 +87,7 @@ async fn list(State(api): State<Arc<Api>>, query: Query, Parameter(text): Parame
     json(&answer)
 }
 
-/// A full ID is taken as it is: the events of a node outlive it.
+/// A full ID needs no lookup: the events of a node outlive its record.
 fn node_of_events(api: &Api, text: &str) -> Result<NodeId, Failure> {
     match text.parse() {
         Ok(id) => Ok(id),
@@ -84,7 +95,7 @@ fn node_of_events(api: &Api, text: &str) -> Result<NodeId, Failure> {
     }
 }
 
-/// An event as answers carry it.
+/// An event as responses render it.
 pub(super) fn record(row: EventRow) -> HistoryEvent {
     let event = HistoryEvent {
         event_type: EventType::JobLevel,

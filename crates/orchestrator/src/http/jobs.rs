@@ -1,4 +1,4 @@
-//! Jobs: list and stop; [`create`] submits them, [`describe`] tells of one.
+//! Jobs: list and stop; [`create`] submits them, [`describe`] reads one.
 
 mod create;
 mod describe;
@@ -9,8 +9,11 @@ use api_types::job::{
     DEFAULT_NAMESPACE, Job, JobSpec, JobState, JobStateType, JobType, ListJobs, StopJob,
 };
 use api_types::routes;
-use api_types::{Code, JobId};
+use api_types::{Code, JobId, Timestamp};
 use axum::extract::State;
+use control_plane::store::{JobOrder, JobPosition, JobQuery, StoreError, StoredJob};
+use scheduler::demand::Demand;
+use scheduler::input::{Answer, Input, Refusal};
 use serde::Deserialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes as collect;
@@ -20,22 +23,61 @@ use super::edge::json;
 use super::error::{Failure, Kind};
 use super::openapi::{BODY, CALL, JOB, PAGE, QUERY, READ, examples, params, refusals};
 use super::paging::{List, Listing};
-use super::query::Query;
+use super::query::{
+    Choice, JobStates, Labels, Moment, Namespace, OneJobType, Reverse, TenAPage, Text, query,
+};
 use super::{Api, Handled, Parameter, lookup};
 use crate::driver::CallError;
-use crate::engine::demand::Demand;
-use crate::engine::input::{Answer, Input, Refusal};
-use crate::store::{JobOrder, JobPosition, JobQuery, StoreError, StoredJob};
 use crate::view::View;
 
-const DEFAULT_LIMIT: u32 = 10;
-
-/// Characters of a reason that are kept; more is cut off, since it is only for people.
+/// Longest stored reason, in characters; the rest is cut off, because only people read it.
 const MAX_REASON_CHARS: usize = 1024;
 
-const ORDERS: &[(&str, JobOrder)] = &[("create_time", JobOrder::CreateTime), ("id", JobOrder::Id)];
+const ORDERS: Choice<JobOrder> = Choice {
+    permitted: &[("create_time", JobOrder::CreateTime), ("id", JobOrder::Id)],
+    default: JobOrder::CreateTime,
+};
 
-/// Why a job is stopped.
+query! {
+    /// Filters and order of a job list.
+    struct ListQuery {
+        namespace: Option<String> = (
+            "namespace",
+            Namespace { default: DEFAULT_NAMESPACE },
+            "The jobs of one namespace, or `*` for all."
+        );
+        states: Vec<JobStateType> = ("state", JobStates, "Job states, separated by commas.");
+        job_type: Option<JobType> = ("type", OneJobType, "One job type.");
+        name: Option<String> = ("name", Text, "The exact name.");
+        created_after: Option<Timestamp> = (
+            "created_after",
+            Moment,
+            "At or after: Unix seconds, optionally with a fraction, RFC 3339, a date, or a duration \
+             back from now, like `2h`."
+        );
+        created_before: Option<Timestamp> = (
+            "created_before",
+            Moment,
+            "Before: Unix seconds, optionally with a fraction, RFC 3339, a date, or a duration back \
+             from now, like `2h`."
+        );
+        labels: Labels = part;
+        page: TenAPage = part;
+        order: JobOrder =
+            ("order_by", ORDERS, "The sort key; ties are broken by ID.");
+        direction: Reverse = part;
+    }
+
+    struct StopQuery {
+        reason: Option<String> = (
+            "reason",
+            Text,
+            "Recorded in the history; takes precedence over the body's, and is cut off after 1,024 characters."
+        );
+    }
+}
+
+/// Why a user stops a job.
 #[derive(Default, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "PascalCase", default)]
 struct StopRequest {
@@ -50,44 +92,33 @@ pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
 
 /// List Jobs
 ///
-/// The jobs of a namespace that match, page by page.
+/// The matching jobs of a namespace, page by page.
 #[utoipa::path(
     get,
     path = routes::JOBS,
     operation_id = "listJobs",
     tag = "Jobs",
-    params(params::JobFilters, params::Labels, params::TenAPage, params::JobOrder, params::Reverse),
+    params(ListQuery),
     responses((status = 200, description = "A page of jobs.", body = ListJobs, example = json!(examples::list_jobs()))),
     extensions(("x-error-codes" = json!(refusals(&[PAGE, READ])))),
 )]
-async fn list(State(api): State<Arc<Api>>, query: Query) -> Handled {
-    let order = query.choice("order_by", ORDERS, JobOrder::default())?;
-    let reverse = query.flag("reverse")?;
+async fn list(State(api): State<Arc<Api>>, query: ListQuery) -> Handled {
+    let (order, reverse) = (query.order, query.direction.reverse);
     let listing = Listing { list: List::Jobs, order: order as u8, reverse, job: None };
-    let namespace = match query.text("namespace")? {
-        Some("*") => None,
-        namespace => Some(namespace.unwrap_or(DEFAULT_NAMESPACE).to_owned()),
-    };
-    let types = JobType::ALL.iter().map(|job_type| job_type.as_str());
-    let job_type: Vec<JobType> = query.words("type", types)?;
-    if job_type.len() > 1 {
-        return Err(super::query::invalid("type: one job type at a time".to_owned()));
-    }
-    let states = JobStateType::ALL.iter().map(|state| state.as_str());
     let question = JobQuery {
-        namespace,
-        selector: query.selector()?,
-        states: query.words("state", states)?,
-        job_type: job_type.first().copied(),
-        name: query.text("name")?.map(str::to_owned),
-        created_after: query.moment("created_after")?,
-        created_before: query.moment("created_before")?,
+        namespace: query.namespace,
+        selector: query.labels.selector,
+        states: query.states,
+        job_type: query.job_type,
+        name: query.name,
+        created_after: query.created_after,
+        created_before: query.created_before,
         order,
         reverse,
-        after: listing.position(query.text("next_token")?)?,
-        limit: query.limit(DEFAULT_LIMIT)?,
+        after: listing.position(query.page.next_token.as_deref())?,
+        limit: query.page.limit,
     };
-    let page = api.reader.run(move |reads| Ok(reads.jobs(&question)?)).await?;
+    let page = api.read(move |reads| Ok(reads.jobs(&question)?)).await?;
     let last =
         page.items.last().map(|job| JobPosition { create_time: job.create_time, id: job.id });
     let next_token = listing.token(last, page.more);
@@ -98,29 +129,29 @@ async fn list(State(api): State<Arc<Api>>, query: Query) -> Handled {
 
 /// Stop Job
 ///
-/// The job is stopped at once, its processes soon after. Stopping a stopped job answers with an
-/// empty `EvaluationID`.
+/// The job stops immediately, its processes soon after. Stopping a stopped job returns an empty
+/// `EvaluationID`.
 #[utoipa::path(
     delete,
     path = routes::JOB,
     operation_id = "stopJob",
     tag = "Jobs",
-    params(params::JobPath, params::Reason),
+    params(params::JobPath, StopQuery),
     request_body = Option<StopRequest>,
     responses((status = 200, description = "The job is stopped.", body = StopJob, example = json!(examples::stop_job()))),
     extensions(("x-error-codes" = json!(refusals(&[JOB, QUERY, BODY, READ, CALL, &[Code::JobFinished]])))),
 )]
 async fn stop(
     State(api): State<Arc<Api>>,
-    query: Query,
+    query: StopQuery,
     Parameter(text): Parameter,
     OptionalBody(body): OptionalBody,
 ) -> Handled {
-    let asked: StopRequest = body.as_ref().map(JsonBody::read).transpose()?.unwrap_or_default();
-    let reason = query.text("reason")?.unwrap_or(&asked.reason);
+    let requested: StopRequest = body.as_ref().map(JsonBody::read).transpose()?.unwrap_or_default();
+    let reason = query.reason.as_deref().unwrap_or(&requested.reason);
     let reason: String = reason.chars().take(MAX_REASON_CHARS).collect();
 
-    let stored = api.reader.run(move |reads| lookup::job(reads, &text)).await?;
+    let stored = api.read(move |reads| lookup::job(reads, &text)).await?;
     if stored.state.is_terminal() {
         return already_over(stored.id, stored.state);
     }
@@ -128,9 +159,9 @@ async fn stop(
         Ok(Answer::Stopped { evaluation }) => json(&StopJob { evaluation_id: Some(evaluation) }),
         Ok(other) => Err(Failure::Internal { cause: format!("stop was answered by {other:?}") }),
         Err(CallError::Refused(Refusal::JobFinished { job, state })) => already_over(job, state),
-        // It ended between the look and the stop; the store knows how.
+        // The job ended between the lookup and the stop; the store has its final state.
         Err(CallError::Refused(Refusal::JobNotLive(job))) => {
-            let stored = api.reader.run(move |reads| Ok(reads.job(job)?)).await?;
+            let stored = api.read(move |reads| Ok(reads.job(job)?)).await?;
             let stored = stored.ok_or_else(|| lookup::absent(Kind::Job, &job.to_string()))?;
             already_over(job, stored.state)
         }
@@ -143,15 +174,15 @@ fn already_over(job: JobId, state: JobStateType) -> Handled {
         JobStateType::Stopped => json(&StopJob { evaluation_id: None }),
         JobStateType::Completed | JobStateType::Failed => Err(Failure::JobFinished { job, state }),
         JobStateType::Pending | JobStateType::Queued | JobStateType::Running => {
-            let cause = format!("job {job} is {state} in the store and unknown to the engine");
+            let cause = format!("job {job} is {state} in the store and unknown to the scheduler");
             Err(Failure::Internal { cause })
         }
     }
 }
 
-/// A job as answers carry it. What a queued job waits for changes without the job changing, so
-/// that it is not in the store. Slots of ops and daemon jobs wait for nodes of their own, which is
-/// what their stored message is about.
+/// A job as responses render it. Why a queued job waits changes without the job changing, so the
+/// store does not hold it. Slots of ops and daemon jobs wait for nodes of their own, which their
+/// stored message describes.
 fn record(stored: StoredJob, view: &View) -> Result<Job, StoreError> {
     let spec = specification(&stored.spec_json)?;
     let waits = match stored.state {

@@ -1,13 +1,13 @@
-//! From what a path says to the one record it names.
+//! Resolves an identifier in a path to the one record it names.
 
 use api_types::id::IdPrefix;
 use api_types::{ExecutionId, JobId, NodeId};
+use control_plane::store::{Reads, StoredExecution, StoredJob};
 
 use super::Api;
 use super::error::{Failure, Kind, NotFoundCause};
-use crate::store::{Reads, StoredExecution, StoredJob};
 
-/// Candidates that an ambiguous prefix is answered with.
+/// Candidates listed for an ambiguous prefix.
 const MAX_CANDIDATES: u32 = 5;
 
 /// The job that a full ID or a unique prefix names.
@@ -48,12 +48,12 @@ pub(super) fn node(api: &Api, text: &str) -> Result<NodeId, Failure> {
     only(Kind::Node, text, found).inspect(|id| note("node", *id))
 }
 
-/// Names it in whatever is logged of the request from now on.
+/// Adds the record to every later log line of this request.
 pub(super) fn note(field: &'static str, id: impl std::fmt::Display) {
     tracing::Span::current().record(field, tracing::field::display(id));
 }
 
-/// A full node ID: whoever joins knows its own.
+/// A full node ID: an agent knows its own.
 pub(super) fn full_node(text: &str) -> Result<NodeId, Failure> {
     let node = text.parse().map_err(|_| Failure::NotFound {
         kind: Kind::Node,

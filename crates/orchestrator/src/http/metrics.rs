@@ -1,4 +1,4 @@
-//! `GET /metrics`: what is counted and what is, for Prometheus.
+//! `GET /metrics`: counters and gauges, for Prometheus.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +14,11 @@ use utoipa_axum::routes as collect;
 use super::error::Failure;
 use super::openapi::refusals;
 use super::{Api, Handled};
-use crate::clock;
 use crate::metrics::scrape::Scrape;
 
-/// How long the driver and the store may take: a scrape that waits for a stuck disk would tell
-/// nothing at all, just when it is needed.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long the driver and the store may take: a scrape that waits for a stuck disk would report
+/// nothing, just when it is needed.
+const SCRAPE_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
     OpenApiRouter::default().routes(collect!(metrics))
@@ -27,7 +26,7 @@ pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
 
 /// Metrics
 ///
-/// What is counted and what is, for Prometheus; as `OpenMetrics` for scrapers that ask for it.
+/// Counters and gauges for Prometheus, or `OpenMetrics` for scrapers that request it.
 #[utoipa::path(
     get,
     path = routes::METRICS,
@@ -40,11 +39,13 @@ async fn metrics(State(api): State<Arc<Api>>, headers: HeaderMap) -> Handled {
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     let form = Exposition::negotiate(accept);
     let inputs = api.handle.waiting_inputs();
-    let waiting = tokio::time::timeout(PATIENCE, api.handle.inspect(|engine| engine.waiting()));
-    let size = api.reader.run(|reads| Ok(reads.size()?));
-    let (waiting, size) = tokio::join!(waiting, tokio::time::timeout(PATIENCE, size));
+    let waiting = tokio::time::timeout(
+        SCRAPE_TIMEOUT,
+        api.handle.inspect(|scheduler, now| scheduler.waiting(now)),
+    );
+    let size = api.read(|reads| Ok(reads.size()?));
+    let (waiting, size) = tokio::join!(waiting, tokio::time::timeout(SCRAPE_TIMEOUT, size));
     let scrape = Scrape {
-        now: clock::now(),
         waiting: waiting.ok().and_then(Result::ok),
         nodes: api.view.nodes(),
         store: size.ok().and_then(Result::ok),

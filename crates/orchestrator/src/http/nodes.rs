@@ -1,4 +1,4 @@
-//! The nodes of the cluster, the orchestrator's own record among them.
+//! The nodes of the cluster, including the orchestrator's own record.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use api_types::quantity::Resources;
 use api_types::version::VersionRecord;
 use api_types::{Code, NodeId, routes};
 use axum::extract::State;
+use scheduler::input::Input;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes as collect;
 
@@ -19,14 +20,11 @@ use super::edge::json;
 use super::error::{Failure, Kind};
 use super::openapi::{BODY, CALL, NODE, PAGE, QUERY, examples, params, refusals};
 use super::paging::{List, Listing, NodePosition};
-use super::query::Query;
+use super::query::{Choice, Flag, Labels, Query, Reverse, TenAPage, query};
 use super::{Api, Handled, Parameter, lookup};
 use crate::clock;
-use crate::engine::input::Input;
 
-const DEFAULT_LIMIT: u32 = 10;
-
-/// Characters of an operator's message that are kept.
+/// Longest stored operator message, in characters.
 const MAX_MESSAGE_CHARS: usize = 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,14 +37,34 @@ enum Order {
     Gpu,
 }
 
-const ORDERS: &[(&str, Order)] = &[
-    ("id", Order::Id),
-    ("type", Order::Type),
-    ("available_cpu", Order::Cpu),
-    ("available_memory", Order::Memory),
-    ("available_disk", Order::Disk),
-    ("available_gpu", Order::Gpu),
-];
+const ORDERS: Choice<Order> = Choice {
+    permitted: &[
+        ("id", Order::Id),
+        ("type", Order::Type),
+        ("available_cpu", Order::Cpu),
+        ("available_memory", Order::Memory),
+        ("available_disk", Order::Disk),
+        ("available_gpu", Order::Gpu),
+    ],
+    default: Order::Id,
+};
+
+query! {
+    struct ListQuery {
+        labels: Labels = part;
+        page: TenAPage = part;
+        order: Order = ("order_by", ORDERS, "The sort key; ties are broken by ID.");
+        direction: Reverse = part;
+    }
+
+    struct ForgetQuery {
+        now: bool = (
+            "now",
+            Flag,
+            "Gives up the executions of a silent node at once instead of refusing."
+        );
+    }
+}
 
 pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
     OpenApiRouter::default().routes(collect!(list)).routes(collect!(describe, act, forget))
@@ -54,7 +72,7 @@ pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
 
 /// Describe Node
 ///
-/// The record of a node, the orchestrator's own included.
+/// The record of a node, or of the orchestrator itself.
 #[utoipa::path(
     get,
     path = routes::NODE,
@@ -71,23 +89,22 @@ async fn describe(State(api): State<Arc<Api>>, _: Query, Parameter(text): Parame
 
 /// List Nodes
 ///
-/// All nodes that match, the orchestrator's own record included.
+/// All matching nodes, including the orchestrator's own record.
 #[utoipa::path(
     get,
     path = routes::NODES,
     operation_id = "listNodes",
     tag = "Nodes",
-    params(params::Labels, params::TenAPage, params::NodeOrder, params::Reverse),
+    params(ListQuery),
     responses((status = 200, description = "A page of nodes.", body = ListNodes, example = json!(examples::list_nodes()))),
     extensions(("x-error-codes" = json!(refusals(&[PAGE])))),
 )]
-async fn list(State(api): State<Arc<Api>>, query: Query) -> Handled {
-    let order = query.choice("order_by", ORDERS, Order::Id)?;
-    let reverse = query.flag("reverse")?;
+async fn list(State(api): State<Arc<Api>>, query: ListQuery) -> Handled {
+    let (order, reverse) = (query.order, query.direction.reverse);
     let listing = Listing { list: List::Nodes, order: order as u8, reverse, job: None };
-    let limit = query.limit(DEFAULT_LIMIT)? as usize;
-    let selector = query.selector()?;
-    let after: Option<NodePosition> = listing.position(query.text("next_token")?)?;
+    let limit = query.page.limit as usize;
+    let selector = query.labels.selector;
+    let after: Option<NodePosition> = listing.position(query.page.next_token.as_deref())?;
 
     let directed = |ordering: Ordering| if reverse { ordering.reverse() } else { ordering };
     let mut nodes: Vec<(NodePosition, Arc<Node>)> = api
@@ -109,7 +126,7 @@ async fn list(State(api): State<Arc<Api>>, query: Query) -> Handled {
 
 /// Act on a node
 ///
-/// What an operator decides about a compute node; the answer is the record as it is then.
+/// Applies an operator's decision to a compute node and returns the updated record.
 #[utoipa::path(
     put,
     path = routes::NODE,
@@ -117,7 +134,7 @@ async fn list(State(api): State<Arc<Api>>, query: Query) -> Handled {
     tag = "Nodes",
     params(params::NodePath),
     request_body(content = NodeActionRequest, example = json!(examples::node_action())),
-    responses((status = 200, description = "The record as it is now.", body = DescribeNode, example = json!(examples::describe_node()))),
+    responses((status = 200, description = "The updated record.", body = DescribeNode, example = json!(examples::describe_node()))),
     extensions(("x-error-codes" = json!(refusals(&[NODE, QUERY, BODY, CALL, &[Code::NodeConflict]])))),
 )]
 async fn act(
@@ -126,9 +143,9 @@ async fn act(
     Parameter(text): Parameter,
     body: JsonBody,
 ) -> Handled {
-    let asked: NodeActionRequest = body.read()?;
-    let action: NodeAction = asked.action.parse().map_err(Failure::UnknownNodeAction)?;
-    let message = asked.message.chars().take(MAX_MESSAGE_CHARS).collect();
+    let requested: NodeActionRequest = body.read()?;
+    let action: NodeAction = requested.action.parse().map_err(Failure::UnknownNodeAction)?;
+    let message = requested.message.chars().take(MAX_MESSAGE_CHARS).collect();
     let node = compute_node(&api, &text)?;
     api.handle.call(Input::NodeAction { node, action, message }).await?;
     json(&DescribeNode { node: (*find(&api, node, &text)?).clone() })
@@ -136,20 +153,26 @@ async fn act(
 
 /// Forget a node
 ///
-/// Removes the record of a disconnected node; the answer is the record as it last was.
+/// Removes the record of a disconnected node and returns the removed record. A node that was lost
+/// only just now keeps its executions for a while, and the request is refused until they are given
+/// up.
 #[utoipa::path(
     delete,
     path = routes::NODE,
     operation_id = "forgetNode",
     tag = "Nodes",
-    params(params::NodePath),
-    responses((status = 200, description = "The record as it last was.", body = DescribeNode, example = json!(examples::describe_node()))),
+    params(params::NodePath, ForgetQuery),
+    responses((status = 200, description = "The removed record.", body = DescribeNode, example = json!(examples::describe_node()))),
     extensions(("x-error-codes" = json!(refusals(&[NODE, QUERY, CALL, &[Code::NodeConflict]])))),
 )]
-async fn forget(State(api): State<Arc<Api>>, _: Query, Parameter(text): Parameter) -> Handled {
+async fn forget(
+    State(api): State<Arc<Api>>,
+    ForgetQuery { now }: ForgetQuery,
+    Parameter(text): Parameter,
+) -> Handled {
     let id = compute_node(&api, &text)?;
     let node = find(&api, id, &text)?;
-    api.handle.call(Input::ForgetNode { node: id }).await?;
+    api.handle.call(Input::ForgetNode { node: id, now }).await?;
     json(&DescribeNode { node: (*node).clone() })
 }
 
@@ -176,6 +199,7 @@ pub(super) fn own(api: &Api) -> Node {
         membership: Membership::Approved,
         connection: Connection::Connected,
         eligibility: Eligibility::Eligible,
+        health: api_types::node::NodeHealth::default(),
         last_heartbeat: clock::now().rfc3339(),
     }
 }
@@ -187,7 +211,7 @@ impl Order {
         let available = Resources::from(node.compute_node_info.available_capacity);
         let key = match self {
             Self::Id => 0,
-            // In the order of the words: Compute, Requester.
+            // In alphabetical order: Compute, Requester.
             Self::Type => match node.node_type {
                 NodeType::Compute => 0,
                 NodeType::Requester => 1,

@@ -1,8 +1,8 @@
-//! The OpenAPI document: collected from the handlers as they are routed, finished, and served.
+//! The OpenAPI document: collected from the handlers as they are routed, completed, and served.
 //!
-//! A handler says in an attribute what it takes and what it answers, and is routed by that very
-//! attribute: there is no second list of operations that could fall behind. What was rejected is a
-//! document written by hand, which nothing holds against the handlers.
+//! An attribute of each handler declares its parameters and responses, and the same attribute
+//! routes it: no second list of operations can fall behind. Rejected: a handwritten document, which
+//! nothing checks against the handlers.
 
 pub(super) mod examples;
 pub(super) mod params;
@@ -26,25 +26,25 @@ use super::{Api, Handled, requester};
 
 const ABOUT: About = About {
     title: "Job orchestration service",
-    description: "Submits jobs to a cluster, watches them, and tells about its nodes.\n\n\
-        Keys of JSON bodies and words of closed sets are matched without regard to case; this \
-        document has their usual spelling. Fields that are not known are ignored, and `null` \
-        means absent. Query parameters that an operation does not have are passed over, and \
-        empty ones are absent. Every answer that is not 2xx is an `ApiError`, whose `Code` is \
-        from the set that each operation lists.\n\n`docs/api.md` is the same for people.",
+    description: "Submits jobs to a cluster, watches them, and describes its nodes.\n\n\
+        Keys of JSON bodies and enumerated words match regardless of case; this document has \
+        their usual spelling. Unknown fields and unknown query parameters are ignored; `null` \
+        and empty parameters mean absent. Every response other than 2xx is an `ApiError`, whose \
+        `Code` is from the set that each operation lists.\n\n`docs/api.md` is the version for \
+        people.",
     tags: &[
         ("Jobs", "Submit, watch, read and stop jobs."),
-        ("Events", "Everything that happens, as it happens."),
+        ("Events", "All events, as they happen."),
         ("Nodes", "The nodes of the cluster."),
-        ("Agent", "What the addressed node says of itself."),
-        ("Health", "For whoever runs the service."),
-        ("Agent protocol", "What compute nodes say; no user needs it."),
+        ("Agent", "What the addressed node reports about itself."),
+        ("Health", "For operators and load balancers."),
+        ("Agent protocol", "For compute nodes; no user needs it."),
         ("Requester", "The group that the orchestrator group replaced."),
     ],
 };
 
-/// What is in the document and not in the signature of a handler that is routed by its attribute:
-/// the group that takes every method, and the items of streams.
+/// What the document needs beyond the attributes of handlers: the group that accepts every method,
+/// and the items of streams.
 #[derive(OpenApi)]
 #[openapi(
     paths(requester::gone, document),
@@ -52,7 +52,7 @@ const ABOUT: About = About {
 )]
 struct Beside;
 
-// === What operations may be refused with ===
+// === Codes that operations may be refused with ===
 
 pub(super) const QUERY: &[Code] = &[InvalidQuery];
 pub(super) const PAGE: &[Code] = &[InvalidQuery, InvalidNextToken];
@@ -65,19 +65,19 @@ pub(super) const NODE: &[Code] = &[NodeNotFound, AmbiguousId, PathNotFound];
 pub(super) const OWN_NODE_ID: &[Code] = &[NodeNotFound, PathNotFound];
 /// Reads of the store.
 pub(super) const READ: &[Code] = &[TooManyRequests, StoreUnavailable];
-/// What goes through the driver.
+/// Requests that go through the driver.
 pub(super) const CALL: &[Code] = &[TooManyRequests, StoreUnavailable, ShuttingDown];
-/// What only the holder of a session may say.
+/// Requests that need a session.
 pub(super) const SESSION: &[Code] = &[StaleSession, Forbidden];
 
-/// All of them; a fault of the service can end any request.
+/// All of these; a bug can end any request.
 pub(super) fn refusals(sets: &[&[Code]]) -> Vec<Code> {
     sets.iter().copied().flatten().copied().chain([Internal]).collect()
 }
 
 /// The OpenAPI document of this service
 ///
-/// This document. It is made when the service starts, from the operations that it serves.
+/// This document, generated at startup from the operations that the service serves.
 #[utoipa::path(
     get,
     path = routes::OPENAPI,
@@ -90,7 +90,7 @@ async fn document(body: Bytes) -> Handled {
     Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
 }
 
-/// Serves the document of all that was collected.
+/// Serves the collected document.
 pub(super) fn router(collected: utoipa::openapi::OpenApi) -> Router<Arc<Api>> {
     let mut all = Beside::openapi();
     all.merge(collected);

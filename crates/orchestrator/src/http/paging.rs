@@ -1,24 +1,24 @@
 //! `next_token`: the position after which the next page begins, and the order it belongs to.
 //!
-//! Positions name a row by what it is ordered by and its id, never by its number, so that rows
-//! added or removed meanwhile neither repeat nor hide others. The checksum is no secret: it tells
-//! a token that was cut off or made up from one that was given out.
+//! A position names a row by its sort key and id, never by its number, so concurrent inserts and
+//! removals neither repeat nor hide other rows. The checksum is no secret: it detects tokens that
+//! were truncated or made up.
 
 use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use control_plane::store::{ExecutionPosition, JobPosition, ResultPosition};
 use ring::digest;
 use uuid::Uuid;
 
 use super::error::Failure;
-use crate::store::{ExecutionPosition, JobPosition, ResultPosition};
 
-/// Counted up when tokens change; older ones are refused.
+/// Incremented when the token format changes; older tokens are refused.
 const FORMAT: u8 = 1;
 
 const CHECKSUM_BYTES: usize = 8;
 
-/// Longer than any token; what is longer is not decoded.
+/// Longer than any token; longer input is not decoded.
 const MAX_TOKEN_CHARS: usize = 128;
 
 /// Which list a token belongs to.
@@ -37,17 +37,17 @@ pub(super) struct Listing {
     pub list: List,
     pub order: u8,
     pub reverse: bool,
-    /// The job whose parts are listed, if it is one.
+    /// The job whose parts are listed, if any.
     pub job: Option<JobId>,
 }
 
-/// Where a row stands.
+/// The position of a row.
 pub(super) trait Position: Sized {
     fn write(&self, out: &mut Vec<u8>);
     fn read(bytes: &mut Reader<'_>) -> Option<Self>;
 }
 
-/// Where a node stands: what it is ordered by (0 when that is the id), and its id.
+/// The position of a node: its sort key (0 when ordered by id), and its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct NodePosition {
     pub key: u64,
@@ -61,7 +61,7 @@ pub(super) struct Reader<'a> {
 // === impl Listing ===
 
 impl Listing {
-    /// The token of the last row of a page, or the empty one when nothing follows.
+    /// The token of the last row of a page, or the empty one on the last page.
     pub(super) fn token<P: Position>(&self, last: Option<P>, more: bool) -> String {
         let Some(last) = last.filter(|_| more) else { return String::new() };
         let mut bytes = self.head().to_vec();
@@ -74,7 +74,8 @@ impl Listing {
     /// The position that a token names.
     pub(super) fn position<P: Position>(&self, token: Option<&str>) -> Result<Option<P>, Failure> {
         let Some(token) = token else { return Ok(None) };
-        let broken = || Failure::InvalidNextToken { reason: "the next_token is not a whole one" };
+        let broken =
+            || Failure::InvalidNextToken { reason: "the next_token is incomplete or altered" };
         if token.len() > MAX_TOKEN_CHARS {
             return Err(broken());
         }
@@ -85,7 +86,7 @@ impl Listing {
             (Some(&FORMAT), Some(list), Some(_)) if *list != head[1] => {
                 return foreign("the next_token belongs to another operation");
             }
-            (Some(&FORMAT), _, Some(came)) if came != head => {
+            (Some(&FORMAT), _, Some(found)) if found != head => {
                 return foreign("the next_token belongs to another order");
             }
             (Some(&FORMAT), _, Some(_)) => {}
@@ -236,11 +237,11 @@ mod tests {
             "the next_token belongs to another operation"
         );
         let of_a_job = Listing { job: Some(position().id), ..JOBS };
-        assert_eq!(reason(&of_a_job, &token), "the next_token is not a whole one");
+        assert_eq!(reason(&of_a_job, &token), "the next_token is incomplete or altered");
     }
 
     #[test]
-    fn a_token_that_was_tampered_with_is_refused() {
+    fn an_altered_token_is_refused() {
         let token = JOBS.token(Some(position()), true);
         for at in 6..token.len() {
             let mut tampered = token.clone().into_bytes();

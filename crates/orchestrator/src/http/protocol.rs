@@ -5,6 +5,7 @@ mod specs;
 mod streams;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api_types::error::FieldError;
 use api_types::execution::ComputeState;
@@ -14,7 +15,9 @@ use api_types::protocol::{
 };
 use api_types::{Code, routes};
 use axum::extract::State;
+use control_plane::clock::Reading;
 use failpoint::Places;
+use scheduler::input::{Answer, Input};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes as collect;
 
@@ -25,7 +28,6 @@ use super::openapi::{BODY, CALL, OWN_NODE_ID, QUERY, SESSION, examples, params, 
 use super::query::Query;
 use super::{Api, Handled, Parameter, lookup};
 use crate::driver::CallError;
-use crate::engine::input::{Answer, Input};
 pub(crate) use specs::SpecCache;
 
 /// Labels of one node: placement looks at them, and lists carry them.
@@ -76,20 +78,16 @@ async fn join(
     body: JsonBody,
 ) -> Handled {
     let node = lookup::full_node(&text)?;
-    let request: SessionRequest = body.read()?;
+    let request: SessionRequest = body.read_exactly()?;
     let problems = problems_of(&request);
     if !problems.is_empty() {
         return Err(Failure::InvalidBody(problems));
     }
     match api.handle.call(Input::Join { node, request: Box::new(request) }).await? {
-        Answer::Joined { session, membership } => {
+        Answer::Joined { session, membership, lease } => {
             api.observer.metrics.sessions.inc();
-            json(&SessionAnswer {
-                session,
-                lease_seconds: api.lease_seconds,
-                heartbeat_seconds: (api.lease_seconds / HEARTBEATS_PER_LEASE).max(1),
-                membership,
-            })
+            let HeartbeatAnswer { lease_seconds, heartbeat_seconds } = granted(lease);
+            json(&SessionAnswer { session, lease_seconds, heartbeat_seconds, membership })
         }
         other => Err(unexpected("join", &other)),
     }
@@ -135,10 +133,25 @@ async fn heartbeat(
     body: JsonBody,
 ) -> Handled {
     let node = lookup::full_node(&text)?;
-    let heartbeat: Heartbeat = body.read()?;
+    let heartbeat: Heartbeat = body.read_exactly()?;
+    let stalled = Duration::from_millis(heartbeat.stalled_millis);
+    let boot = Reading::now().boot;
+    // A session that is known is renewed without a wait for the driver.
+    if let Some(lease) = api.view.presence().heard(node, heartbeat.session, boot, stalled) {
+        return json(&granted(lease));
+    }
     match api.handle.call(Input::Heartbeat { node, heartbeat }).await? {
-        Answer::Renewed => json(&HeartbeatAnswer { lease_seconds: api.lease_seconds }),
+        Answer::Renewed { lease } => json(&granted(lease)),
         other => Err(unexpected("heartbeat", &other)),
+    }
+}
+
+/// What an agent is told of its lease; the interval leaves room for two lost heartbeats.
+fn granted(lease: Duration) -> HeartbeatAnswer {
+    let lease_seconds = lease.as_secs().max(1);
+    HeartbeatAnswer {
+        lease_seconds,
+        heartbeat_seconds: (lease_seconds / HEARTBEATS_PER_LEASE).max(1),
     }
 }
 
@@ -163,7 +176,7 @@ async fn report(
     body: JsonBody,
 ) -> Handled {
     let node = lookup::full_node(&text)?;
-    let ReportBatch { session, reports } = body.read()?;
+    let ReportBatch { session, reports } = body.read_exactly()?;
     if reports.len() > MAX_REPORTS_PER_BATCH {
         let reason = format!("must not be more than {MAX_REPORTS_PER_BATCH}");
         let problem = FieldError { path: "Reports".to_owned(), reason };

@@ -1,7 +1,12 @@
-//! The query string: read strictly, so that a slip is told and not taken for something else.
+//! The query string: parsed strictly, so that a typo is reported instead of misread.
 //!
-//! Keys that an operation does not know are passed over: `pretty` and what proxies add may be on
-//! any of them. A key that counts once and comes twice is refused.
+//! Unknown keys are ignored: any request may carry `pretty` or keys that proxies add. Repeating a
+//! key that may appear once is refused. Each operation's parameters are a type of their own, see
+//! [`typed`].
+
+mod parts;
+mod shapes;
+mod typed;
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -12,11 +17,17 @@ use axum::extract::FromRequestParts;
 use http::request::Parts;
 
 use super::error::Failure;
+pub(super) use parts::{EventFilters, HundredAPage, Labels, Reverse, TenAPage};
+pub(super) use shapes::{
+    Choice, Flag, IdPrefix, JobStates, Moment, Namespace, Number, OneJobType, RequiredNumber, Text,
+    Wait,
+};
+pub(super) use typed::{Parameters, Shape, described, query};
 
-/// The largest page; a larger limit is taken as this one.
+/// The largest page; a larger limit is reduced to this.
 pub(super) const MAX_LIMIT: u32 = 1000;
 
-/// Requirements that all `labels` of a request may have together: each is looked at per row.
+/// Requirements in all `labels` of a request together: each is tested on every row.
 const MAX_REQUIREMENTS: usize = 64;
 
 #[derive(Debug)]
@@ -37,14 +48,6 @@ impl<S: Send + Sync> FromRequestParts<S> for Query {
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Failure> {
         Self::parse(parts.uri.query().unwrap_or_default())
     }
-}
-
-/// Whether `pretty` is anywhere in the query string, however broken the rest of it is.
-pub(super) fn wants_pretty(query: Option<&str>) -> bool {
-    query.unwrap_or_default().split('&').any(|pair| {
-        let key = pair.split_once('=').map_or(pair, |(key, _)| key);
-        key.eq_ignore_ascii_case("pretty")
-    })
 }
 
 // === impl Query ===
@@ -71,15 +74,15 @@ impl Query {
     }
 
     /// The value, absent when it is empty.
-    pub(super) fn text(&self, key: &str) -> Result<Option<&str>, Failure> {
+    fn text(&self, key: &str) -> Result<Option<&str>, Failure> {
         Ok(match self.once(key)? {
             Some(Value::Text(text)) if !text.is_empty() => Some(text),
             Some(Value::Text(_) | Value::Bare) | None => None,
         })
     }
 
-    /// True, false, 1 or 0 in any case; a key that stands alone is true, an empty value absent.
-    pub(super) fn flag(&self, key: &str) -> Result<bool, Failure> {
+    /// True, false, 1 or 0 in any case; a key without `=` is true, an empty value absent.
+    fn flag(&self, key: &str) -> Result<bool, Failure> {
         match self.once(key)? {
             None => Ok(false),
             Some(Value::Bare) => Ok(true),
@@ -94,32 +97,32 @@ impl Query {
         }
     }
 
-    pub(super) fn limit(&self, default: u32) -> Result<u32, Failure> {
-        let Some(text) = self.text("limit")? else { return Ok(default) };
+    fn limit(&self, key: &str, default: u32) -> Result<u32, Failure> {
+        let Some(text) = self.text(key)? else { return Ok(default) };
         if !text.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(invalid(format!("limit: '{text}' is not a number, zero or more")));
+            return Err(invalid(format!("{key}: '{text}' is not a non-negative integer")));
         }
-        // Only digits: what does not fit is large.
+        // Only digits: a number that does not fit is large.
         Ok(match text.parse::<u32>().unwrap_or(u32::MAX) {
             0 => default,
             limit => limit.min(MAX_LIMIT),
         })
     }
 
-    pub(super) fn number(&self, key: &str) -> Result<u64, Failure> {
+    fn number(&self, key: &str) -> Result<u64, Failure> {
         self.optional_number(key)?.ok_or_else(|| invalid(format!("{key} is required")))
     }
 
-    pub(super) fn optional_number(&self, key: &str) -> Result<Option<u64>, Failure> {
+    fn optional_number(&self, key: &str) -> Result<Option<u64>, Failure> {
         let Some(text) = self.text(key)? else { return Ok(None) };
         match number(text) {
             Some(number) => Ok(Some(number)),
-            None => Err(invalid(format!("{key}: '{text}' is not a number, zero or more"))),
+            None => Err(invalid(format!("{key}: '{text}' is not a non-negative integer"))),
         }
     }
 
-    /// A whole number of `ms`, `s` or `m`; of seconds when it stands alone.
-    pub(super) fn duration(&self, key: &str) -> Result<Option<Duration>, Failure> {
+    /// A whole number of `ms`, `s` or `m`; seconds without a unit.
+    fn duration(&self, key: &str) -> Result<Option<Duration>, Failure> {
         let Some(text) = self.text(key)? else { return Ok(None) };
         let digits = text.bytes().take_while(u8::is_ascii_digit).count();
         let (digits, unit) = text.split_at(digits);
@@ -138,7 +141,7 @@ impl Query {
     }
 
     /// One of the permitted words.
-    pub(super) fn choice<T: Copy>(
+    fn choice<T: Copy>(
         &self,
         key: &str,
         permitted: &[(&'static str, T)],
@@ -155,8 +158,8 @@ impl Query {
             })
     }
 
-    /// Words of a closed set, separated by commas; `permitted` is told when one is none of it.
-    pub(super) fn words<T: FromStr>(
+    /// Words of a closed set, separated by commas; an unknown one is refused with `permitted`.
+    fn words<T: FromStr>(
         &self,
         key: &str,
         permitted: impl Iterator<Item = &'static str>,
@@ -174,29 +177,52 @@ impl Query {
         })
     }
 
-    /// Unix seconds or RFC 3339.
-    pub(super) fn moment(&self, key: &str) -> Result<Option<Timestamp>, Failure> {
+    /// Unix seconds, not negative; RFC 3339; a date, which begins at midnight UTC; or a duration
+    /// back from now: a whole number of `s`, `m`, `h` or `d`.
+    fn moment(&self, key: &str, now: impl Fn() -> Timestamp) -> Result<Option<Timestamp>, Failure> {
         let Some(text) = self.text(key)? else { return Ok(None) };
-        Timestamp::parse(text).map(Some).ok_or_else(|| {
-            invalid(format!("{key}: '{text}' is neither Unix seconds nor an RFC 3339 time"))
+        if text.starts_with('-') {
+            return Err(invalid(format!("{key}: '{text}' is negative; Unix seconds begin at 0")));
+        }
+        let moment = Timestamp::parse(text)
+            .or_else(|| Timestamp::parse(&format!("{text}T00:00:00Z")))
+            .or_else(|| Some(now() - back(text)?));
+        moment.map(Some).ok_or_else(|| {
+            invalid(format!(
+                "{key}: '{text}' is neither Unix seconds, an RFC 3339 time or a date, nor a \
+                 duration back from now, like 2h"
+            ))
         })
     }
 
-    /// All `labels` together.
-    pub(super) fn selector(&self) -> Result<Selector, Failure> {
+    /// All selectors of this key together.
+    fn selector(&self, key: &str) -> Result<Selector, Failure> {
         let mut selector = Selector::default();
-        for (key, value) in &self.pairs {
-            if let (true, Value::Text(text)) = (key == "labels", value) {
+        for (name, value) in &self.pairs {
+            if let (true, Value::Text(text)) = (name == key, value) {
                 let part =
-                    Selector::parse(text).map_err(|error| invalid(format!("labels: {error}")))?;
+                    Selector::parse(text).map_err(|error| invalid(format!("{key}: {error}")))?;
                 selector.and(part);
             }
         }
         if selector.requirements.len() > MAX_REQUIREMENTS {
-            return Err(invalid(format!("labels: more than {MAX_REQUIREMENTS} requirements")));
+            return Err(invalid(format!("{key}: more than {MAX_REQUIREMENTS} requirements")));
         }
         Ok(selector)
     }
+}
+
+/// A whole number of seconds, minutes, hours or days.
+fn back(text: &str) -> Option<Duration> {
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let unit_s = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 24 * 3600,
+        _ => return None,
+    };
+    Some(Duration::from_secs(number(digits)?.saturating_mul(unit_s)))
 }
 
 /// Digits and nothing else.
@@ -246,16 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn pretty_is_found_anywhere() {
-        for text in ["pretty", "a=b&pretty", "pretty=&x", "%zz&pretty=false"] {
-            assert!(wants_pretty(Some(text)), "{text}");
-        }
-        assert!(!wants_pretty(Some("prettyish=1")));
-        assert!(!wants_pretty(None));
-    }
-
-    #[test]
-    fn a_limit_is_bounded_and_a_slip_is_told() {
+    fn a_limit_is_bounded_and_a_typo_is_reported() {
         for (text, limit) in [
             ("", 10),
             ("limit=", 10),
@@ -264,18 +281,18 @@ mod tests {
             ("limit=1001", 1000),
             ("limit=99999999999999999999", 1000),
         ] {
-            assert_eq!(query(text).limit(10).unwrap(), limit, "{text}");
+            assert_eq!(query(text).limit("limit", 10).unwrap(), limit, "{text}");
         }
         for text in ["limit=-1", "limit=ten", "limit=1.5", "limit=%2B5", "limit=0x1"] {
-            assert!(reason(query(text).limit(10)).starts_with("limit: "), "{text}");
+            assert!(reason(query(text).limit("limit", 10)).starts_with("limit: "), "{text}");
         }
     }
 
     #[test]
     fn a_duration_has_a_unit_or_is_in_seconds() {
         for (text, millis) in [("250ms", 250), ("30s", 30_000), ("2m", 120_000), ("45", 45_000)] {
-            let came = query(&format!("wait={text}")).duration("wait").unwrap();
-            assert_eq!(came, Some(Duration::from_millis(millis)), "{text}");
+            let parsed = query(&format!("wait={text}")).duration("wait").unwrap();
+            assert_eq!(parsed, Some(Duration::from_millis(millis)), "{text}");
         }
         assert_eq!(query("wait=0").duration("wait").unwrap(), Some(Duration::ZERO));
         assert_eq!(query("wait=&x").duration("wait").unwrap(), None);
@@ -283,8 +300,38 @@ mod tests {
         assert!(longest > Duration::from_secs(u64::MAX / 2000));
         for text in ["s", "-1s", "%2B1s", "1.5s", "1h", "1S", "1 s", "s1", "99999999999999999999s"]
         {
-            let told = reason(query(&format!("wait={text}")).duration("wait"));
-            assert!(told.starts_with("wait: ") && told.ends_with("like 30s"), "{told}");
+            let message = reason(query(&format!("wait={text}")).duration("wait"));
+            assert!(message.starts_with("wait: ") && message.ends_with("like 30s"), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_moment_is_absolute_or_back_from_now() {
+        let now = || Timestamp(1_700_000_000_000_000_000);
+        let second = 1_000_000_000;
+        for (text, moment) in [
+            ("0", 0),
+            ("1700000000", 1_700_000_000 * second),
+            ("1700000000.5", 1_700_000_000 * second + second / 2),
+            ("2023-11-14T22:13:20Z", 1_700_000_000 * second),
+            ("2026-01-31", 1_769_817_600 * second),
+            ("90s", (1_700_000_000 - 90) * second),
+            ("2h", (1_700_000_000 - 7200) * second),
+            ("1d", (1_700_000_000 - 86_400) * second),
+        ] {
+            let parsed = query(&format!("since={text}")).moment("since", now).unwrap();
+            assert_eq!(parsed, Some(Timestamp(moment)), "{text}");
+        }
+        assert_eq!(query("since=").moment("since", now).unwrap(), None);
+        let longest = query("since=999999999999999999d").moment("since", now).unwrap();
+        assert!(longest.is_some_and(|moment| moment < Timestamp::ZERO));
+        for text in ["-1", "-0.5", "-2h", "-2026-01-31"] {
+            let message = reason(query(&format!("since={text}")).moment("since", now));
+            assert!(message.contains("is negative"), "{message}");
+        }
+        for text in ["soon", "h", "2w", "2 h", "2026-1-31", "2026-02-30", "1.5h", "2ü"] {
+            let message = reason(query(&format!("since={text}")).moment("since", now));
+            assert!(message.ends_with("like 2h"), "{message}");
         }
     }
 
@@ -294,8 +341,8 @@ mod tests {
         assert_eq!(query("n=").optional_number("n").unwrap(), None);
         assert_eq!(reason(query("").number("n")), "n is required");
         for text in ["-1", "%2B1", "x", "1.0", "18446744073709551616"] {
-            let told = reason(query(&format!("n={text}")).optional_number("n"));
-            assert!(told.ends_with("is not a number, zero or more"), "{told}");
+            let message = reason(query(&format!("n={text}")).optional_number("n"));
+            assert!(message.ends_with("is not a non-negative integer"), "{message}");
         }
     }
 
@@ -314,22 +361,26 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_counts_once_is_refused_when_it_comes_twice() {
-        assert_eq!(reason(query("limit=1&limit=2").limit(10)), "limit is given more than once");
-    }
-
-    #[test]
-    fn labels_may_be_repeated() {
-        let selector = query("labels=a%3Db&labels=c+in+(d,e)").selector().unwrap();
-        let texts: Vec<_> = selector.requirements.iter().map(ToString::to_string).collect();
-        assert_eq!(texts, ["a=b", "c in (d,e)"]);
-        assert!(
-            reason(query("labels=a+b").selector()).starts_with("labels: 'b' is not an operator")
+    fn a_repeated_single_key_is_refused() {
+        assert_eq!(
+            reason(query("limit=1&limit=2").limit("limit", 10)),
+            "limit is given more than once"
         );
     }
 
     #[test]
-    fn broken_encoding_is_told() {
+    fn labels_may_be_repeated() {
+        let selector = query("labels=a%3Db&labels=c+in+(d,e)").selector("labels").unwrap();
+        let texts: Vec<_> = selector.requirements.iter().map(ToString::to_string).collect();
+        assert_eq!(texts, ["a=b", "c in (d,e)"]);
+        assert!(
+            reason(query("labels=a+b").selector("labels"))
+                .starts_with("labels: 'b' is not an operator")
+        );
+    }
+
+    #[test]
+    fn broken_encoding_is_reported() {
         assert!(reason(Query::parse("a=%")).contains("hexadecimal"));
         assert!(reason(Query::parse("a=%4")).contains("hexadecimal"));
         assert!(reason(Query::parse("%zz=1")).contains("hexadecimal"));

@@ -1,4 +1,4 @@
-//! The group of operations that this API replaced: 410 for all of it.
+//! The group of operations that this API replaced: each answers 410.
 
 use std::sync::Arc;
 

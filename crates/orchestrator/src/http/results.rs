@@ -5,6 +5,7 @@ use std::sync::Arc;
 use api_types::execution::ListResults;
 use api_types::{Code, routes};
 use axum::extract::State;
+use control_plane::store::ResultQuery;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes as collect;
 
@@ -12,11 +13,8 @@ use super::edge::json;
 use super::error::Failure;
 use super::openapi::{JOB, PAGE, READ, examples, params, refusals};
 use super::paging::{List, Listing};
-use super::query::Query;
+use super::query::HundredAPage;
 use super::{Api, Handled, Parameter, jobs, lookup};
-use crate::store::ResultQuery;
-
-const DEFAULT_LIMIT: u32 = 100;
 
 pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
     OpenApiRouter::default().routes(collect!(list))
@@ -24,22 +22,24 @@ pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
 
 /// Job Results
 ///
-/// What the executions of a batch or ops job published, also while others still run.
+/// The published results of a batch or ops job's executions, also while others still run.
 #[utoipa::path(
     get,
     path = routes::JOB_RESULTS,
     operation_id = "listResults",
     tag = "Jobs",
-    params(params::JobPath, params::HundredAPage),
+    params(params::JobPath, HundredAPage),
     responses((status = 200, description = "A page of results.", body = ListResults, example = json!(examples::list_results()))),
     extensions(("x-error-codes" = json!(refusals(&[JOB, PAGE, READ, &[Code::NoResultsForType]])))),
 )]
-async fn list(State(api): State<Arc<Api>>, query: Query, Parameter(text): Parameter) -> Handled {
-    let limit = query.limit(DEFAULT_LIMIT)?;
-    let token = query.text("next_token")?.map(str::to_owned);
+async fn list(
+    State(api): State<Arc<Api>>,
+    page: HundredAPage,
+    Parameter(text): Parameter,
+) -> Handled {
+    let HundredAPage { limit, next_token: token } = page;
     let answer = api
-        .reader
-        .run(move |reads| {
+        .read(move |reads| {
             let job = lookup::job(reads, &text)?;
             let job_type = jobs::specification(&job.spec_json)?.job_type;
             if !job_type.is_finite() {

@@ -1,4 +1,4 @@
-//! The edge under pressure: what is seen only from inside of the process.
+//! The edge under pressure: behaviour that is visible only inside the process.
 
 mod openapi;
 mod pressure;

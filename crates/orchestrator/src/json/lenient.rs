@@ -1,4 +1,4 @@
-//! A deserializer over a parsed body that notes mistakes and goes on.
+//! A deserializer over a parsed body that records mistakes and continues.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -9,12 +9,13 @@ use serde::de::value::{Error, StrDeserializer};
 use serde::de::{DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 
 use super::tree::Tree;
-use super::{MAX_PROBLEMS, Texts};
+use super::{Author, MAX_PROBLEMS, Texts};
 
-/// Where the reading is, and what it noted.
+/// The current path, and the mistakes so far.
 pub(super) struct Context<'a> {
+    author: Author,
     texts: Texts,
-    /// Steps are taken back only when a value was read: after an error, this is its place.
+    /// Segments are popped only after a successful read: after an error, this is its path.
     path: RefCell<Vec<Step<'a>>>,
     problems: RefCell<Vec<FieldError>>,
 }
@@ -25,7 +26,7 @@ enum Step<'a> {
     Index(usize),
 }
 
-/// One place in the body.
+/// One segment of a path.
 #[derive(Clone, Copy)]
 pub(super) struct Lenient<'a> {
     tree: &'a Tree,
@@ -41,7 +42,7 @@ struct Object<'a> {
     entries: std::slice::Iter<'a, (String, Tree)>,
     keys: Keys,
     seen: HashSet<&'a str>,
-    /// The entry whose key was handed out last.
+    /// The entry whose key was returned last.
     current: Option<(&'a str, &'a Tree)>,
     context: &'a Context<'a>,
 }
@@ -49,11 +50,11 @@ struct Object<'a> {
 /// How keys are matched.
 enum Keys {
     AsTheyAre,
-    /// Without regard to case, to these.
+    /// Against these, as the author's rules say.
     Fields(&'static [&'static str]),
 }
 
-/// A path of `serde_ignored` as messages have it: `Tasks[0].Foo`.
+/// A path of `serde_ignored` in the notation of messages: `Tasks[0].Foo`.
 pub(super) fn render(path: &serde_ignored::Path<'_>) -> String {
     use serde_ignored::Path;
     match path {
@@ -72,8 +73,8 @@ pub(super) fn render(path: &serde_ignored::Path<'_>) -> String {
 // === impl Context ===
 
 impl<'a> Context<'a> {
-    pub(super) fn new(texts: Texts) -> Self {
-        Self { texts, path: RefCell::new(Vec::new()), problems: RefCell::new(Vec::new()) }
+    pub(super) fn new(author: Author, texts: Texts) -> Self {
+        Self { author, texts, path: RefCell::new(Vec::new()), problems: RefCell::new(Vec::new()) }
     }
 
     pub(super) fn path(&self) -> String {
@@ -117,7 +118,7 @@ impl<'a> Lenient<'a> {
     }
 
     fn mismatch(self, expected: &str) {
-        self.context.note(format!("expected {expected}, but {} came", self.tree));
+        self.context.note(format!("expected {expected}, got {}", self.tree));
     }
 
     fn text(self, text: &'a str) -> &'a str {
@@ -171,14 +172,14 @@ impl<'de: 'a, 'a> Deserializer<'de> for Lenient<'a> {
     type Error = Error;
 
     whole_numbers! {
-        deserialize_i8 visit_i8 i8, "a whole number of 8 bits";
-        deserialize_i16 visit_i16 i16, "a whole number of 16 bits";
-        deserialize_i32 visit_i32 i32, "a whole number of 32 bits";
-        deserialize_i64 visit_i64 i64, "a whole number of 64 bits";
-        deserialize_u8 visit_u8 u8, "a whole number from 0 to 255";
-        deserialize_u16 visit_u16 u16, "a whole number from 0 to 65535";
-        deserialize_u32 visit_u32 u32, "a whole number from 0 to 4294967295";
-        deserialize_u64 visit_u64 u64, "a whole number, zero or more";
+        deserialize_i8 visit_i8 i8, "an 8-bit integer";
+        deserialize_i16 visit_i16 i16, "a 16-bit integer";
+        deserialize_i32 visit_i32 i32, "a 32-bit integer";
+        deserialize_i64 visit_i64 i64, "a 64-bit integer";
+        deserialize_u8 visit_u8 u8, "an integer from 0 to 255";
+        deserialize_u16 visit_u16 u16, "an integer from 0 to 65535";
+        deserialize_u32 visit_u32 u32, "an integer from 0 to 4294967295";
+        deserialize_u64 visit_u64 u64, "a non-negative integer";
     }
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -224,7 +225,7 @@ impl<'de: 'a, 'a> Deserializer<'de> for Lenient<'a> {
         match self.tree {
             Tree::Text(text) => visitor.visit_str(self.text(text)),
             _ => {
-                self.mismatch("a text");
+                self.mismatch("a string");
                 visitor.visit_str("")
             }
         }
@@ -257,7 +258,7 @@ impl<'de: 'a, 'a> Deserializer<'de> for Lenient<'a> {
         match self.tree {
             Tree::List(items) => visitor.visit_seq(self.list(items)),
             _ => {
-                self.mismatch("a list");
+                self.mismatch("an array");
                 visitor.visit_seq(self.list(&[]))
             }
         }
@@ -287,10 +288,8 @@ impl<'de: 'a, 'a> Deserializer<'de> for Lenient<'a> {
                 let word: StrDeserializer<'_, Error> = text.as_str().into_deserializer();
                 visitor.visit_enum(word)
             }
-            // There is no empty word to go on with: this ends the reading.
-            other => {
-                Err(serde::de::Error::custom(format_args!("expected a text, but {other} came")))
-            }
+            // There is no default for an enum: this ends the parse.
+            other => Err(serde::de::Error::custom(format_args!("expected a string, got {other}"))),
         }
     }
 
@@ -321,15 +320,16 @@ impl<'de: 'a, 'a> SeqAccess<'de> for List<'a> {
 // === impl Object ===
 
 impl<'a> Object<'a> {
-    /// The next entry with its key as the type spells it; keys that came before are noted and
-    /// passed over, and so are fields that are null.
+    /// The next entry, with its key spelled as in the type; duplicate keys are recorded and
+    /// skipped, and so are fields that a person wrote as null.
     fn next_entry(&mut self) -> Option<(&'a str, &'a Tree)> {
         for (written, tree) in self.entries.by_ref() {
             let field = match self.keys {
                 Keys::AsTheyAre => None,
-                Keys::Fields(fields) => {
-                    fields.iter().find(|field| field.eq_ignore_ascii_case(written))
-                }
+                Keys::Fields(fields) => fields.iter().find(|field| match self.context.author {
+                    Author::Person => field.eq_ignore_ascii_case(written),
+                    Author::Program => **field == written.as_str(),
+                }),
             };
             let is_map = matches!(self.keys, Keys::AsTheyAre);
             let key = field.copied().unwrap_or(written.as_str());
@@ -339,7 +339,8 @@ impl<'a> Object<'a> {
                 self.context.path.borrow_mut().pop();
                 continue;
             }
-            if field.is_some() && *tree == Tree::Null {
+            let is_absent = *tree == Tree::Null && self.context.author == Author::Person;
+            if field.is_some() && is_absent {
                 continue;
             }
             if is_map && self.context.texts == Texts::WithoutNul && key.contains('\0') {

@@ -1,4 +1,4 @@
-//! Reading: case, nulls, wrong types, and bodies that are no JSON.
+//! Parsing: case, nulls, wrong types, and bodies that are not JSON.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ struct Inner {
 }
 
 fn outer(body: &str) -> Reading<Outer> {
-    read(body.as_bytes(), Texts::WithoutNul).unwrap()
+    read(body.as_bytes(), Author::Person, Texts::WithoutNul).unwrap()
 }
 
 fn problems(body: &str) -> Vec<(String, String)> {
@@ -42,28 +42,28 @@ fn fields_match_in_any_case_and_map_keys_keep_theirs() {
 }
 
 #[test]
-fn null_is_absent_but_not_in_a_list_of_texts() {
+fn null_is_absent_but_not_in_an_array_of_strings() {
     let reading = outer(r#"{"Name":null,"words":null,"inner":null}"#);
     assert_eq!(reading.value, Outer::default());
     assert_eq!(reading.problems, []);
     assert_eq!(
         problems(r#"{"Words":["a",null]}"#),
-        [("Words[1]".to_owned(), "expected a text, but null came".to_owned())]
+        [("Words[1]".to_owned(), "expected a string, got null".to_owned())]
     );
 }
 
 #[test]
-fn every_wrong_type_is_told_at_once() {
+fn every_wrong_type_is_reported_at_once() {
     let found = problems(
         r#"{"Name":5,"Size":"big","Labels":{"a":1},"Inner":[{"Flag":"yes"},7],"Words":{}}"#,
     );
     let expected = [
-        ("Name", "expected a text, but the number 5 came"),
-        ("Size", "expected a whole number of 64 bits, but the text \"big\" came"),
-        ("Labels.a", "expected a text, but the number 1 came"),
-        ("Inner[0].Flag", "expected true or false, but the text \"yes\" came"),
-        ("Inner[1]", "expected an object, but the number 7 came"),
-        ("Words", "expected a list, but an object came"),
+        ("Name", "expected a string, got the number 5"),
+        ("Size", "expected a 64-bit integer, got the string \"big\""),
+        ("Labels.a", "expected a string, got the number 1"),
+        ("Inner[0].Flag", "expected true or false, got the string \"yes\""),
+        ("Inner[1]", "expected an object, got the number 7"),
+        ("Words", "expected an array, got an object"),
     ];
     let expected: Vec<_> =
         expected.iter().map(|(path, reason)| ((*path).to_owned(), (*reason).to_owned())).collect();
@@ -79,7 +79,7 @@ fn numbers_out_of_range_are_wrong_types() {
 }
 
 #[test]
-fn a_field_given_twice_is_told_also_when_the_case_differs() {
+fn a_duplicate_field_is_reported_even_if_its_case_differs() {
     for body in [r#"{"Name":"a","name":"b"}"#, r#"{"Name":"a","Name":"b"}"#] {
         assert_eq!(
             problems(body),
@@ -98,7 +98,7 @@ fn unknown_fields_are_listed_with_their_path() {
 }
 
 #[test]
-fn nul_is_refused_in_texts_and_keys() {
+fn nul_is_refused_in_strings_and_keys() {
     let found = problems(
         r#"{"Name":"a\u0000b","Labels":{"k\u0000":"v"},"Inner":[{"Value":{"x":["\u0000"]}}]}"#,
     );
@@ -107,7 +107,7 @@ fn nul_is_refused_in_texts_and_keys() {
 }
 
 #[test]
-fn a_body_that_is_no_json_says_why() {
+fn a_body_that_is_not_json_is_refused_with_the_reason() {
     let deep = "[".repeat(200);
     let many = format!("[{}0]", "0,".repeat(250_000));
     let bodies: [(&[u8], &str); 8] = [
@@ -127,13 +127,13 @@ fn a_body_that_is_no_json_says_why() {
         ),
     ];
     for (body, reason) in bodies {
-        let unreadable = read::<Outer>(body, Texts::Any).unwrap_err();
+        let unreadable = read::<Outer>(body, Author::Person, Texts::Any).unwrap_err();
         assert_eq!(unreadable, Unreadable::Malformed(reason.to_owned()));
     }
 }
 
 #[test]
-fn a_missing_or_unknown_word_is_told_with_its_place() {
+fn a_missing_or_unknown_word_is_reported_with_its_path() {
     #[derive(Debug, Deserialize)]
     struct Strict {
         #[expect(dead_code, reason = "only whether it can be read matters")]
@@ -144,10 +144,11 @@ fn a_missing_or_unknown_word_is_told_with_its_place() {
         #[expect(dead_code, reason = "only whether it can be read matters")]
         engine: api_types::engine::EngineType,
     }
-    let shape = |body: &str| match read_strictly::<Strict>(body.as_bytes()).unwrap_err() {
-        Unreadable::Shape(problems) => format!("{}: {}", problems[0].path, problems[0].reason),
-        Unreadable::Malformed(reason) => reason,
-    };
+    let shape =
+        |body: &str| match read_strictly::<Strict>(body.as_bytes(), Author::Person).unwrap_err() {
+            Unreadable::Shape(problems) => format!("{}: {}", problems[0].path, problems[0].reason),
+            Unreadable::Malformed(reason) => reason,
+        };
     assert_eq!(shape(r#"{"items":[{"engine":"docker"},{}]}"#), "items[1]: missing field `engine`");
     assert!(
         shape(r#"{"items":[{"engine":"x"}]}"#).starts_with("items[0].engine: unknown variant `x`")

@@ -1,4 +1,4 @@
-//! Parsed JSON that keeps what a map would lose: the order of keys, and keys that came twice.
+//! Parsed JSON that keeps what a map would lose: the order of keys, and duplicate keys.
 
 use std::cell::Cell;
 use std::fmt;
@@ -6,11 +6,11 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
 
-/// Values that one body may hold. Each costs 32 bytes, so that a hostile body of ten million bytes
+/// Values that one body may hold. Each costs 32 bytes, so a hostile body of ten million bytes
 /// cannot become hundreds of megabytes; the largest useful batch of reports has a tenth of this.
 const MAX_VALUES: usize = 250_000;
 
-/// Characters of a text that a message repeats.
+/// Characters of a text that a message echoes.
 const SHOWN_CHARS: usize = 40;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -35,7 +35,7 @@ impl Tree {
     }
 }
 
-/// How a message names what came.
+/// How a message names a value.
 impl fmt::Display for Tree {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -45,9 +45,9 @@ impl fmt::Display for Tree {
             Self::Text(text) => {
                 let shown: String = text.chars().take(SHOWN_CHARS).collect();
                 let more = if shown.len() < text.len() { "…" } else { "" };
-                write!(f, "the text {shown:?}{more}")
+                write!(f, "the string {shown:?}{more}")
             }
-            Self::List(_) => f.write_str("a list"),
+            Self::List(_) => f.write_str("an array"),
             Self::Object(_) => f.write_str("an object"),
         }
     }

@@ -1,29 +1,27 @@
-//! What is read at the moment of a scrape: the queue, the nodes, the files.
+//! What is read during a scrape: the queue, the nodes, the files.
 
 use std::sync::Arc;
 
-use api_types::Timestamp;
 use api_types::node::{Connection, Eligibility, Membership, Node};
 use api_types::quantity::Resources;
+use control_plane::store::StoreSize;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Unit;
+use scheduler::Waiting;
 use telemetry::metrics::{Exposition, Registry, cores, elapsed, number, quantity, sample};
 
 use super::{DAEMON, Metrics};
-use crate::engine::Waiting;
-use crate::store::StoreSize;
 
-/// All that was read; what could not be had in time is missing from the answer.
+/// All that was read; what was not available in time is missing from the response.
 pub(crate) struct Scrape {
-    pub(crate) now: Timestamp,
     pub(crate) waiting: Option<Waiting>,
     pub(crate) nodes: Vec<Arc<Node>>,
     pub(crate) store: Option<StoreSize>,
     /// Inputs that wait for the driver.
     pub(crate) inputs: usize,
-    /// What stays open, in words, and how many of it there are.
+    /// Kinds of open requests, and the number of each.
     pub(crate) open: [(&'static str, usize); 3],
 }
 
@@ -68,12 +66,12 @@ impl Scrape {
         let inputs = sample(self.inputs as u64);
         number(registry, "inputs_waiting", "Inputs that wait for the driver", inputs);
         let Some(waiting) = self.waiting else { return };
-        let help = "Jobs of which something waits for room on any node that is fit";
+        let help = "Jobs with executions that wait for capacity on any suitable node";
         number(registry, "queue_jobs", help, sample(waiting.jobs as u64));
-        let help = "Slots of jobs with one slot per node that wait for room on their node";
+        let help = "Slots of ops and daemon jobs that wait for capacity on their node";
         number(registry, "queue_pinned_slots", help, sample(waiting.pinned as u64));
-        let help = "Time since the submission of the oldest job that waits for room, 0 without one";
-        let wait = waiting.oldest.map_or(0.0, |oldest| elapsed(self.now.since(oldest)));
+        let help = "Time since the submission of the oldest waiting job, 0 without one";
+        let wait = waiting.longest().map_or(0.0, elapsed);
         quantity(registry, "queue_oldest_wait", help, Unit::Seconds, wait);
     }
 
@@ -92,11 +90,11 @@ impl Scrape {
             capacity = capacity.plus(&most);
             allocated = allocated.plus(&most.minus(&free));
         }
-        registry.register("nodes", "Compute nodes that are known, by how they stand", family);
-        let help = "Nodes that have a session now";
+        registry.register("nodes", "Known compute nodes, by membership and connection", family);
+        let help = "Nodes with a session";
         number(registry, "sessions", help, sample(sessions));
-        resources(registry, "capacity", "What the nodes with a session have of it", &capacity);
-        let help = "What the executions on nodes with a session were given of it";
+        resources(registry, "capacity", "Total capacity of the nodes with a session", &capacity);
+        let help = "Capacity allocated to executions on nodes with a session";
         resources(registry, "allocated", help, &allocated);
     }
 
@@ -108,9 +106,9 @@ impl Scrape {
         family.get_or_create(&of("log")).set(sample(store.log_bytes));
         let help = "Size of the state database and of its write-ahead log";
         registry.register_with_unit("store_size", help, Unit::Bytes, family);
-        let help = "Part of the state database that is free for new rows";
+        let help = "Free space in the state database";
         quantity(registry, "store_free", help, Unit::Bytes, sample(store.free_bytes()));
-        let help = "Pages of the state database that are free for new rows";
+        let help = "Free pages in the state database";
         number(registry, "store_free_pages", help, sample(store.free_pages));
         let help = "Pages of the state database";
         number(registry, "store_pages", help, sample(store.pages));
@@ -122,7 +120,7 @@ impl Scrape {
             let count = i64::try_from(count).unwrap_or(i64::MAX);
             family.get_or_create(&OfKind { kind }).set(count);
         }
-        registry.register("open_requests", "Requests that stay open, by their kind", family);
+        registry.register("open_requests", "Open long-lived requests, by kind", family);
     }
 }
 

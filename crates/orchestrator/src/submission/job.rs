@@ -13,25 +13,25 @@ use api_types::submission::{
 use super::text::MapKind;
 use super::{Accepted, Findings, RESERVED_META, Rejected, Requester, task};
 
-/// The most executions one job may ask for; ten times the live executions of a whole cluster.
+/// The most executions one job may request; ten times the live executions of a whole cluster.
 const MAX_COUNT: i64 = 1_000_000;
 
 const DEFAULT_PRIORITY: i64 = 50;
 const MAX_PRIORITY: i64 = 100;
 
-/// Constraints of one job: each is looked at for every node that a placement considers.
+/// Constraints of one job: each is checked for every node that a placement considers.
 const MAX_CONSTRAINTS: usize = 64;
 
 /// Values of one constraint.
 const MAX_CONSTRAINT_VALUES: usize = 256;
 
-/// The most attempts a job may name; who wants more wants no limit, which is 0.
+/// The most attempts a job may name; 0 means no limit.
 const MAX_ATTEMPTS: i64 = 1_000_000;
 
 /// The longest delay between two attempts: a day.
 const MAX_RETRY_DELAY_SECONDS: i64 = 86_400;
 
-/// What the checks made of a job; some of it is missing when they found problems.
+/// A checked job; parts are missing when the checks found problems.
 pub(super) struct Checked {
     id: JobId,
     id_given: bool,
@@ -132,7 +132,7 @@ fn priority(priority: Option<i64>, findings: &mut Findings) -> u32 {
     let priority = priority.unwrap_or(DEFAULT_PRIORITY);
     if !(0..=MAX_PRIORITY).contains(&priority) {
         findings
-            .refuse("Priority", format!("must be between 0 and {MAX_PRIORITY}, {priority} came"));
+            .refuse("Priority", format!("must be between 0 and {MAX_PRIORITY}, got {priority}"));
     }
     u32::try_from(priority).unwrap_or(0)
 }
@@ -140,9 +140,9 @@ fn priority(priority: Option<i64>, findings: &mut Findings) -> u32 {
 fn count(count: Option<i64>, job_type: Option<JobType>, findings: &mut Findings) -> u32 {
     let count = count.unwrap_or(0);
     if count < 0 {
-        findings.refuse("Count", format!("must not be negative, {count} came"));
+        findings.refuse("Count", format!("must not be negative, got {count}"));
     } else if count > MAX_COUNT {
-        findings.refuse("Count", format!("must not be above {MAX_COUNT}, {count} came"));
+        findings.refuse("Count", format!("must not be above {MAX_COUNT}, got {count}"));
     }
     if let Some(job_type @ (JobType::Ops | JobType::Daemon)) = job_type
         && count > 1
@@ -210,18 +210,18 @@ fn retry_policy(
     let mut within = |field: &str, value: Option<i64>, default: u32, most: i64| {
         let Some(value) = value else { return default };
         if !(0..=most).contains(&value) {
-            let reason = format!("must be between 0 and {most}, {value} came");
+            let reason = format!("must be between 0 and {most}, got {value}");
             findings.refuse(format!("RetryPolicy.{field}"), reason);
         }
         u32::try_from(value).unwrap_or(default)
     };
     let attempts = within("Attempts", submitted.attempts, default.attempts, MAX_ATTEMPTS);
     let delay = within("Delay", submitted.delay, default.delay, MAX_RETRY_DELAY_SECONDS);
-    // A delay above the default bound raises the bound when nothing is said of it.
+    // A delay above the default bound raises the bound unless the job names one.
     let bound = default.max_delay.max(delay);
     let max_delay = within("MaxDelay", submitted.max_delay, bound, MAX_RETRY_DELAY_SECONDS);
     if max_delay < delay {
-        let reason = format!("must not be below Delay ({delay}), {max_delay} came");
+        let reason = format!("must not be below Delay ({delay}), got {max_delay}");
         findings.refuse("RetryPolicy.MaxDelay", reason);
     }
     RetryPolicy { attempts, delay, max_delay }
@@ -229,7 +229,7 @@ fn retry_policy(
 
 fn only_task(mut tasks: Vec<TaskSubmission>, findings: &mut Findings) -> Option<Task> {
     if tasks.len() > 1 {
-        findings.refuse("Tasks", format!("must be exactly one, {} came", tasks.len()));
+        findings.refuse("Tasks", format!("must be exactly one, got {}", tasks.len()));
         return None;
     }
     match tasks.pop() {
@@ -244,12 +244,12 @@ fn only_task(mut tasks: Vec<TaskSubmission>, findings: &mut Findings) -> Option<
 // === impl Checked ===
 
 impl Checked {
-    /// Called when no problem was found, so that nothing is missing.
+    /// Called only without problems, so that nothing is missing.
     pub(super) fn accepted(self, warnings: Vec<String>) -> Result<Accepted, Rejected> {
         let (Some(job_type), Some(retry_policy), Some(task)) =
             (self.job_type, self.retry_policy, self.task)
         else {
-            let reason = "cannot be accepted as it stands".to_owned();
+            let reason = "cannot be accepted".to_owned();
             return Err(Rejected::Invalid(vec![FieldError { path: "Job".to_owned(), reason }]));
         };
         let spec = JobSpec {
@@ -265,7 +265,7 @@ impl Checked {
             tasks: vec![task],
         };
         let spec_json: Arc<str> = serde_json::to_string(&spec)
-            .expect("a specification has only keys that are texts and numbers that are finite")
+            .expect("a specification has only string keys and finite numbers")
             .into();
         let (id, id_given, spec) = (self.id, self.id_given, spec.into());
         Ok(Accepted { id, id_given, spec, spec_json, warnings })

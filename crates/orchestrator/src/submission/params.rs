@@ -1,7 +1,7 @@
-//! What the `Params` of engines, publishers and sources may hold.
+//! What the `Params` of engines, publishers and sources may contain.
 //!
-//! Keys of `Params` are map keys: they are matched as they are spelled. Each type has a table of
-//! its fields; what is not in the table is ignored with a warning, `null` means absent.
+//! Keys of `Params` are map keys and match exactly. Each type has a table of its fields; a field
+//! outside the table is ignored with a warning, `null` means absent.
 
 use std::borrow::Cow;
 
@@ -15,10 +15,10 @@ use super::Findings;
 /// Elements of one list in `Params`.
 const MAX_ELEMENTS: usize = 4096;
 
-/// The fields that a type knows.
+/// The fields of a type.
 pub(super) enum Table {
     Fields(&'static [Field]),
-    /// For the engine of tests and benchmarks, which takes what they please.
+    /// For the engine of tests and benchmarks, which accepts anything.
     Anything,
 }
 
@@ -34,7 +34,7 @@ enum Required {
     No,
 }
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shape {
     Text,
@@ -136,7 +136,7 @@ pub(super) fn known_sources() -> String {
     SourceType::ALL.iter().map(|source| source.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// Checks `Params`, and gives back what of them is known.
+/// Checks `Params` and returns the known fields.
 pub(super) fn check(
     mut params: Params,
     table: Table,
@@ -198,7 +198,7 @@ impl Shape {
             }
             (Self::TextMap, Value::Object(map)) => {
                 for (key, value) in map.iter().filter(|(_, value)| !value.is_string()) {
-                    refuse_type(findings, &format!("{path}.{key}"), "a text", value);
+                    refuse_type(findings, &format!("{path}.{key}"), "a string", value);
                 }
             }
             (Self::Source, Value::Object(_)) => return check_source(value, path, findings),
@@ -228,11 +228,11 @@ impl Shape {
 
     fn check_element(self, element: &Value, path: &str, findings: &mut Findings) {
         let Value::String(text) = element else {
-            refuse_type(findings, path, "a text", element);
+            refuse_type(findings, path, "a string", element);
             return;
         };
         if self == Self::Variables && text.split_once('=').is_none_or(|(key, _)| key.is_empty()) {
-            findings.refuse(path, format!("must be KEY=VALUE, '{text}' came"));
+            findings.refuse(path, format!("must be KEY=VALUE, got '{text}'"));
         }
     }
 
@@ -244,26 +244,26 @@ impl Shape {
             | Self::HttpUrl
             | Self::RepositoryUrl
             | Self::Regex
-            | Self::PullPolicy => "a text",
+            | Self::PullPolicy => "a string",
             Self::Flag => "true or false",
-            Self::TextList | Self::Variables => "a list of texts",
-            Self::TextMap => "an object of texts",
+            Self::TextList | Self::Variables => "an array of strings",
+            Self::TextMap => "an object of strings",
             Self::Source => "an input source",
-            Self::SourceList => "a list of input sources",
+            Self::SourceList => "an array of input sources",
         }
     }
 }
 
 fn refuse_type(findings: &mut Findings, path: &str, expected: &str, value: &Value) {
-    let came: Cow<'static, str> = match value {
+    let found: Cow<'static, str> = match value {
         Value::Null => "null".into(),
         Value::Bool(value) => value.to_string().into(),
         Value::Number(number) => format!("the number {number}").into(),
-        Value::String(_) => "a text".into(),
-        Value::Array(_) => "a list".into(),
+        Value::String(_) => "a string".into(),
+        Value::Array(_) => "an array".into(),
         Value::Object(_) => "an object".into(),
     };
-    findings.refuse(path, format!("expected {expected}, but {came} came"));
+    findings.refuse(path, format!("expected {expected}, got {found}"));
 }
 
 /// A module of a WebAssembly program is an input source without a target.
@@ -300,7 +300,7 @@ fn check_source(value: Value, path: &str, findings: &mut Findings) -> Option<Val
         match element.remove(name) {
             None | Some(Value::Null) => {}
             Some(text @ Value::String(_)) => drop(known.insert(name.to_owned(), text)),
-            Some(other) => refuse_type(findings, &format!("{path}.{name}"), "a text", &other),
+            Some(other) => refuse_type(findings, &format!("{path}.{name}"), "a string", &other),
         }
     }
     for key in element.keys() {
@@ -322,7 +322,7 @@ fn check_data_url(text: &str, path: &str, findings: &mut Findings) {
     match DataUrl::process(text) {
         Ok(url) => {
             if url.decode_to_vec().is_err() {
-                findings.refuse(path, "is a data URL whose base64 is broken");
+                findings.refuse(path, "is a data URL with invalid base64");
             }
         }
         Err(_) => {
@@ -355,7 +355,7 @@ fn check_repository_url(text: &str, path: &str, findings: &mut Findings) {
 
 fn check_regex(text: &str, path: &str, findings: &mut Findings) {
     if let Err(error) = regex::Regex::new(text) {
-        // The last line says what is wrong; those before point to where.
+        // The last line states the problem; those before point to it.
         let error = error.to_string();
         let reason = error.lines().next_back().unwrap_or_default().trim_start_matches("error: ");
         findings.refuse(path, format!("is not a regular expression: {reason}"));
@@ -374,7 +374,7 @@ mod tests {
 
     use super::*;
 
-    /// What is let through is what the agent reads, and the other way round.
+    /// Whatever passes here the agent can read, and vice versa.
     fn agree<T: Serialize + Default>(table: Table, _: T) {
         let Table::Fields(fields) = table else { panic!("a table without fields") };
         let checked: BTreeSet<_> = fields.iter().map(|field| field.name.to_owned()).collect();
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tables_name_what_the_agents_read() {
+    fn the_tables_match_what_the_agents_read() {
         agree(of_engine(EngineType::Docker), DockerParams::default());
         agree(of_publisher(PublisherType::S3), S3PublisherParams::default());
         agree(of_source(SourceType::Inline), InlineParams::default());

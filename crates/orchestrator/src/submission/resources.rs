@@ -1,4 +1,4 @@
-//! What a task asks of a node; people write it as `Resources` or as `ResourcesConfig`.
+//! What a task requests of a node; people write it as `Resources` or as `ResourcesConfig`.
 
 use api_types::job::TaskResources;
 use api_types::quantity;
@@ -25,7 +25,7 @@ pub(super) fn check(
         (None, Some(config)) => ("Tasks[0].ResourcesConfig", config),
         (None, None) => return TaskResources::default(),
     };
-    let asked = plain(&submitted);
+    let requested = plain(&submitted);
     let mut amount = |field: &str, text: &str, parse: Parse, zero: Zero| {
         if text.is_empty() {
             return;
@@ -38,17 +38,16 @@ pub(super) fn check(
             (_, Zero::Refused | Zero::Taken) => {}
         }
     };
-    amount("CPU", &asked.cpu, quantity::parse_cpu_millis, Zero::Refused);
-    amount("Memory", &asked.memory, quantity::parse_bytes, Zero::Refused);
-    amount("Disk", &asked.disk, quantity::parse_bytes, Zero::Taken);
-    amount("GPU", &asked.gpu, quantity::parse_gpus, Zero::Taken);
-    asked
+    amount("CPU", &requested.cpu, quantity::parse_cpu_millis, Zero::Refused);
+    amount("Memory", &requested.memory, quantity::parse_bytes, Zero::Refused);
+    amount("Disk", &requested.disk, quantity::parse_bytes, Zero::Taken);
+    amount("GPU", &requested.gpu, quantity::parse_gpus, Zero::Taken);
+    requested
 }
 
 type Parse = fn(&str) -> Result<u64, quantity::InvalidQuantity>;
 
-/// Whether nothing at all may be asked for. Container engines take zero CPU or memory for
-/// "without limit", which is the opposite.
+/// Whether zero is accepted. Container engines read zero CPU or memory as "no limit", the opposite.
 #[derive(Clone, Copy)]
 enum Zero {
     Refused,

@@ -22,8 +22,11 @@ const MAX_RESULT_PATHS: usize = 64;
 /// Names that the published archive uses itself.
 const ARCHIVE_NAMES: [&str; 3] = ["stdout", "stderr", "exitCode"];
 
-/// A hundred years: beyond it, moments no longer fit the clock.
+/// A hundred years: larger values overflow timestamps.
 const MAX_TIMEOUT_SECONDS: i64 = 100 * 365 * 86_400;
+
+/// A week: work that may wait longer for a silent node is never meant to be replaced.
+const MAX_LOST_AFTER_SECONDS: i64 = 7 * 24 * 3600;
 
 const MAX_DOMAINS: usize = 256;
 const MAX_DOMAIN_BYTES: usize = 253;
@@ -149,7 +152,7 @@ fn result_paths(submitted: Vec<ResultPathSubmission>, findings: &mut Findings) -
         } else if name.contains('/') || name == "." || name == ".." {
             findings.refuse(&place, "must be the name of one directory, without '/'");
         } else if ARCHIVE_NAMES.contains(&name.as_str()) {
-            findings.refuse(&place, format!("'{name}' is a file of the archive itself"));
+            findings.refuse(&place, format!("'{name}' is reserved in the archive"));
         } else {
             findings.check_name(&place, &name);
         }
@@ -178,10 +181,10 @@ fn network(submitted: NetworkSubmission, findings: &mut Findings) -> Option<Netw
     let place = format!("{path}.Domains");
     match network_type {
         NetworkType::None | NetworkType::Full if !domains.is_empty() => {
-            findings.refuse(&place, format!("only goes with Type HTTP, not with {network_type}"));
+            findings.refuse(&place, format!("is only allowed with Type HTTP, not {network_type}"));
         }
         NetworkType::Http if domains.is_empty() => {
-            findings.refuse(&place, "Type HTTP takes at least one domain");
+            findings.refuse(&place, "Type HTTP requires at least one domain");
         }
         NetworkType::None | NetworkType::Full | NetworkType::Http => {}
     }
@@ -198,19 +201,19 @@ fn network(submitted: NetworkSubmission, findings: &mut Findings) -> Option<Netw
 }
 
 fn timeouts(submitted: TimeoutsSubmission, findings: &mut Findings) -> Timeouts {
-    let mut seconds = |field: &str, value: Option<i64>| {
+    let mut seconds = |field: &str, value: Option<i64>, most: i64| {
         let value = value.unwrap_or(0);
-        if !(0..=MAX_TIMEOUT_SECONDS).contains(&value) {
-            let reason = format!(
-                "must be whole seconds between 0 (none) and {MAX_TIMEOUT_SECONDS}, {value} came"
-            );
+        if !(0..=most).contains(&value) {
+            let reason = format!("must be whole seconds between 0 (none) and {most}, got {value}");
             findings.refuse(format!("{TASK}.Timeouts.{field}"), reason);
         }
         u64::try_from(value).unwrap_or(0)
     };
+    let most = MAX_TIMEOUT_SECONDS;
     Timeouts {
-        execution_timeout: seconds("ExecutionTimeout", submitted.execution_timeout),
-        queue_timeout: seconds("QueueTimeout", submitted.queue_timeout),
-        total_timeout: seconds("TotalTimeout", submitted.total_timeout),
+        execution_timeout: seconds("ExecutionTimeout", submitted.execution_timeout, most),
+        queue_timeout: seconds("QueueTimeout", submitted.queue_timeout, most),
+        total_timeout: seconds("TotalTimeout", submitted.total_timeout, most),
+        lost_after: seconds("LostAfter", submitted.lost_after, MAX_LOST_AFTER_SECONDS),
     }
 }

@@ -1,4 +1,4 @@
-//! What a submission may say, what becomes of it, and everything that it may not.
+//! Submissions: what is accepted, what is stored, and everything that is refused.
 
 mod task;
 
@@ -23,14 +23,14 @@ fn accept_job(job: &Value) -> Accepted {
     accept_text(&json!({ "Job": job }).to_string()).unwrap_or_else(|error| panic!("{error:?}"))
 }
 
-/// `path: reason` of everything that is wrong.
+/// Every problem as `path: reason`.
 fn problems(job: &Value) -> Vec<String> {
     match accept_text(&json!({ "Job": job }).to_string()) {
         Err(Rejected::Invalid(problems)) => problems
             .into_iter()
             .map(|problem| format!("{}: {}", problem.path, problem.reason))
             .collect(),
-        other => panic!("{job} came to {other:?}"),
+        other => panic!("{job} resulted in {other:?}"),
     }
 }
 
@@ -71,7 +71,9 @@ fn everything_has_a_default() {
             "Publisher": { "Type": "", "Params": {} }, "Env": {}, "Meta": {}, "InputSources": [],
             "ResultPaths": [], "Resources": { "CPU": "", "Memory": "", "Disk": "", "GPU": "" },
             "Network": { "Type": "None" },
-            "Timeouts": { "ExecutionTimeout": 0, "QueueTimeout": 0, "TotalTimeout": 0 },
+            "Timeouts": {
+                "ExecutionTimeout": 0, "QueueTimeout": 0, "TotalTimeout": 0, "LostAfter": 0,
+            },
         }],
     });
     assert_eq!(serde_json::from_str::<Value>(&accepted.spec_json).unwrap(), expected);
@@ -116,7 +118,7 @@ fn keys_match_in_any_case_except_in_maps() {
 }
 
 #[test]
-fn what_the_service_sets_is_ignored_with_a_warning() {
+fn fields_of_the_service_are_ignored_with_a_warning() {
     let accepted = accept_job(&job(json!({
         "ID": "anything", "State": { "StateType": "Completed" }, "Version": 9, "Revision": "x",
         "CreateTime": 5, "ModifyTime": [], "Foo": 1,
@@ -141,7 +143,7 @@ fn what_the_service_sets_is_ignored_with_a_warning() {
 }
 
 #[test]
-fn an_id_is_taken_for_jobs_that_do_not_end() {
+fn service_and_daemon_jobs_may_choose_their_id() {
     let id = "j-12ab34cd-0000-4000-8000-0123456789ab";
     for job_type in ["service", "daemon"] {
         let accepted = accept_job(&job(json!({ "Type": job_type, "ID": id })));
@@ -156,7 +158,7 @@ fn an_id_is_taken_for_jobs_that_do_not_end() {
 }
 
 #[test]
-fn a_count_means_nothing_where_nodes_decide() {
+fn ops_and_daemon_jobs_ignore_a_count() {
     for job_type in ["ops", "daemon"] {
         let accepted = accept_job(&job(json!({ "Type": job_type, "Count": 3 })));
         assert_eq!(accepted.spec.count, 1);
@@ -168,7 +170,7 @@ fn a_count_means_nothing_where_nodes_decide() {
 }
 
 #[test]
-fn everything_wrong_is_told_in_one_answer() {
+fn one_response_lists_every_problem() {
     let wrong = json!({
         "Type": "weekly", "Count": "two", "Priority": 101, "Labels": { "a b": "c" },
         "Constraints": [{ "Key": "zone", "Operator": "in" }, { "Operator": "exists" }],
@@ -182,12 +184,12 @@ fn everything_wrong_is_told_in_one_answer() {
     assert_eq!(
         problems(&wrong),
         [
-            "Count: expected a whole number of 64 bits, but the text \"two\" came",
-            "Tasks[0].Env.A: expected a text, but the number 1 came",
-            "Tasks[0].Resources.Memory: expected a text, but the number 512 came",
+            "Count: expected a 64-bit integer, got the string \"two\"",
+            "Tasks[0].Env.A: expected a string, got the number 1",
+            "Tasks[0].Resources.Memory: expected a string, got the number 512",
             "Type: 'weekly' is not a job type; known: batch, ops, service, daemon",
             "Labels.a b: a label's key must not contain white space or any of = ! < > , ( )",
-            "Priority: must be between 0 and 100, 101 came",
+            "Priority: must be between 0 and 100, got 101",
             "Constraints[0]: operator 'in' takes at least one value",
             "Constraints[1].Key: is required",
             "Tasks[0].Name: is required",
@@ -195,47 +197,44 @@ fn everything_wrong_is_told_in_one_answer() {
             "Tasks[0].Resources.CPU: 'much' is not an amount of CPU: cores like '0.5' and '2', or \
              millicores like '500m'",
             "Tasks[0].Timeouts.ExecutionTimeout: must be whole seconds between 0 (none) and \
-             3153600000, -1 came",
+             3153600000, got -1",
         ]
     );
 }
 
 #[test]
-fn what_cannot_be_read_is_not_told_again_as_missing() {
-    assert_eq!(problems(&json!(5)), ["Job: expected an object, but the number 5 came"]);
-    assert_eq!(
-        problems(&job(json!({ "Tasks": {} }))),
-        ["Tasks: expected a list, but an object came"]
-    );
+fn an_unreadable_field_is_not_also_reported_as_missing() {
+    assert_eq!(problems(&json!(5)), ["Job: expected an object, got the number 5"]);
+    assert_eq!(problems(&job(json!({ "Tasks": {} }))), ["Tasks: expected an array, got an object"]);
     assert_eq!(
         problems(&job(json!({ "Tasks": [null] }))),
-        ["Tasks[0]: expected an object, but null came"]
+        ["Tasks[0]: expected an object, got null"]
     );
     assert_eq!(
         problems(&task(json!({ "Engine": [] }))),
-        ["Tasks[0].Engine: expected an object, but a list came"]
+        ["Tasks[0].Engine: expected an object, got an array"]
     );
 }
 
 #[test]
-fn a_body_without_a_job_says_what_it_must_be() {
+fn a_body_without_a_job_is_refused_with_the_expected_shape() {
     for body in ["{}", r#"{"Job":null}"#, r#"{"Type":"batch"}"#] {
         let Err(Rejected::Invalid(problems)) = accept_text(body) else { panic!("{body}") };
         assert_eq!(problems.len(), 1);
         assert_eq!(problems[0].reason, "is required: the body is {\"Job\": {…}}");
     }
     let Err(Rejected::Invalid(problems)) = accept_text("[]") else { panic!("a list is no body") };
-    assert_eq!(problems[0].reason, "expected an object, but a list came");
+    assert_eq!(problems[0].reason, "expected an object, got an array");
     assert!(matches!(accept_text("{"), Err(Rejected::Malformed(_))));
 }
 
 #[test]
-fn exactly_one_task_is_taken() {
+fn exactly_one_task_is_accepted() {
     assert_eq!(problems(&job(json!({ "Tasks": [] }))), ["Tasks: is required: exactly one task"]);
     let one = plain()["Tasks"][0].clone();
     assert_eq!(
         problems(&job(json!({ "Tasks": [one, one] }))),
-        ["Tasks: must be exactly one, 2 came"]
+        ["Tasks: must be exactly one, got 2"]
     );
 }
 
@@ -244,9 +243,9 @@ fn fields_of_a_job_are_checked() {
     let long = "x".repeat(256);
     for (fields, problem) in [
         (json!({ "Type": "" }), "Type: is required; known: batch, ops, service, daemon"),
-        (json!({ "Count": -1 }), "Count: must not be negative, -1 came"),
-        (json!({ "Count": 1_000_001 }), "Count: must not be above 1000000, 1000001 came"),
-        (json!({ "Priority": -1 }), "Priority: must be between 0 and 100, -1 came"),
+        (json!({ "Count": -1 }), "Count: must not be negative, got -1"),
+        (json!({ "Count": 1_000_001 }), "Count: must not be above 1000000, got 1000001"),
+        (json!({ "Priority": -1 }), "Priority: must be between 0 and 100, got -1"),
         (json!({ "Name": "a\nb" }), "Name: must not contain control characters"),
         (json!({ "Name": "a\u{0}b" }), "Name: must not contain the NUL character"),
         (json!({ "Name": " " }), "Name: must not be blank"),
@@ -262,19 +261,19 @@ fn fields_of_a_job_are_checked() {
         (json!({ "Meta": { "": "x" } }), "Meta.: a key must not be blank"),
         (
             json!({ "RetryPolicy": { "Attempts": -1 } }),
-            "RetryPolicy.Attempts: must be between 0 and 1000000, -1 came",
+            "RetryPolicy.Attempts: must be between 0 and 1000000, got -1",
         ),
         (
             json!({ "RetryPolicy": { "Delay": 5, "MaxDelay": 4 } }),
-            "RetryPolicy.MaxDelay: must not be below Delay (5), 4 came",
+            "RetryPolicy.MaxDelay: must not be below Delay (5), got 4",
         ),
         (
             json!({ "Constraints": [{ "Key": "a", "Operator": "gt", "Values": ["x"] }] }),
-            "Constraints[0]: operator 'gt' takes an integer, 'x' came",
+            "Constraints[0]: operator 'gt' takes an integer, got 'x'",
         ),
         (
             json!({ "Constraints": [{ "Key": "a", "Operator": "=", "Values": ["x", null] }] }),
-            "Constraints[0].Values[1]: expected a text, but null came",
+            "Constraints[0].Values[1]: expected a string, got null",
         ),
     ] {
         let found = problems(&job(fields));
@@ -296,5 +295,5 @@ fn problems_and_warnings_are_bounded() {
     let params = merged(json!({ "Image": "i" }), unknown.into());
     let accepted = accept_job(&task(json!({ "Engine": { "Type": "docker", "Params": params } })));
     assert_eq!(accepted.warnings.len(), MAX_WARNINGS + 1);
-    assert_eq!(accepted.warnings[MAX_WARNINGS], "400 more warnings are left out");
+    assert_eq!(accepted.warnings[MAX_WARNINGS], "400 more warnings omitted");
 }

@@ -1,4 +1,4 @@
-//! What names, keys and paths of a submission may look like.
+//! Rules for names, keys and paths in a submission.
 
 use std::collections::BTreeMap;
 
@@ -16,19 +16,19 @@ const MAX_KEY_BYTES: usize = 256;
 /// Bytes of a label's value: labels are kept per job and searched.
 const MAX_LABEL_VALUE_BYTES: usize = 1024;
 
-/// Bytes of a value of Meta or Env; Linux takes no longer argument or variable than 128 KiB.
+/// Bytes of a value of Meta or Env; Linux accepts arguments and variables up to 128 KiB.
 const MAX_VALUE_BYTES: usize = 128 * 1024;
 
 /// Entries of one map.
 const MAX_ENTRIES: usize = 1024;
 
-/// Bytes of a path; Linux takes no longer one.
+/// Bytes of a path, as Linux limits it.
 const MAX_PATH_BYTES: usize = 4096;
 
 /// Which rules the keys and values of a map follow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum MapKind {
-    /// Keys must be such that a selector can name them.
+    /// Keys that a selector can name.
     Labels,
     Meta,
     /// Names of environment variables.
@@ -81,7 +81,7 @@ impl Findings {
     /// An absolute path inside the task.
     pub(super) fn check_path(&mut self, place: &str, path: &str) {
         if !path.starts_with('/') {
-            self.refuse(place, format!("must be an absolute path, '{path}' came"));
+            self.refuse(place, format!("must be an absolute path, got '{path}'"));
         } else if path.len() > MAX_PATH_BYTES {
             self.refuse(place, format!("must not be longer than {MAX_PATH_BYTES} bytes"));
         } else if path.split('/').any(|part| part == "..") {

@@ -1,4 +1,4 @@
-//! `/api/v1/agent`: what the orchestrator says of itself.
+//! `/api/v1/agent`: what the orchestrator reports about itself.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use crate::server::{Server, redacted, text};
 
 crate::covers! {
     "isAlive" => it_is_alive;
-    "describeVersion" => it_tells_its_version;
+    "describeVersion" => the_version_is_reported;
     "describeOwnNode" => its_node_record_is_not_wrapped;
 }
 
@@ -19,7 +19,7 @@ async fn it_is_alive() {
 }
 
 #[tokio::test]
-async fn it_tells_its_version() {
+async fn the_version_is_reported() {
     let server = Server::start().await;
     let answer = server.get("/api/v1/agent/version").await;
     let version = answer.ok();
@@ -55,6 +55,7 @@ async fn its_node_record_is_not_wrapped() {
         },
         "ServiceVersion": null,
         "Membership": "APPROVED", "Connection": "CONNECTED", "Eligibility": "ELIGIBLE",
+        "Health": { "State": "HEALTHY", "Reason": "", "Since": "", "NextTry": "" },
         "LastHeartbeat": "T",
     });
     assert_eq!(node, expected);

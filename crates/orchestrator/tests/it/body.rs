@@ -1,4 +1,4 @@
-//! Bodies that are wrong in themselves, sent to every operation that takes one.
+//! Invalid bodies, sent to every operation that takes one.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ async fn operations(server: &Server) -> Vec<(Method, String)> {
 }
 
 #[tokio::test]
-async fn a_body_that_is_no_json_is_refused_everywhere() {
+async fn a_body_that_is_not_json_is_refused_everywhere() {
     let server = Server::start().await;
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let deep_object = r#"{"Job":"#.repeat(200);
@@ -57,7 +57,7 @@ async fn a_body_that_is_no_json_is_refused_everywhere() {
 }
 
 #[tokio::test]
-async fn json_of_the_wrong_shape_is_refused_with_its_place() {
+async fn json_of_the_wrong_shape_is_refused_with_its_path() {
     let server = Server::start().await;
     for (method, path) in operations(&server).await {
         for body in [json!([]), json!("text"), json!(5), json!(true), json!(null)] {
@@ -73,7 +73,7 @@ async fn json_of_the_wrong_shape_is_refused_with_its_place() {
 }
 
 #[tokio::test]
-async fn an_empty_body_is_refused_where_one_is_needed() {
+async fn an_empty_body_is_refused_where_one_is_required() {
     let server = Server::start().await;
     for (method, path) in operations(&server).await {
         if method == Method::DELETE {
@@ -113,7 +113,7 @@ async fn a_body_over_the_limit_is_refused() {
     let server = Server::start().await;
     let large = "x".repeat(10_000_001);
     server.put_text(JOBS, large.clone()).await.refused(413, "BodyTooLarge").says("10000000 bytes");
-    // Announced or in chunks: the limit is the same.
+    // With a declared length or chunked, the limit is the same.
     let length = large.len();
     let chunked = format!(
         "PUT {JOBS} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n\
@@ -122,12 +122,12 @@ async fn a_body_over_the_limit_is_refused() {
     let answer = server.raw(chunked.as_bytes()).await;
     assert!(answer.starts_with("HTTP/1.1 413 "), "{}", &answer[..answer.len().min(200)]);
     assert!(answer.contains("BodyTooLarge"));
-    // Just within the limit it is read, and found to be no JSON.
+    // Just within the limit the body is read, and found not to be JSON.
     server.put_text(JOBS, "x".repeat(10_000_000)).await.refused(400, "MalformedBody");
 }
 
 #[tokio::test]
-async fn a_client_that_asks_before_it_sends_is_told_at_once() {
+async fn a_client_that_expects_100_continue_is_answered_at_once() {
     let server = Server::start().await;
     let request = format!(
         "PUT {JOBS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
@@ -138,7 +138,7 @@ async fn a_client_that_asks_before_it_sends_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn the_places_of_protocol_mistakes_are_told() {
+async fn protocol_mistakes_are_reported_with_their_paths() {
     let server = Server::start().await;
     let node = FakeNode::join(&server).await;
     let wrong = |rest: &'static str, body: Value| {
@@ -148,8 +148,8 @@ async fn the_places_of_protocol_mistakes_are_told() {
     assert_eq!(
         wrong("/heartbeat", json!({ "Session": "x", "UsedCapacity": 5 })).await[..2],
         [
-            "Session: expected a whole number, zero or more, but the text \"x\" came",
-            "UsedCapacity: expected an object, but the number 5 came",
+            "Session: expected a non-negative integer, got the string \"x\"",
+            "UsedCapacity: expected an object, got the number 5",
         ]
     );
     let report = json!({ "ExecutionID": "e-1", "Sequence": 1, "ComputeState": 3 });

@@ -9,12 +9,12 @@ use crate::server::{
 };
 
 crate::covers! {
-    "createJob" => a_job_is_taken_and_described_as_it_is_kept;
+    "createJob" => a_submitted_job_is_described_as_stored;
     "createJobByPost" => post_is_the_same_as_put;
 }
 
 #[tokio::test]
-async fn a_job_is_taken_and_described_as_it_is_kept() {
+async fn a_submitted_job_is_described_as_stored() {
     let server = Server::start().await;
     let answer = server.put(JOBS, &json!({ "Job": plain_job() })).await;
     assert_eq!(redacted(answer.ok()), json!({ "JobID": "j-…", "EvaluationID": "v-…" }));
@@ -34,7 +34,9 @@ async fn a_job_is_taken_and_described_as_it_is_kept() {
             "Env": {}, "Meta": {}, "InputSources": [], "ResultPaths": [],
             "Resources": { "CPU": "", "Memory": "", "Disk": "", "GPU": "" },
             "Network": { "Type": "None" },
-            "Timeouts": { "ExecutionTimeout": 0, "QueueTimeout": 0, "TotalTimeout": 0 },
+            "Timeouts": {
+                "ExecutionTimeout": 0, "QueueTimeout": 0, "TotalTimeout": 0, "LostAfter": 0,
+            },
         }],
         "State": { "StateType": "Queued", "Message": "no node has joined" },
         "Version": 1, "Revision": 2, "CreateTime": "T", "ModifyTime": "T",
@@ -51,7 +53,7 @@ async fn post_is_the_same_as_put() {
 }
 
 #[tokio::test]
-async fn what_was_ignored_is_told() {
+async fn ignored_fields_are_reported() {
     let server = Server::start().await;
     let job = job_with(json!({ "CreateTime": 1, "Foo": {}, "Version": 3 }));
     let answer = server.put(JOBS, &json!({ "Job": job })).await;
@@ -66,7 +68,7 @@ async fn what_was_ignored_is_told() {
 }
 
 #[tokio::test]
-async fn a_refused_job_is_told_everything_and_leaves_nothing() {
+async fn a_refused_job_lists_every_problem_and_stores_nothing() {
     let server = Server::start().await;
     let wrong = job_with(json!({ "Count": -1, "Priority": "high", "Tasks": [{}] }));
     let answer = server.put(JOBS, &json!({ "Job": wrong })).await;
@@ -74,8 +76,8 @@ async fn a_refused_job_is_told_everything_and_leaves_nothing() {
     assert_eq!(
         answer.problems(),
         [
-            "Priority: expected a whole number of 64 bits, but the text \"high\" came",
-            "Count: must not be negative, -1 came",
+            "Priority: expected a 64-bit integer, got the string \"high\"",
+            "Count: must not be negative, got -1",
             "Tasks[0].Name: is required",
             "Tasks[0].Engine.Type: is required; known: docker, wasm, noop",
         ]
@@ -107,7 +109,7 @@ async fn a_key_with_another_body_is_refused() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_not_sane_is_refused() {
+async fn an_invalid_key_is_refused() {
     let server = Server::start().await;
     for key in ["", "a b", "schlüssel", &"k".repeat(256)] {
         keyed(&server, key, &plain_job())
@@ -129,7 +131,7 @@ async fn keyed(server: &Server, key: &str, job: &Value) -> crate::server::Answer
 }
 
 #[tokio::test]
-async fn a_given_id_can_be_taken_once() {
+async fn a_chosen_id_can_be_used_once() {
     let server = Server::start().await;
     let id = "j-12ab34cd-0000-4000-8000-0123456789ab";
     let job = job_with(json!({ "Type": "service", "ID": id }));
@@ -142,7 +144,7 @@ async fn a_given_id_can_be_taken_once() {
 }
 
 #[tokio::test]
-async fn a_dry_run_tells_what_would_be_and_stores_nothing() {
+async fn a_dry_run_reports_the_outcome_and_stores_nothing() {
     let server = Server::start().await;
     let good = FakeNode::join(&server).await;
     let poor = FakeNode::join_with(&server, |request| {
@@ -172,7 +174,7 @@ async fn a_dry_run_tells_what_would_be_and_stores_nothing() {
 }
 
 #[tokio::test]
-async fn a_job_with_large_inputs_is_taken() {
+async fn a_job_with_large_inputs_is_accepted() {
     let server = Server::start().await;
     let url = format!("data:text/plain,{}", "x".repeat(9_000_000));
     let source = json!({ "Type": "inline", "Params": { "URL": url } });
@@ -184,7 +186,7 @@ async fn a_job_with_large_inputs_is_taken() {
 }
 
 #[tokio::test]
-async fn what_is_repeated_of_a_job_is_cut_short() {
+async fn text_echoed_from_a_job_is_truncated() {
     let server = Server::start().await;
     let long = "x".repeat(1_000_000);
     let answer =

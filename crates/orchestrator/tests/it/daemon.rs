@@ -1,4 +1,4 @@
-//! The daemon as a process: its settings, its exit codes, its end.
+//! The daemon as a process: its settings, its exit codes, its shutdown.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
@@ -18,21 +18,21 @@ fn daemon(data_dir: &Path) -> Command {
     command
 }
 
-/// Runs a daemon that ends by itself: its exit code and what it said.
+/// Runs a daemon that exits by itself: its exit code and its output.
 fn ended(command: &mut Command) -> (i32, String) {
     let Output { status, stdout, stderr } = command.output().expect("run the daemon");
     let said = [stdout, stderr].concat();
     (status.code().expect("no signal"), String::from_utf8(said).expect("UTF-8"))
 }
 
-/// Reads its log until it serves; tells the line.
+/// Reads the daemon's log until it serves; returns that line.
 fn serving(child: &mut Child) -> String {
     let log = BufReader::new(child.stderr.as_mut().expect("piped"));
     log.lines().map_while(Result::ok).find(|line| line.contains("serving")).expect("it serves")
 }
 
 #[test]
-fn help_and_version_are_told() {
+fn help_and_version_are_printed() {
     let dir = tempfile::tempdir().unwrap();
     let (code, said) = ended(daemon(dir.path()).arg("--help"));
     assert_eq!(code, 0);
@@ -44,11 +44,11 @@ fn help_and_version_are_told() {
     assert!(said.starts_with(concat!("orchestrator v", env!("CARGO_PKG_VERSION"))), "{said}");
 }
 
-/// Arguments, environment variables, and a part of what is said.
+/// Arguments, environment variables, and a part of the error message.
 type Case<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], &'a str);
 
 #[test]
-fn bad_settings_end_it_with_64_and_are_named() {
+fn bad_settings_exit_with_64_and_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("settings.toml");
     std::fs::write(&config, "node_ttl = 'for ever'\n").unwrap();
@@ -56,7 +56,7 @@ fn bad_settings_end_it_with_64_and_are_named() {
     let cases: [Case; 7] = [
         (&["--port"], &[], "unknown argument '--port'"),
         (&["--config"], &[], "--config needs a file"),
-        (&["--config", "/nowhere.toml"], &[], "/nowhere.toml cannot be read"),
+        (&["--config", "/nowhere.toml"], &[], "cannot read the settings file /nowhere.toml"),
         (&["--config", config], &[], "node_ttl"),
         (&[], &[("ORCHESTRATOR_LISTEN", "nowhere")], "socket address"),
         (&[], &[("ORCHESTRATOR_NODE_TTL", "0")], "node_ttl: must be between 2 and 86400"),
@@ -75,7 +75,7 @@ fn bad_settings_end_it_with_64_and_are_named() {
 }
 
 #[test]
-fn the_environment_wins_over_the_file() {
+fn the_environment_overrides_the_file() {
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("settings.toml");
     std::fs::write(&config, "listen = 'nowhere'\n").unwrap();
@@ -85,7 +85,7 @@ fn the_environment_wins_over_the_file() {
 }
 
 #[test]
-fn what_it_needs_and_lacks_ends_it_with_69() {
+fn a_missing_resource_exits_with_69() {
     let dir = tempfile::tempdir().unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -106,7 +106,7 @@ fn what_it_needs_and_lacks_ends_it_with_69() {
 }
 
 #[test]
-fn both_signals_end_it_cleanly() {
+fn both_signals_stop_the_daemon_cleanly() {
     for signal in [Signal::TERM, Signal::INT] {
         let dir = tempfile::tempdir().unwrap();
         let mut child = daemon(dir.path()).spawn().unwrap();
@@ -115,7 +115,7 @@ fn both_signals_end_it_cleanly() {
     }
 }
 
-/// Ends it, and asserts that it went in peace.
+/// Stops the daemon and asserts a clean exit.
 fn stop(mut child: Child, signal: Signal) {
     let pid = Pid::from_child(&child);
     kill_process(pid, signal).expect("it runs");

@@ -1,4 +1,4 @@
-//! Every row of the error table that belongs to no single operation, and the envelope itself.
+//! Every row of the error table that no single operation owns, and the envelope itself.
 
 use reqwest::{Method, StatusCode};
 use serde_json::json;
@@ -57,7 +57,7 @@ async fn an_unknown_path_is_not_found() {
 }
 
 #[tokio::test]
-async fn a_wrong_method_is_told_the_right_ones() {
+async fn a_wrong_method_is_refused_with_the_allowed_ones() {
     let server = Server::start().await;
     for (method, path, allowed) in [
         (Method::DELETE, JOBS, &["GET", "HEAD", "PUT", "POST"][..]),
@@ -87,7 +87,7 @@ async fn head_is_answered_like_get_without_a_body() {
 }
 
 #[tokio::test]
-async fn an_id_that_names_nothing_is_not_found_and_one_that_is_none_is_explained() {
+async fn an_unknown_id_is_not_found_and_an_invalid_one_is_explained() {
     let server = Server::start().await;
     for id in ["12ab34cd", "j-12ab34c", "n-12ab34cd", "j-12ab34cx", "%20", "j-12ab34cd%2F.."] {
         let answer = server.get(&job_path(id)).await;
@@ -106,12 +106,12 @@ async fn an_id_that_names_nothing_is_not_found_and_one_that_is_none_is_explained
 }
 
 #[tokio::test]
-async fn a_query_that_cannot_be_understood_is_refused() {
+async fn an_invalid_query_is_refused() {
     let server = Server::start().await;
     let job = job_path(&server.submit(plain_job()).await);
     for (path, part) in [
-        (format!("{JOBS}?limit=-1"), "limit: '-1' is not a number"),
-        (format!("{JOBS}?limit=many"), "limit: 'many' is not a number"),
+        (format!("{JOBS}?limit=-1"), "limit: '-1' is not a non-negative integer"),
+        (format!("{JOBS}?limit=many"), "limit: 'many' is not a non-negative integer"),
         (format!("{JOBS}?limit=1&limit=2"), "limit is given more than once"),
         (format!("{JOBS}?reverse=perhaps"), "reverse: 'perhaps' is neither true nor false"),
         (format!("{JOBS}?labels=a+b"), "labels: 'b' is not an operator"),
@@ -122,8 +122,14 @@ async fn a_query_that_cannot_be_understood_is_refused() {
         (format!("{JOBS}?name=%ff"), "not UTF-8"),
         (format!("{job}?%"), "'%' without two hexadecimal digits"),
         (format!("{job}/history?since=soon"), "since: 'soon' is neither Unix seconds"),
+        (format!("{job}/history?since=-1"), "since: '-1' is negative"),
+        (format!("{job}/history?since=2w"), "nor a duration back from now, like 2h"),
+        ("/api/v1/orchestrator/events?since=-1".to_owned(), "since: '-1' is negative"),
         (format!("{job}/history?event_type=node"), "event_type: 'node' is not permitted"),
-        ("/api/v1/orchestrator/nodes?limit=x".to_owned(), "limit: 'x' is not a number"),
+        (
+            "/api/v1/orchestrator/nodes?limit=x".to_owned(),
+            "limit: 'x' is not a non-negative integer",
+        ),
     ] {
         server.get(&path).await.refused(400, "InvalidQuery").says(part);
     }
@@ -148,7 +154,7 @@ async fn a_query_that_cannot_be_understood_is_refused() {
 }
 
 #[tokio::test]
-async fn a_next_token_that_was_not_given_out_is_refused() {
+async fn a_made_up_next_token_is_refused() {
     let server = Server::start().await;
     let mut jobs = Vec::new();
     for _ in 0..3 {
@@ -175,7 +181,7 @@ async fn a_next_token_that_was_not_given_out_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_no_http_closes_the_connection_and_nothing_else() {
+async fn invalid_http_closes_only_its_own_connection() {
     let server = Server::start().await;
     for request in [
         b"NONSENSE\r\n\r\n".to_vec(),

@@ -7,10 +7,10 @@ use crate::server::{Server, job_path, job_with, list, plain_job, text};
 use crate::stream::{EVENTS, Events};
 
 crate::covers! {
-    "streamEvents" => filters_select_what_is_told;
+    "streamEvents" => filters_select_the_streamed_events;
 }
 
-/// The history of a job as Job History has it.
+/// The history of a job according to Job History.
 async fn history(server: &Server, job: &str) -> Vec<Value> {
     let answer = server.get(&format!("{}/history?limit=1000", job_path(job))).await;
     list(&answer.ok()["History"]).clone()
@@ -21,7 +21,7 @@ fn ids(events: &[(u64, Value)]) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn a_stream_has_what_is_committed_from_then_on_and_nothing_before() {
+async fn a_stream_has_only_events_committed_after_it_opened() {
     let server = Server::start().await;
     let node = FakeNode::join(&server).await;
     let (before, _) = completed_job(&server, &node, plain_job()).await;
@@ -40,7 +40,7 @@ async fn a_stream_has_what_is_committed_from_then_on_and_nothing_before() {
 }
 
 #[tokio::test]
-async fn a_stream_goes_on_after_the_last_event_also_of_another_process() {
+async fn a_stream_resumes_after_the_last_event_also_across_a_restart() {
     let mut server = Server::start().await;
     let node = FakeNode::join(&server).await;
     let mut stream = Events::open(&server, "since=0").await;
@@ -58,7 +58,7 @@ async fn a_stream_goes_on_after_the_last_event_also_of_another_process() {
         let mut by_query = Events::open(&server, &format!("last_event_id={last}")).await;
         assert_eq!(by_query.events(rest.len()).await, rest);
     }
-    // What is new comes right behind what was old.
+    // New events follow directly after old ones.
     let mut stream = Events::resume(&server, "", Some(2)).await;
     let id = server.submit(plain_job()).await;
     let events = stream.events(count - 2 + 1).await;
@@ -68,7 +68,7 @@ async fn a_stream_goes_on_after_the_last_event_also_of_another_process() {
 }
 
 #[tokio::test]
-async fn filters_select_what_is_told() {
+async fn filters_select_the_streamed_events() {
     let server = Server::start().await;
     let node = FakeNode::join(&server).await;
     let (first, _) = completed_job(&server, &node, plain_job()).await;
@@ -99,7 +99,7 @@ async fn filters_select_what_is_told() {
             stream.events(expected.len()).await.into_iter().map(|(_, event)| event).collect();
         assert_eq!(told, expected, "{query}");
     }
-    // Nothing of one job comes on the stream of another.
+    // No event of one job appears on the stream of another.
     let mut stream = Events::open(&server, &format!("job_id={first}&last_event_id=0")).await;
     stream.events(of_first.len()).await;
     completed_job(&server, &node, plain_job()).await;
@@ -111,7 +111,7 @@ async fn filters_select_what_is_told() {
 }
 
 #[tokio::test]
-async fn since_says_where_to_begin() {
+async fn since_sets_where_a_stream_begins() {
     let server = Server::start().await;
     let node = FakeNode::join(&server).await;
     let (id, _) = completed_job(&server, &node, plain_job()).await;
@@ -128,7 +128,7 @@ async fn since_says_where_to_begin() {
 }
 
 #[tokio::test]
-async fn a_slip_is_told_before_anything_is_streamed() {
+async fn an_invalid_query_is_refused_before_anything_is_streamed() {
     let server = Server::start().await;
     let path = |query: &str| format!("{EVENTS}?{query}");
     for query in ["event_type=node", "since=yesterday", "last_event_id=x", "last_event_id=-1"] {
@@ -157,7 +157,7 @@ async fn a_stop_ends_the_streams_at_once() {
     }
     let began = std::time::Instant::now();
     server.stop().await;
-    // The drain timeout would have ended them, too, after ten seconds.
+    // The drain timeout would have ended them too, after ten seconds.
     assert!(began.elapsed() < std::time::Duration::from_secs(8), "{:?}", began.elapsed());
     for stream in &mut streams {
         assert_eq!(stream.block().await, None);
@@ -165,11 +165,11 @@ async fn a_stop_ends_the_streams_at_once() {
 }
 
 #[tokio::test]
-async fn a_reader_that_stalls_holds_nobody_up_and_misses_nothing() {
+async fn a_stalled_reader_delays_nobody_and_misses_nothing() {
     let server = Server::start().await;
     let mut stalled = Events::open(&server, "since=0").await;
     let mut prompt = Events::open(&server, "since=0").await;
-    // More than sockets hold on both sides, so that the stalled stream really stands.
+    // More than the sockets on both sides buffer, so that the stalled stream really blocks.
     let reason = "x".repeat(1000);
     let mut ids = Vec::new();
     for _ in 0..60 {
@@ -178,8 +178,7 @@ async fn a_reader_that_stalls_holds_nobody_up_and_misses_nothing() {
             ids.push(id);
         }
     }
-    // A hundred at a time: thousands of new connections at once would wait for the system, which
-    // turns away those that it has no place for.
+    // A hundred at a time: the system refuses connections beyond its backlog.
     for some in ids.chunks(100) {
         let stops = some.iter().map(|id| {
             let path = format!("{}?reason={reason}", job_path(id));

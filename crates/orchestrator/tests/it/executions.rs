@@ -6,11 +6,11 @@ use crate::node::{FakeNode, completed_job, executions};
 use crate::server::{Server, job_path, job_with, list, redacted, text};
 
 crate::covers! {
-    "listExecutions" => a_completed_execution_is_told_whole;
+    "listExecutions" => a_completed_execution_is_listed_in_full;
 }
 
 #[tokio::test]
-async fn a_completed_execution_is_told_whole() {
+async fn a_completed_execution_is_listed_in_full() {
     let server = Server::start().await;
     let node = FakeNode::join(&server).await;
     let job = job_with(json!({ "Name": "count" }));

@@ -1,4 +1,4 @@
-//! `/livez` and `/readyz`, and an end that cuts nobody off.
+//! `/livez` and `/readyz`, and a shutdown that cuts nobody off.
 
 use serde_json::json;
 
@@ -6,12 +6,12 @@ use crate::node::FakeNode;
 use crate::server::Server;
 
 crate::covers! {
-    "isLive" => it_lives_and_is_ready;
-    "isReady" => it_lives_and_is_ready;
+    "isLive" => the_service_is_live_and_ready;
+    "isReady" => the_service_is_live_and_ready;
 }
 
 #[tokio::test]
-async fn it_lives_and_is_ready() {
+async fn the_service_is_live_and_ready() {
     let server = Server::start().await;
     for path in ["/livez", "/readyz"] {
         assert_eq!(server.get(path).await.ok(), &json!({ "Status": "OK" }));

@@ -6,7 +6,7 @@ use crate::node::{FakeNode, completed_job, executions, fresh_node_id};
 use crate::server::{Server, job_path, job_with, list, plain_job, redacted, text};
 
 crate::covers! {
-    "listHistory" => an_execution_that_goes_well_has_the_six_steps;
+    "listHistory" => a_successful_execution_has_six_events;
 }
 
 async fn history(server: &Server, job: &str, query: &str) -> Vec<Value> {
@@ -15,7 +15,7 @@ async fn history(server: &Server, job: &str, query: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn an_execution_that_goes_well_has_the_six_steps() {
+async fn a_successful_execution_has_six_events() {
     let server = Server::start().await;
     let node = FakeNode::join(&server).await;
     let (id, execution) = completed_job(&server, &node, plain_job()).await;
@@ -41,6 +41,18 @@ async fn an_execution_that_goes_well_has_the_six_steps() {
     assert_eq!(first, expected);
     assert_eq!(events[0]["ExecutionID"], execution);
     assert_eq!(events[0]["NodeID"], node.id);
+}
+
+#[tokio::test]
+async fn since_is_absolute_or_back_from_now() {
+    let server = Server::start().await;
+    let id = server.submit(plain_job()).await;
+    for (since, is_found) in
+        [("0", true), ("2020-01-31", true), ("2h", true), ("0s", false), ("2200-01-31", false)]
+    {
+        let found = history(&server, &id, &format!("event_type=job&since={since}")).await;
+        assert_eq!(!found.is_empty(), is_found, "{since}");
+    }
 }
 
 #[tokio::test]
@@ -94,7 +106,7 @@ async fn filters_select_events() {
 }
 
 #[tokio::test]
-async fn an_execution_or_node_that_is_none_is_not_found() {
+async fn an_unknown_execution_or_node_is_not_found() {
     let server = Server::start().await;
     let node = FakeNode::join(&server).await;
     let (_, foreign) = completed_job(&server, &node, plain_job()).await;
@@ -111,7 +123,7 @@ async fn an_execution_or_node_that_is_none_is_not_found() {
 }
 
 #[tokio::test]
-async fn events_since_a_moment_are_told() {
+async fn since_selects_later_events() {
     let server = Server::start().await;
     let node = FakeNode::join(&server).await;
     let (id, _) = completed_job(&server, &node, plain_job()).await;

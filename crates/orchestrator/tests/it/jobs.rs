@@ -41,7 +41,7 @@ async fn a_prefix_names_a_job_on_every_operation() {
 }
 
 #[tokio::test]
-async fn an_ambiguous_prefix_is_answered_with_candidates() {
+async fn an_ambiguous_prefix_lists_candidates() {
     let server = Server::start().await;
     let mut all = Vec::new();
     for number in 0..7 {
@@ -77,7 +77,7 @@ async fn jobs_are_listed_in_the_order_of_their_creation() {
 }
 
 #[tokio::test]
-async fn a_page_holds_ten_jobs_unless_told_otherwise() {
+async fn a_page_holds_ten_jobs_by_default() {
     let server = Server::start().await;
     let submitted = submit_several(&server, 12).await;
     let first = server.get(JOBS).await;
@@ -104,7 +104,7 @@ async fn paging_neither_repeats_nor_hides_while_jobs_are_added() {
             if token.is_empty() {
                 break;
             }
-            // Slower than the pages, so that the list comes to an end.
+            // Slower than the pages, so that the list ends.
             server.submit(plain_job()).await;
         }
         let unique: HashSet<String> = seen.iter().cloned().collect();
@@ -188,7 +188,7 @@ async fn jobs_are_found_by_state_type_name_and_time() {
 }
 
 #[tokio::test]
-async fn a_queued_job_says_what_it_waits_for() {
+async fn a_queued_job_reports_why_it_waits() {
     let server = Server::start().await;
     let job = job_with(json!({
         "Constraints": [{ "Key": "region", "Operator": "=", "Values": ["north"] }],
@@ -198,7 +198,7 @@ async fn a_queued_job_says_what_it_waits_for() {
     let alone = state(server.get(&job_path(&id)).await);
     assert_eq!(alone["StateType"], "Queued");
     FakeNode::join(&server).await;
-    // What jobs wait for is looked at a few times a second.
+    // The reasons why jobs wait are updated a few times a second.
     let begin = std::time::Instant::now();
     let joined = loop {
         let joined = state(server.get(&job_path(&id)).await);

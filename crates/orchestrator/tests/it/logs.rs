@@ -1,4 +1,4 @@
-//! Job Logs, with a node that is played: what it is asked, what it answers, and how it goes away.
+//! Job Logs with a fake node: the requests it gets, its answers, and its disconnects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,11 +13,11 @@ use crate::node::{Assignments, FakeNode, completed_job, executions, node_path};
 use crate::server::{Answer, PATIENCE, Server, answer, job_path, plain_job, task_with, text};
 
 crate::covers! {
-    "readLogs" => a_node_is_asked_on_its_stream_and_answers_on_a_connection_of_its_own;
-    "deliverOutput" => a_node_is_asked_on_its_stream_and_answers_on_a_connection_of_its_own;
+    "readLogs" => a_node_receives_requests_on_its_stream_and_answers_on_a_new_connection;
+    "deliverOutput" => a_node_receives_requests_on_its_stream_and_answers_on_a_new_connection;
 }
 
-/// More than any buffers between a node and a reader hold.
+/// More than the buffers between a node and a reader hold.
 const FLOOD_BYTES: usize = 256 << 20;
 
 fn begin(stdout: u64) -> LogFrame {
@@ -54,7 +54,7 @@ async fn running_job(server: &Server, node: &FakeNode) -> (String, String, Assig
 /// The next request for output on the node's stream.
 async fn asked(stream: &mut Assignments) -> Value {
     loop {
-        let line = stream.next().await.expect("the stream goes on");
+        let line = stream.next().await.expect("the stream continues");
         if line["Type"] == "Stream" {
             return line;
         }
@@ -70,7 +70,7 @@ async fn send(server: &Server, node: &FakeNode, request: &Value, frames: &[LogFr
     answer(server.request(Method::POST, &stream_path(node, request)).body(body)).await
 }
 
-/// Opens the logs and waits for the head of the answer only.
+/// Opens the logs and waits only for the head of the response.
 async fn open(server: &Server, path: &str, accept: &str) -> Response {
     let request = server.request(Method::GET, path).header("Accept", accept);
     let response = request.timeout(PATIENCE * 10).send().await.expect("an answer");
@@ -79,7 +79,7 @@ async fn open(server: &Server, path: &str, accept: &str) -> Response {
 }
 
 #[tokio::test]
-async fn a_node_is_asked_on_its_stream_and_answers_on_a_connection_of_its_own() {
+async fn a_node_receives_requests_on_its_stream_and_answers_on_a_new_connection() {
     let server = Server::start().await;
     let node = FakeNode::join(&server).await;
     let (job, execution, mut stream) = running_job(&server, &node).await;
@@ -101,10 +101,10 @@ async fn a_node_is_asked_on_its_stream_and_answers_on_a_connection_of_its_own() 
         LogFrame::End,
     ];
     assert_eq!(send(&server, &node, &request, &frames).await.ok(), &json!({}));
-    // Nobody waits for it a second time, nor from another node.
+    // No reader waits for it a second time, nor from another node.
     send(&server, &node, &request, &frames).await.refused(404, "StreamNotFound");
 
-    // What follows the execution of a job goes on with the next one, until the job is over.
+    // A follower of the job's output continues with the next execution, until the job is over.
     node.report(&server, json!({ "ExecutionID": execution, "Sequence": 3, "ComputeState": 7 }))
         .await;
     let lines = reading.await.unwrap().unwrap();
@@ -117,7 +117,7 @@ async fn a_node_is_asked_on_its_stream_and_answers_on_a_connection_of_its_own() 
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_is_taken_up_where_it_broke() {
+async fn output_resumes_where_a_connection_broke() {
     let server = Server::start().await;
     let node = FakeNode::join(&server).await;
     let (job, execution, mut stream) = running_job(&server, &node).await;
@@ -139,7 +139,7 @@ async fn a_connection_that_breaks_is_taken_up_where_it_broke() {
     let sending = tokio::spawn(server.request(Method::POST, &path).body(body).send());
     let mut came = Vec::new();
     while came.len() < 5 {
-        came.extend(response.chunk().await.unwrap().expect("the stream goes on"));
+        came.extend(response.chunk().await.unwrap().expect("the stream continues"));
     }
     assert_eq!(came, b"abc\xfex");
     die.send(()).unwrap();
@@ -156,7 +156,7 @@ async fn a_connection_that_breaks_is_taken_up_where_it_broke() {
 }
 
 #[tokio::test]
-async fn a_node_may_stop_when_its_reader_has_gone() {
+async fn a_node_may_stop_sending_once_its_reader_has_gone() {
     let server = Server::start().await;
     let node = FakeNode::join(&server).await;
     let (job, _, mut stream) = running_job(&server, &node).await;
@@ -170,12 +170,12 @@ async fn a_node_may_stop_when_its_reader_has_gone() {
     let request = server.request(Method::POST, &path).timeout(PATIENCE * 10);
     let sending = tokio::spawn(request.body(reqwest::Body::wrap_stream(body)).send());
     reading.abort();
-    // Either the answer came, or the connection was closed under the body.
+    // Either the response arrived, or the connection closed during the body.
     tokio::time::timeout(PATIENCE, sending).await.expect("it ends").unwrap().ok();
 }
 
 #[tokio::test]
-async fn a_reader_that_stands_still_holds_its_node_back() {
+async fn a_stalled_reader_slows_only_its_own_node() {
     let server = Server::start().await;
     let node = FakeNode::join(&server).await;
     let (job, _, mut stream) = running_job(&server, &node).await;
@@ -200,23 +200,23 @@ async fn a_reader_that_stands_still_holds_its_node_back() {
         let now = made.load(Ordering::Relaxed);
         still = if now == before { still + 1 } else { 0 };
         before = now;
-        assert!(now < FLOOD_BYTES / 4, "{now} bytes were taken for a reader that takes none");
+        assert!(now < FLOOD_BYTES / 4, "{now} bytes were taken for a stalled reader");
     }
     drop(response);
     sending.await.unwrap().ok();
 }
 
 #[tokio::test]
-async fn the_record_answers_for_a_node_that_does_not() {
+async fn the_record_replaces_a_node_that_does_not_answer() {
     let server = Server::start().await;
     let node = FakeNode::join(&server).await;
-    // It has no stream open, so it cannot be asked.
+    // It has no open stream, so it cannot be reached.
     let (job, _) = completed_job(&server, &node, plain_job()).await;
     assert_eq!(server.get(&logs_path(&job, "")).await.text, "hello\n");
     assert_eq!(server.get(&logs_path(&job, "stream=stderr")).await.text, "");
     assert_eq!(server.get(&logs_path(&job, "tail=0")).await.text, "");
 
-    // One that was asked and has nothing any more.
+    // A node that was reached but has no output any more.
     let mut stream = node.open(&server).await;
     let reading = open(&server, &logs_path(&job, ""), "*/*").await;
     let reading = tokio::spawn(reading.text());
@@ -226,7 +226,7 @@ async fn the_record_answers_for_a_node_that_does_not() {
 }
 
 #[tokio::test]
-async fn the_text_of_a_job_with_several_slots_says_whose_it_is() {
+async fn the_text_of_a_job_with_several_slots_names_the_execution_of_each_line() {
     let server = Server::start().await;
     let node = FakeNode::join(&server).await;
     let mut job = task_with(json!({}));
@@ -255,17 +255,17 @@ async fn readers_are_bounded_in_number() {
         readers.push(open(&server, &path, "*/*").await);
     }
     let refused = server.get(&path).await;
-    refused.refused(429, "TooManyRequests").says("64 requests read logs already");
+    refused.refused(429, "TooManyRequests").says("the limit of 64 log requests is reached");
     assert_eq!(refused.headers["retry-after"], "1");
     drop(readers);
     let begin = std::time::Instant::now();
     while server.get(&logs_path(&job, "")).await.status != StatusCode::OK {
-        assert!(begin.elapsed() < PATIENCE, "places are free again when readers go");
+        assert!(begin.elapsed() < PATIENCE, "readers did not return their permits");
     }
 }
 
 #[tokio::test]
-async fn what_is_asked_wrongly_is_refused() {
+async fn invalid_log_requests_are_refused() {
     let server = Server::start().await;
     let node = FakeNode::join(&server).await;
     let (job, execution) = completed_job(&server, &node, plain_job()).await;
@@ -283,7 +283,7 @@ async fn what_is_asked_wrongly_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_followed_breaks_off_when_the_service_stops() {
+async fn followed_output_breaks_off_when_the_service_stops() {
     let mut server = Server::start().await;
     let job = server.submit(plain_job()).await;
     let response = open(&server, &logs_path(&job, "follow"), "*/*").await;

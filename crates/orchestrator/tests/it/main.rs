@@ -1,8 +1,8 @@
-//! The HTTP API over real sockets: a whole orchestrator in this process, and nodes that are played.
+//! The HTTP API over real sockets: a whole orchestrator in this process, and fake nodes.
 
 /// Which operations of the OpenAPI document the tests of a module cover: the operation, the test's
-/// name, the test. `openapi::every_operation_has_a_test_that_uses_it` runs each and looks what it
-/// asked for.
+/// name, the test. `openapi::every_operation_has_a_test_that_uses_it` runs each and checks what it
+/// requested.
 type Covered = &'static [(&'static str, &'static str, fn())];
 
 /// `"operationId" => name_of_a_test;`, once per module.

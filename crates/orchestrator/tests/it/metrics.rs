@@ -1,4 +1,4 @@
-//! `/metrics`: what is counted moves with what happens, and is named as Prometheus wants it.
+//! `/metrics`: values change with events, and names follow the conventions of Prometheus.
 
 use serde_json::json;
 use telemetry::metrics::Exposed;
@@ -32,7 +32,7 @@ async fn names_units_and_labels_keep_to_the_conventions() {
 }
 
 #[tokio::test]
-async fn values_move_as_jobs_run() {
+async fn values_change_as_jobs_run() {
     let server = Server::start().await;
     let empty = scraped(&server).await;
     for name in ["orchestrator_jobs", "orchestrator_executions", "orchestrator_queue_jobs"] {
@@ -101,9 +101,9 @@ async fn requests_are_counted_by_route_and_status() {
     assert_eq!(exposed.sum("orchestrator_http_request_duration_seconds_count", &[route]), 3.0);
 }
 
-/// What is live is counted anew from the database; what only grows begins at zero.
+/// Gauges are counted again from the database; counters begin at zero.
 #[tokio::test]
-async fn a_restart_knows_what_is_live() {
+async fn a_restart_counts_live_jobs_and_executions() {
     let mut server = Server::start().await;
     server.submit(plain_job()).await;
     server.restart().await;

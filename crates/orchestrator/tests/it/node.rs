@@ -1,4 +1,4 @@
-//! A node that is played: it says over HTTP what an agent would say.
+//! A fake node: it sends over HTTP what an agent would send.
 
 use api_types::NodeId;
 use reqwest::{Method, StatusCode};
@@ -18,7 +18,7 @@ pub(crate) struct Assignments {
     received: Vec<u8>,
 }
 
-/// What a node says when it joins.
+/// The body of a node's session request.
 pub(crate) fn session_request() -> Value {
     json!({
         "Addrs": ["/ip4/10.0.0.1/tcp/1234"],
@@ -98,7 +98,7 @@ impl FakeNode {
 // === impl Assignments ===
 
 impl Assignments {
-    /// The next line; none when the stream has ended.
+    /// The next line, or `None` when the stream has ended.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.received.iter().position(|byte| *byte == b'\n') {
@@ -118,7 +118,7 @@ impl Assignments {
     /// The next assignment, past keep-alive lines.
     pub(crate) async fn assignment(&mut self) -> Value {
         loop {
-            let line = self.next().await.expect("the stream goes on");
+            let line = self.next().await.expect("the stream continues");
             if line["Type"] == "Assignment" {
                 return line;
             }
@@ -128,12 +128,12 @@ impl Assignments {
 }
 
 pub(crate) fn fresh_node_id() -> String {
-    #[expect(clippy::disallowed_methods, reason = "a node that is played mints its own id")]
+    #[expect(clippy::disallowed_methods, reason = "a fake node creates its own id")]
     let uuid = Uuid::new_v4();
     NodeId::from_uuid(uuid).to_string()
 }
 
-/// The executions of a job, waiting until there are so many.
+/// The executions of a job, once there are this many.
 pub(crate) async fn executions(server: &Server, job: &str, count: usize) -> Vec<Value> {
     let path = format!("/api/v1/orchestrator/jobs/{job}/executions");
     let begin = std::time::Instant::now();

@@ -8,10 +8,10 @@ use crate::node::{FakeNode, node_path};
 use crate::server::{Answer, PATIENCE, Server, list, redacted, text};
 
 crate::covers! {
-    "describeNode" => a_node_is_told_as_it_joined;
+    "describeNode" => a_node_is_described_as_it_joined;
     "listNodes" => nodes_are_listed_in_every_order_and_in_pages;
     "actOnNode" => an_operator_changes_what_a_node_may_do;
-    "forgetNode" => only_a_node_that_is_gone_can_be_forgotten;
+    "forgetNode" => only_a_disconnected_node_can_be_forgotten;
 }
 
 const NODES: &str = "/api/v1/orchestrator/nodes";
@@ -30,7 +30,7 @@ async fn join(server: &Server, zone: &str, cpu: f64) -> FakeNode {
 }
 
 #[tokio::test]
-async fn a_node_is_told_as_it_joined() {
+async fn a_node_is_described_as_it_joined() {
     let server = Server::start().await;
     let node = FakeNode::join(&server).await;
     let answer = server.get(&node_path(&node.id, "")).await;
@@ -51,6 +51,7 @@ async fn a_node_is_told_as_it_joined() {
             "GOOS": "", "GOARCH": "",
         },
         "Membership": "APPROVED", "Connection": "CONNECTED", "Eligibility": "ELIGIBLE",
+        "Health": { "State": "HEALTHY", "Reason": "", "Since": "", "NextTry": "" },
         "LastHeartbeat": "T",
     } });
     assert_eq!(redacted(&answer.body), expected);
@@ -145,7 +146,7 @@ async fn an_operator_changes_what_a_node_may_do() {
 }
 
 #[tokio::test]
-async fn the_orchestrators_own_record_takes_no_action() {
+async fn the_orchestrators_own_record_accepts_no_action() {
     let server = Server::start().await;
     let path = node_path(&server.node_id(), "");
     server.put(&path, &json!({ "Action": "drain" })).await.refused(409, "NodeConflict");
@@ -153,7 +154,7 @@ async fn the_orchestrators_own_record_takes_no_action() {
 }
 
 #[tokio::test]
-async fn only_a_node_that_is_gone_can_be_forgotten() {
+async fn only_a_disconnected_node_can_be_forgotten() {
     let server =
         Server::start_with(|settings| orchestrator::Settings { node_ttl: 2, ..settings }).await;
     let node = FakeNode::join(&server).await;

@@ -1,4 +1,4 @@
-//! The OpenAPI document: it is the golden file, and every operation in it has a test.
+//! The OpenAPI document matches the golden file, and every operation in it has a test.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::server::{Server, requests_of};
 
 const GOLDEN: &str = "tests/openapi.json";
 
-/// Set to write the golden file anew.
+/// Set to rewrite the golden file.
 const UPDATE: &str = "UPDATE_OPENAPI";
 
 crate::covers! {
@@ -61,13 +61,13 @@ fn operations(document: &Value) -> BTreeMap<String, Operation> {
     operations
 }
 
-/// Whether a path is one that a template stands for.
+/// Whether a path matches a template.
 fn matches(template: &str, path: &str) -> bool {
     let (mut templates, mut parts) = (template.split('/'), path.split('/'));
     loop {
         match (templates.next(), parts.next()) {
             (None, None) => return true,
-            // The old group has paths of several parts.
+            // Paths of the old group have several segments.
             (Some("{rest}"), Some(_)) => return true,
             (Some(template), Some(part))
                 if template == part || (template.starts_with('{') && !part.is_empty()) => {}

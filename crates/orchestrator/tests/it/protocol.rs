@@ -1,14 +1,15 @@
 //! Sessions, heartbeats, assignments and reports.
 
+use orchestrator::Settings;
 use serde_json::{Value, json};
 
 use crate::node::{FakeNode, executions, fresh_node_id, node_path, session_request};
 use crate::server::{JOBS, Server, job_path, job_with, list, plain_job, redacted, task_with, text};
 
 crate::covers! {
-    "joinNode" => a_session_is_answered_with_its_lease;
+    "joinNode" => a_session_receives_its_lease;
     "renewLease" => a_newer_session_makes_the_older_one_stale;
-    "streamAssignments" => the_stream_opens_with_all_that_is_desired_and_goes_on_with_changes;
+    "streamAssignments" => the_stream_opens_with_a_snapshot_and_continues_with_changes;
     "reportExecutions" => a_report_may_be_repeated;
 }
 
@@ -21,16 +22,17 @@ fn heartbeat(session: u64) -> Value {
 }
 
 #[tokio::test]
-async fn a_session_is_answered_with_its_lease() {
-    let server = Server::start().await;
+async fn a_session_receives_its_lease() {
+    let node_ttl = Settings::default().node_ttl;
+    let server = Server::start_with(|settings| Settings { node_ttl, ..settings }).await;
     let id = fresh_node_id();
     let answer = server.put(&node_path(&id, "/session"), &session_request()).await;
     let expected = json!({
-        "Session": 1, "LeaseSeconds": 30, "HeartbeatSeconds": 10, "Membership": "APPROVED",
+        "Session": 1, "LeaseSeconds": 10, "HeartbeatSeconds": 3, "Membership": "APPROVED",
     });
     assert_eq!(answer.ok(), &expected);
     let renewed = server.put(&node_path(&id, "/heartbeat"), &heartbeat(1)).await;
-    assert_eq!(renewed.ok(), &json!({ "LeaseSeconds": 30 }));
+    assert_eq!(renewed.ok(), &json!({ "LeaseSeconds": 10, "HeartbeatSeconds": 3 }));
 }
 
 #[tokio::test]
@@ -54,6 +56,23 @@ async fn a_newer_session_makes_the_older_one_stale() {
 }
 
 #[tokio::test]
+async fn messages_of_agents_are_parsed_strictly() {
+    let server = Server::start().await;
+    let node = FakeNode::join(&server).await;
+    let path = node_path(&node.id, "/heartbeat");
+    let mut lower_case = heartbeat(node.session);
+    lower_case["session"] = lower_case["Session"].take();
+    let mut null = heartbeat(node.session);
+    null["RunningExecutions"].take();
+    for (body, part) in [(lower_case, "Session"), (null, "RunningExecutions")] {
+        let answer = server.put(&path, &body).await;
+        answer.refused(400, "InvalidRequest");
+        assert!(answer.body["Details"].to_string().contains(part), "{}", answer.body);
+    }
+    server.put(&path, &heartbeat(node.session)).await.ok();
+}
+
+#[tokio::test]
 async fn a_node_that_never_joined_is_unknown() {
     let server = Server::start().await;
     let id = fresh_node_id();
@@ -67,7 +86,7 @@ async fn a_node_that_never_joined_is_unknown() {
 }
 
 #[tokio::test]
-async fn a_rejected_node_is_told_so() {
+async fn a_rejected_node_is_refused_with_the_reason() {
     let server = Server::start().await;
     let node = FakeNode::join(&server).await;
     server.put(&node_path(&node.id, ""), &json!({ "Action": "reject" })).await.ok();
@@ -83,7 +102,7 @@ async fn a_rejected_node_is_told_so() {
 }
 
 #[tokio::test]
-async fn the_stream_opens_with_all_that_is_desired_and_goes_on_with_changes() {
+async fn the_stream_opens_with_a_snapshot_and_continues_with_changes() {
     let server = Server::start().await;
     let node = FakeNode::join(&server).await;
     let mut stream = node.open(&server).await;
@@ -186,7 +205,7 @@ async fn a_batch_is_bounded() {
 }
 
 #[tokio::test]
-async fn a_session_with_senseless_labels_is_refused() {
+async fn a_session_with_invalid_labels_is_refused() {
     let server = Server::start().await;
     let path = node_path(&fresh_node_id(), "/session");
     let mut request = session_request();
@@ -203,7 +222,7 @@ async fn a_session_with_senseless_labels_is_refused() {
 }
 
 #[tokio::test]
-async fn the_stream_wants_a_session_and_a_get() {
+async fn the_stream_requires_a_session_and_a_get() {
     let server = Server::start().await;
     let node = FakeNode::join(&server).await;
     let path = node_path(&node.id, "/assignments");

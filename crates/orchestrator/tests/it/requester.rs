@@ -1,22 +1,22 @@
-//! `/api/v1/requester/`: gone, and where to.
+//! `/api/v1/requester/`: gone, with a pointer to the replacement.
 
 use reqwest::Method;
 
 use crate::server::{Server, answer};
 
 crate::covers! {
-    "requesterGet" => every_old_path_names_what_replaces_it;
-    "requesterPut" => every_old_path_names_what_replaces_it;
-    "requesterPost" => every_old_path_names_what_replaces_it;
-    "requesterDelete" => every_old_path_names_what_replaces_it;
-    "requesterOptions" => every_old_path_names_what_replaces_it;
-    "requesterHead" => every_old_path_names_what_replaces_it;
-    "requesterPatch" => every_old_path_names_what_replaces_it;
-    "requesterTrace" => every_old_path_names_what_replaces_it;
+    "requesterGet" => every_old_path_names_its_replacement;
+    "requesterPut" => every_old_path_names_its_replacement;
+    "requesterPost" => every_old_path_names_its_replacement;
+    "requesterDelete" => every_old_path_names_its_replacement;
+    "requesterOptions" => every_old_path_names_its_replacement;
+    "requesterHead" => every_old_path_names_its_replacement;
+    "requesterPatch" => every_old_path_names_its_replacement;
+    "requesterTrace" => every_old_path_names_its_replacement;
 }
 
 #[tokio::test]
-async fn every_old_path_names_what_replaces_it() {
+async fn every_old_path_names_its_replacement() {
     let server = Server::start().await;
     for (old, new) in [
         ("list", "GET /api/v1/orchestrator/jobs"),

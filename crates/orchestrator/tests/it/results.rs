@@ -6,11 +6,11 @@ use crate::node::{FakeNode, completed_job, executions};
 use crate::server::{Server, job_path, job_with, list, plain_job, task_with, text};
 
 crate::covers! {
-    "listResults" => what_executions_published_is_told_also_while_others_run;
+    "listResults" => results_are_listed_while_other_executions_run;
 }
 
 #[tokio::test]
-async fn what_executions_published_is_told_also_while_others_run() {
+async fn results_are_listed_while_other_executions_run() {
     let server = Server::start().await;
     let node = FakeNode::join(&server).await;
     let mut job = task_with(json!({ "Publisher": { "Type": "local" } }));

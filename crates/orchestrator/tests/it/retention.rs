@@ -1,4 +1,4 @@
-//! Retention: jobs that are over go, and streams of events say what went with them.
+//! Retention: finished jobs are removed, and event streams report the gap.
 
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ async fn gone(server: &Server, id: &str) {
 }
 
 #[tokio::test]
-async fn jobs_beyond_the_count_are_removed_and_told_as_a_gap() {
+async fn jobs_beyond_the_count_are_removed_and_leave_a_gap() {
     let server =
         Server::start_with(|settings| Settings { job_retention_count: 1, ..settings }).await;
     let node = FakeNode::join(&server).await;
@@ -40,7 +40,7 @@ async fn jobs_beyond_the_count_are_removed_and_told_as_a_gap() {
     let path = format!("{}/history?execution_id={execution}", job_path(&second));
     server.get(&path).await.refused(404, "ExecutionNotFound");
 
-    // Whoever begins, or goes on, where events are missing is told so.
+    // A reader that begins or resumes where events are missing gets a gap.
     for after in [0, 3] {
         let mut stream = Events::resume(&server, "event_type=job", Some(after)).await;
         stream.block().await.unwrap();
@@ -53,12 +53,12 @@ async fn jobs_beyond_the_count_are_removed_and_told_as_a_gap() {
     let mut stream = Events::open(&server, "since=0").await;
     stream.block().await.unwrap();
     assert_eq!(stream.block().await.unwrap().event, "gap");
-    // Whoever has had them is not.
+    // A reader that already has them does not.
     let mut stream = Events::resume(&server, "", Some(count)).await;
     assert_eq!(stream.event().await.0, count + 1);
 }
 
-/// Reads until the job has ended; tells the id of its last event.
+/// Reads until the job has ended; returns the id of its last event.
 async fn stream_length(stream: &mut Events, job: &str) -> u64 {
     loop {
         let (id, event) = stream.event().await;
@@ -70,7 +70,7 @@ async fn stream_length(stream: &mut Events, job: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn an_id_that_is_given_again_after_its_job_was_removed_is_another_job() {
+async fn an_id_reused_after_removal_is_another_job() {
     let server =
         Server::start_with(|settings| Settings { job_retention_count: 1, ..settings }).await;
     let node = FakeNode::join(&server).await;
@@ -112,13 +112,13 @@ async fn jobs_that_are_too_old_are_removed_also_after_a_restart() {
 }
 
 #[tokio::test]
-async fn the_stream_of_a_job_that_is_removed_ends() {
+async fn the_stream_of_a_removed_job_ends() {
     let server = Server::start_with(|settings| Settings { job_retention: 1, ..settings }).await;
     let node = FakeNode::join(&server).await;
     let (id, _) = completed_job(&server, &node, plain_job()).await;
     let mut stream = Events::open(&server, &format!("job_id={id}")).await;
     gone(&server, &id).await;
-    // The stream of a job that is gone ends with the next commit, and does not begin anew.
+    // The stream of a removed job ends with the next commit, and cannot be opened again.
     server.submit(plain_job()).await;
     while let Some(block) = stream.block().await {
         assert!(block.data.is_null() || block.event == "gap", "{block:?}");

@@ -1,4 +1,4 @@
-//! An orchestrator of its own for every test, and what is said to it.
+//! A separate orchestrator for every test, and a client for it.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -12,15 +12,18 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Longer than anything takes that goes well.
+/// Longer than any successful step takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
+/// The lease in seconds: a fake node sends no heartbeats, and a loaded machine may take its time.
+const LONGER_THAN_A_TEST: u64 = 3600;
+
 thread_local! {
-    /// Method and path of what the test on this thread has asked for.
+    /// Method and path of each request by the test on this thread.
     static REQUESTS: RefCell<Vec<(Method, String)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Runs a test, and tells what it asked for.
+/// Runs a test, and returns its requests.
 pub(crate) fn requests_of(test: fn()) -> Vec<(Method, String)> {
     REQUESTS.take();
     test();
@@ -34,7 +37,7 @@ pub(crate) struct Server {
     _directory: TempDir,
 }
 
-/// What was answered.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -52,12 +55,13 @@ impl Server {
     }
 
     pub(crate) async fn start_with(change: impl FnOnce(Settings) -> Settings) -> Self {
-        // Whichever test came first made the choice for the whole process.
+        // Fails harmlessly if another test of this process has installed it.
         drop(rustls::crypto::ring::default_provider().install_default());
         let directory = tempfile::tempdir().expect("make a directory");
         let settings = change(Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             data_dir: directory.path().join("data"),
+            node_ttl: LONGER_THAN_A_TEST,
             ..Settings::default()
         });
         let orchestrator =
@@ -111,20 +115,20 @@ impl Server {
         answer(self.request(Method::PUT, path).json(body)).await
     }
 
-    /// A body as it stands, sent as JSON.
+    /// A raw body, sent as JSON.
     pub(crate) async fn put_text(&self, path: &str, body: impl Into<reqwest::Body>) -> Answer {
         let request = self.request(Method::PUT, path).header("Content-Type", "application/json");
         answer(request.body(body)).await
     }
 
-    /// Submits a job and gives back its ID.
+    /// Submits a job and returns its ID.
     pub(crate) async fn submit(&self, job: Value) -> String {
         let answer = self.put(JOBS, &json!({ "Job": job })).await;
         assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
         text(&answer.body["JobID"])
     }
 
-    /// Sends bytes as they are, and gives back all that comes until the connection closes.
+    /// Sends raw bytes, and returns everything received until the connection closes.
     pub(crate) async fn raw(&self, request: &[u8]) -> String {
         let mut stream = TcpStream::connect(self.address()).await.expect("connect");
         stream.write_all(request).await.expect("send");
@@ -154,7 +158,7 @@ pub(crate) async fn answer(request: reqwest::RequestBuilder) -> Answer {
 // === impl Answer ===
 
 impl Answer {
-    /// Asserts on the envelope, and that nothing about it is missing.
+    /// Asserts that the envelope is complete and has this status and code.
     #[track_caller]
     pub(crate) fn refused(&self, status: u16, code: &str) -> &Self {
         assert_eq!(self.status.as_u16(), status, "{}", self.text);
@@ -196,15 +200,15 @@ impl Answer {
 
 #[track_caller]
 pub(crate) fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_else(|| panic!("a text was expected, not {value}")).to_owned()
+    value.as_str().unwrap_or_else(|| panic!("expected a string, got {value}")).to_owned()
 }
 
 #[track_caller]
 pub(crate) fn list(value: &Value) -> &Vec<Value> {
-    value.as_array().unwrap_or_else(|| panic!("a list was expected, not {value}"))
+    value.as_array().unwrap_or_else(|| panic!("expected an array, got {value}"))
 }
 
-/// A job with one docker task and nothing that has a default.
+/// A job with one docker task and no optional field.
 pub(crate) fn plain_job() -> Value {
     json!({
         "Type": "batch",
@@ -230,13 +234,13 @@ pub(crate) fn task_with(fields: Value) -> Value {
 
 fn merged(mut base: Value, fields: Value) -> Value {
     let (Some(target), Value::Object(fields)) = (base.as_object_mut(), fields) else {
-        panic!("objects were expected");
+        panic!("expected objects");
     };
     target.extend(fields);
     base
 }
 
-/// The value with what differs from run to run replaced: ids by their letter, moments by `T`.
+/// The value with everything that differs between runs replaced: ids by their letter, times by `T`.
 pub(crate) fn redacted(value: &Value) -> Value {
     match value {
         Value::String(text) => Value::from(redacted_text(text)),

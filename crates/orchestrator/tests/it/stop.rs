@@ -7,22 +7,22 @@ use crate::node::{FakeNode, completed_job, executions};
 use crate::server::{Answer, Server, answer, job_path, list, plain_job, redacted, text};
 
 crate::covers! {
-    "stopJob" => a_stop_is_answered_with_an_evaluation_and_takes_effect_at_once;
+    "stopJob" => a_stop_returns_an_evaluation_and_takes_effect_at_once;
 }
 
 async fn state(server: &Server, id: &str) -> String {
     text(&server.get(&job_path(id)).await.ok()["Job"]["State"]["StateType"])
 }
 
-/// Whether some job-level event of the history repeats the reason.
-async fn is_told(server: &Server, id: &str, reason: &str) -> bool {
+/// Whether some job-level event of the history contains the reason.
+async fn has_reason(server: &Server, id: &str, reason: &str) -> bool {
     let path = format!("{}/history?event_type=job", job_path(id));
     let answer: Answer = server.get(&path).await;
     list(&answer.ok()["History"]).iter().any(|event| text(&event["Comment"]).contains(reason))
 }
 
 #[tokio::test]
-async fn a_stop_is_answered_with_an_evaluation_and_takes_effect_at_once() {
+async fn a_stop_returns_an_evaluation_and_takes_effect_at_once() {
     let server = Server::start().await;
     let id = server.submit(plain_job()).await;
     let answer = server.delete(&job_path(&id)).await;
@@ -42,7 +42,7 @@ async fn a_stopped_job_is_stopped_again_without_an_evaluation() {
 }
 
 #[tokio::test]
-async fn a_job_that_is_going_down_is_stopped_already() {
+async fn a_stopping_job_counts_as_stopped() {
     let server = Server::start().await;
     let node = FakeNode::join(&server).await;
     let id = server.submit(plain_job()).await;
@@ -62,7 +62,7 @@ async fn a_job_that_is_going_down_is_stopped_already() {
 }
 
 #[tokio::test]
-async fn a_job_that_is_over_cannot_be_stopped() {
+async fn a_finished_job_cannot_be_stopped() {
     let server = Server::start().await;
     let node = FakeNode::join(&server).await;
     let (id, _) = completed_job(&server, &node, plain_job()).await;
@@ -79,16 +79,16 @@ async fn a_job_that_is_over_cannot_be_stopped() {
 }
 
 #[tokio::test]
-async fn the_reason_is_kept_wherever_it_came_in() {
+async fn the_reason_is_stored_from_the_query_and_the_body() {
     let server = Server::start().await;
     let in_query = server.submit(plain_job()).await;
     server.delete(&format!("{}?reason=too+slow", job_path(&in_query))).await.ok();
-    assert!(is_told(&server, &in_query, "too slow").await);
+    assert!(has_reason(&server, &in_query, "too slow").await);
 
     let in_body = server.submit(plain_job()).await;
     let request = server.request(Method::DELETE, &job_path(&in_body));
     answer(request.json(&json!({ "reason": "too big" }))).await.ok();
-    assert!(is_told(&server, &in_body, "too big").await);
+    assert!(has_reason(&server, &in_body, "too big").await);
 }
 
 #[tokio::test]
@@ -97,6 +97,6 @@ async fn a_reason_of_the_wrong_type_stops_nothing() {
     let id = server.submit(plain_job()).await;
     let request = server.request(Method::DELETE, &job_path(&id)).json(&json!({ "Reason": 5 }));
     let answer = answer(request).await;
-    assert_eq!(answer.problems(), ["Reason: expected a text, but the number 5 came"]);
+    assert_eq!(answer.problems(), ["Reason: expected a string, got the number 5"]);
     assert_ne!(state(&server, &id).await, "Stopped");
 }

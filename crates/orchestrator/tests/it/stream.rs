@@ -1,4 +1,4 @@
-//! The stream of events as a test reads it: block by block.
+//! A test client for the event stream: block by block.
 
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
@@ -12,7 +12,7 @@ pub(crate) struct Events {
     received: Vec<u8>,
 }
 
-/// What stands between two empty lines.
+/// The text between two empty lines.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Block {
     pub(crate) id: Option<u64>,
@@ -42,7 +42,7 @@ impl Events {
         Self { response, received: Vec::new() }
     }
 
-    /// The next block, comments and all; none when the stream has ended.
+    /// The next block, comments included, or `None` when the stream has ended.
     pub(crate) async fn block(&mut self) -> Option<Block> {
         loop {
             if let Some(end) = self.received.windows(2).position(|pair| pair == b"\n\n") {
@@ -59,10 +59,10 @@ impl Events {
         }
     }
 
-    /// The next event: its id and what it says.
+    /// The next event: its id and its data.
     pub(crate) async fn event(&mut self) -> (u64, Value) {
         loop {
-            let block = self.block().await.expect("the stream goes on");
+            let block = self.block().await.expect("the stream continues");
             if !block.data.is_null() {
                 assert_eq!(block.event, "", "{block:?}");
                 return (block.id.expect("an id"), block.data);
@@ -90,7 +90,7 @@ impl Block {
                 Some(("event", name)) => block.event = name.to_owned(),
                 Some(("data", data)) => block.data = serde_json::from_str(data).expect("JSON"),
                 Some(("retry" | "", _)) => {}
-                _ => panic!("no line of a stream of events: {line}"),
+                _ => panic!("not a line of an event stream: {line}"),
             }
         }
         block

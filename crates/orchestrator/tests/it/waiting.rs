@@ -20,7 +20,7 @@ async fn current(server: &Server, id: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn a_newer_record_is_answered_at_once() {
+async fn a_newer_record_is_returned_at_once() {
     let server = Server::start().await;
     let id = server.submit(plain_job()).await;
     let began = Instant::now();
@@ -53,7 +53,7 @@ async fn a_read_waits_for_a_change_of_its_job() {
     for answer in answers {
         assert!(revision(&answer) > before);
     }
-    // One revision after the other leads to the end, without a pause in between.
+    // Reading one revision after the other leads to the end, without a pause in between.
     let mut seen = before;
     while current(&server, &id).await > seen {
         let query = format!("wait=200s&after_revision={seen}");
@@ -64,7 +64,7 @@ async fn a_read_waits_for_a_change_of_its_job() {
 }
 
 #[tokio::test]
-async fn when_the_wait_is_over_the_record_is_answered_as_it_is() {
+async fn an_expired_wait_returns_the_current_record() {
     let server = Server::start().await;
     let id = server.submit(plain_job()).await;
     let other = server.submit(plain_job()).await;
@@ -80,7 +80,7 @@ async fn when_the_wait_is_over_the_record_is_answered_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_slip_is_told_at_once() {
+async fn an_invalid_wait_is_refused_at_once() {
     let server = Server::start().await;
     let id = server.submit(plain_job()).await;
     for query in ["wait=soon", "wait=-1s", "wait=1h", "after_revision=x", "wait=1s&wait=2s"] {

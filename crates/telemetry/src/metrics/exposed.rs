@@ -1,8 +1,8 @@
-//! What a scrape in the text format says, for tests: its samples, and what breaks the conventions.
+//! A parser of the text format for tests: samples, and violations of the conventions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Labels whose values are few and known beforehand.
+/// Labels with few values that are known in advance.
 const LABELS: [&str; 18] = [
     "architecture",
     "commit",
@@ -24,8 +24,8 @@ const LABELS: [&str; 18] = [
     "version",
 ];
 
-/// Words that name a unit which is no base unit, and the one to be used.
-const NO_BASE_UNITS: [(&str, &str); 6] = [
+/// Suffixes of units that are not base units, with the unit to use instead.
+const DERIVED_UNITS: [(&str, &str); 6] = [
     ("_milliseconds", "seconds"),
     ("_ms", "seconds"),
     ("_minutes", "seconds"),
@@ -34,10 +34,10 @@ const NO_BASE_UNITS: [(&str, &str); 6] = [
     ("_percent", "a ratio"),
 ];
 
-/// A scrape, read.
+/// A parsed scrape.
 #[derive(Debug, Default)]
 pub struct Exposed {
-    /// By name, as its description has it.
+    /// Metric types by name.
     types: BTreeMap<String, String>,
     helps: BTreeMap<String, String>,
     samples: Vec<(String, BTreeMap<String, String>, f64)>,
@@ -46,7 +46,7 @@ pub struct Exposed {
 // === impl Exposed ===
 
 impl Exposed {
-    /// Reads the text format 0.0.4; panics at what is none.
+    /// Parses the text format 0.0.4; panics at anything else.
     pub fn read(text: &str) -> Self {
         let mut exposed = Self::default();
         for line in text.lines() {
@@ -56,8 +56,8 @@ impl Exposed {
                     exposed.helps.insert(name.to_owned(), help.to_owned());
                 }
                 (Some("#"), Some("TYPE"), Some(name), Some(kind)) => {
-                    let before = exposed.types.insert(name.to_owned(), kind.to_owned());
-                    assert!(before.is_none(), "{name} is described twice");
+                    let previous = exposed.types.insert(name.to_owned(), kind.to_owned());
+                    assert!(previous.is_none(), "{name} is described twice");
                 }
                 _ => exposed.samples.push(sample(line)),
             }
@@ -65,7 +65,7 @@ impl Exposed {
         exposed
     }
 
-    /// The sum of all samples of this name with these labels.
+    /// The sum of all samples with this name and these labels.
     pub fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         self.samples
             .iter()
@@ -77,12 +77,12 @@ impl Exposed {
             .sum()
     }
 
-    /// The names of samples.
+    /// The names of all samples.
     pub fn names(&self) -> BTreeSet<&str> {
         self.samples.iter().map(|(name, ..)| name.as_str()).collect()
     }
 
-    /// What breaks the conventions of names, units and labels, each with where.
+    /// Violations of the conventions for names, units and labels, each with its metric.
     pub fn broken(&self) -> Vec<String> {
         let mut broken = Vec::new();
         for (name, kind) in &self.types {
@@ -91,22 +91,22 @@ impl Exposed {
                 .bytes()
                 .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
             {
-                refuse("names are snake_case");
+                refuse("names must be snake_case");
             }
             if (kind == "counter") != name.ends_with("_total") {
-                refuse("counters end in _total, and nothing else does");
+                refuse("counters, and only counters, must end in _total");
             }
             if self.helps.get(name).is_none_or(|help| help.len() < 10) {
-                refuse("it is not described");
+                refuse("it has no description");
             }
             let named = name.trim_end_matches("_total");
-            for (unit, base) in NO_BASE_UNITS {
+            for (unit, base) in DERIVED_UNITS {
                 if named.ends_with(unit) {
-                    refuse(&format!("it is to be in {base}"));
+                    refuse(&format!("it must be in {base}"));
                 }
             }
             if kind == "histogram" && !named.ends_with("_seconds") && !named.ends_with("_inputs") {
-                refuse("the unit of a histogram ends its name");
+                refuse("the name of a histogram must end with its unit");
             }
         }
         for (name, labels, value) in &self.samples {
@@ -117,10 +117,12 @@ impl Exposed {
             }
             for (key, text) in labels {
                 if !LABELS.contains(&key.as_str()) {
-                    broken.push(format!("{name}: the label {key} is not known to be bounded"));
+                    broken.push(format!(
+                        "{name}: the label {key} is not in the list of bounded labels"
+                    ));
                 }
                 if text.len() > 36 && text.matches('-').count() >= 4 {
-                    broken.push(format!("{name}: the label {key} holds an id, {text}"));
+                    broken.push(format!("{name}: the label {key} contains an id, {text}"));
                 }
             }
             if !value.is_finite() {
@@ -132,15 +134,16 @@ impl Exposed {
 }
 
 fn sample(line: &str) -> (String, BTreeMap<String, String>, f64) {
-    let (head, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("no sample: {line}"));
-    let value = value.parse().unwrap_or_else(|_| panic!("no number: {line}"));
+    let (head, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("not a sample: {line}"));
+    let value = value.parse().unwrap_or_else(|_| panic!("not a number: {line}"));
     let (name, labels) = head.split_once('{').unwrap_or((head, "}"));
-    let labels = labels.strip_suffix('}').unwrap_or_else(|| panic!("no end of labels: {line}"));
+    let labels = labels.strip_suffix('}').unwrap_or_else(|| panic!("unterminated labels: {line}"));
     let labels = labels
         .split("\",")
         .filter(|label| !label.is_empty())
         .map(|label| {
-            let (key, text) = label.split_once("=\"").unwrap_or_else(|| panic!("no label: {line}"));
+            let (key, text) =
+                label.split_once("=\"").unwrap_or_else(|| panic!("not a label: {line}"));
             (key.to_owned(), text.trim_end_matches('"').to_owned())
         })
         .collect();
@@ -152,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_breaks_the_conventions_is_found() {
+    fn violations_of_the_conventions_are_found() {
         let good = "# HELP a_total All of them.\n# TYPE a_total counter\na_total{state=\"x\",kind=\"y\"} 2\n";
         let exposed = Exposed::read(good);
         assert_eq!(exposed.broken(), Vec::<String>::new());
@@ -162,14 +165,14 @@ mod tests {
             (good.replace("a_total", "a"), "end in _total"),
             (good.replace("counter", "gauge"), "end in _total"),
             (good.replace("a_total", "a_ms_total"), "in seconds"),
-            (good.replace("All of them.", "x"), "not described"),
-            (good.replace("kind", "job"), "not known to be bounded"),
-            (good.replace("\"y\"", "\"j-0af76519-16cd-43dd-8448-eb211c80319c\""), "holds an id"),
-            (good.replace("# TYPE", "# WHAT"), "no sample"),
+            (good.replace("All of them.", "x"), "no description"),
+            (good.replace("kind", "job"), "not in the list of bounded labels"),
+            (good.replace("\"y\"", "\"j-0af76519-16cd-43dd-8448-eb211c80319c\""), "contains an id"),
+            (good.replace("# TYPE", "# WHAT"), "not a sample"),
         ] {
             let read = std::panic::catch_unwind(|| Exposed::read(&bad).broken().join("; "));
-            let said = read.unwrap_or_else(|_| "no sample".to_owned());
-            assert!(said.contains(word), "{word}: {said}");
+            let found = read.unwrap_or_else(|_| "not a sample".to_owned());
+            assert!(found.contains(word), "{word}: {found}");
         }
     }
 }

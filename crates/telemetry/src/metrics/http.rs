@@ -1,4 +1,4 @@
-//! Requests that a daemon answers, by route and status.
+//! Metrics of HTTP requests by route and status.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use prometheus_client::metrics::histogram::Histogram;
 
 use super::{Registry, elapsed, seconds, short_seconds};
 
-/// The route of a request that none matched.
+/// The route label of requests that match no route.
 const NO_ROUTE: &str = "unmatched";
 
 #[derive(Debug, Clone)]
@@ -22,7 +22,7 @@ pub struct HttpMetrics {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Operation {
     method: &'static str,
-    /// As routers have it, with names in place of ids.
+    /// The router's pattern, with parameter names in place of ids.
     route: String,
 }
 
@@ -40,20 +40,20 @@ impl HttpMetrics {
         let requests = Family::default();
         registry.register(
             "http_requests",
-            "Requests answered, by route (never the path that came) and status",
+            "Requests by route pattern (never the raw path) and status",
             requests.clone(),
         );
         let duration = seconds(
             registry,
             "http_request_duration",
-            "Time from the head of a request to the head of its answer, waiting reads included; \
+            "Time from the head of a request to the head of its response, including long polls; \
              a stream counts until it is open",
             short_seconds,
         );
         Self { requests, duration }
     }
 
-    /// Counts an answer; a route that matched none, and methods nobody knows, share a name.
+    /// Counts a response. Requests without a route share one label value, as do unknown methods.
     pub fn answered(&self, method: &Method, route: Option<&str>, status: u16, took: Duration) {
         let (method, route) = (known(method), route.unwrap_or(NO_ROUTE).to_owned());
         let operation = Operation { method, route: route.clone() };
@@ -73,7 +73,7 @@ mod tests {
     use crate::metrics::Exposition;
 
     #[test]
-    fn whatever_comes_there_are_few_names() {
+    fn unknown_routes_and_methods_share_a_label_value() {
         let mut registry = Registry::default();
         let metrics = HttpMetrics::register(&mut registry);
         for (method, route) in [("GET", Some("/jobs/{id}")), ("BREW", None), ("STEEP", None)] {

@@ -1,4 +1,4 @@
-//! What is known of every process, under the names that all programs use.
+//! Metrics of the process, under the names that are standard for Prometheus clients.
 
 use std::fs;
 use std::sync::LazyLock;
@@ -11,38 +11,38 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::{Registry, number, quantity, sample};
 
-/// When this process looked at the time first.
+/// Time since the Unix epoch at the first use.
 static STARTED: LazyLock<Duration> = LazyLock::new(|| {
-    #[expect(clippy::disallowed_methods, reason = "a moment for people, which decides nothing")]
+    #[expect(clippy::disallowed_methods, reason = "reported only; no decision depends on it")]
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 });
 
-/// Reads all of it anew; what the system does not tell is left out.
+/// Reads the current values; omits those that the system does not provide.
 pub(super) fn registry() -> Registry {
     let mut registry = Registry::with_prefix("process");
     let cpu = clock_gettime(ClockId::ProcessCPUTime);
     let cpu = sample(cpu.tv_sec.unsigned_abs()) + sample(cpu.tv_nsec.unsigned_abs()) / 1e9;
-    let cpu_help = "Time that the processors spent on this process, user and system";
+    let cpu_help = "User and system CPU time of this process";
     registry.register_with_unit("cpu", cpu_help, Unit::Seconds, ConstCounter::new(cpu));
     let started = STARTED.as_secs_f64();
-    let started_help = "When this process started, in seconds since the Unix epoch";
+    let started_help = "Start time of this process, in seconds since the Unix epoch";
     quantity(&mut registry, "start_time", started_help, Unit::Seconds, started);
     if let Some(bytes) = resident_bytes() {
-        let help = "Memory of this process that is resident";
+        let help = "Resident memory of this process";
         quantity(&mut registry, "resident_memory", help, Unit::Bytes, sample(bytes));
     }
     if let Ok(files) = fs::read_dir("/proc/self/fd") {
-        // The listing itself holds one.
+        // Listing the directory uses one descriptor.
         let open = files.count().saturating_sub(1) as u64;
         number(&mut registry, "open_fds", "Open file descriptors", sample(open));
     }
     if let Some(most) = getrlimit(Resource::Nofile).current {
-        number(&mut registry, "max_fds", "File descriptors that may be open", sample(most));
+        number(&mut registry, "max_fds", "Limit of open file descriptors", sample(most));
     }
     registry
 }
 
-/// Notes the time; a daemon calls it first of all.
+/// Records the start time; a daemon calls it first.
 pub(crate) fn note_start() {
     LazyLock::force(&STARTED);
 }
@@ -59,7 +59,7 @@ mod tests {
     use crate::metrics::Exposition;
 
     #[test]
-    fn a_process_tells_what_it_uses() {
+    fn a_process_reports_its_resource_usage() {
         let text = Exposition::Text.render(&[]).unwrap();
         let value = |name: &str| -> f64 {
             let sample = text.lines().find_map(|line| line.strip_prefix(name));

@@ -1,17 +1,16 @@
-//! The text format 0.0.4 of Prometheus, from `OpenMetrics`.
+//! Converts `OpenMetrics` into the text format 0.0.4 of Prometheus.
 //!
-//! Samples are the same in both. What differs is the description: in the older form it carries the
-//! name of the samples (`_total`, `_info`), there is neither `UNIT` nor `EOF`, and an info is a
-//! gauge.
+//! Samples are the same in both. In the older format, descriptions carry the name of the samples
+//! (`_total`, `_info`), there is neither `UNIT` nor `EOF`, and an info is a gauge.
 
-pub(super) fn of_open_metrics(open: &str) -> String {
+pub(super) fn from_open_metrics(open: &str) -> String {
     let mut text = String::with_capacity(open.len());
     let mut help = None;
     for line in open.lines() {
         let mut words = line.splitn(4, ' ');
         match (words.next(), words.next(), words.next(), words.next()) {
-            (Some("#"), Some("HELP"), Some(name), said) => {
-                help = Some((name, said.unwrap_or_default()));
+            (Some("#"), Some("HELP"), Some(name), description) => {
+                help = Some((name, description.unwrap_or_default()));
             }
             (Some("#"), Some("TYPE"), Some(name), Some(kind)) => {
                 let (suffix, kind) = match kind {
@@ -20,8 +19,10 @@ pub(super) fn of_open_metrics(open: &str) -> String {
                     "unknown" => ("", "untyped"),
                     other => ("", other),
                 };
-                if let Some((_, said)) = help.take().filter(|(described, _)| *described == name) {
-                    add(&mut text, &["# HELP ", name, suffix, " ", said]);
+                if let Some((_, description)) =
+                    help.take().filter(|(described, _)| *described == name)
+                {
+                    add(&mut text, &["# HELP ", name, suffix, " ", description]);
                 }
                 add(&mut text, &["# TYPE ", name, suffix, " ", kind]);
             }
@@ -44,13 +45,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn descriptions_carry_the_names_of_samples() {
+    fn descriptions_have_the_names_of_their_samples() {
         let open = "# HELP a_seconds How long.\n# TYPE a_seconds counter\n# UNIT a_seconds seconds\n\
                     a_seconds_total{x=\"# y\"} 1.5\n# HELP b What.\n# TYPE b info\nb_info{v=\"1\"} 1\n\
                     # HELP c Now.\n# TYPE c gauge\nc 2\n# EOF\n";
         let expected = "# HELP a_seconds_total How long.\n# TYPE a_seconds_total counter\n\
                         a_seconds_total{x=\"# y\"} 1.5\n# HELP b_info What.\n# TYPE b_info gauge\n\
                         b_info{v=\"1\"} 1\n# HELP c Now.\n# TYPE c gauge\nc 2\n";
-        assert_eq!(of_open_metrics(open), expected);
+        assert_eq!(from_open_metrics(open), expected);
     }
 }

@@ -1,4 +1,4 @@
-//! The way to the collector: requests run on the daemon's runtime, and what fails is told once.
+//! The connection to the collector: requests run on the daemon's runtime, an outage is logged once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,16 +9,16 @@ use http::{Request, Response};
 use opentelemetry_http::{HttpClient, HttpError};
 use tokio::runtime::Handle;
 
-/// The longest answer that is taken in; collectors answer with a few bytes.
-const MAX_ANSWER_BYTES: u64 = 1 << 20;
+/// Larger responses are discarded; collectors send a few bytes.
+const MAX_RESPONSE_BYTES: u64 = 1 << 20;
 
 #[derive(Debug)]
 pub(super) struct Collector {
     runtime: Handle,
     client: reqwest::Client,
-    /// For the log: without what may be secret.
+    /// Origin of the endpoint, for the log: contains no secret.
     name: String,
-    away: AtomicBool,
+    is_down: AtomicBool,
 }
 
 // === impl Collector ===
@@ -29,38 +29,38 @@ impl Collector {
         endpoint: &str,
         timeout: Duration,
     ) -> Result<Self, reqwest::Error> {
-        // Whoever installed a provider before made the choice for the whole process.
+        // Fails when the process has already installed a provider, which then applies.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let builder = || reqwest::Client::builder().timeout(timeout);
         let client = if endpoint.starts_with("https:") {
             builder().build()?
         } else {
-            // Reading the system's certificates takes time and memory that plain HTTP can do without.
+            // Plain HTTP needs no certificates; reading them takes time and memory.
             builder().tls_certs_only([]).build()?
         };
         let name = reqwest::Url::parse(endpoint)
             .map(|url| url.origin().ascii_serialization())
             .unwrap_or_default();
-        Ok(Self { runtime, client, name, away: AtomicBool::new(false) })
+        Ok(Self { runtime, client, name, is_down: AtomicBool::new(false) })
     }
 
-    fn note(&self, outcome: &Result<Response<Bytes>, reqwest::Error>) {
+    fn log_change(&self, outcome: &Result<Response<Bytes>, reqwest::Error>) {
         let reason = match outcome {
-            Ok(answer) if answer.status().is_success() => None,
-            Ok(answer) => Some(format!("it answers {}", answer.status())),
+            Ok(response) if response.status().is_success() => None,
+            Ok(response) => Some(format!("the collector responded {}", response.status())),
             Err(error) => Some(chain(error)),
         };
-        let was_away = self.away.swap(reason.is_some(), Ordering::Relaxed);
-        match (was_away, reason) {
+        let was_down = self.is_down.swap(reason.is_some(), Ordering::Relaxed);
+        match (was_down, reason) {
             (false, Some(reason)) => tracing::warn!(
                 collector = self.name,
                 reason,
-                "traces cannot be sent; spans are dropped until the collector takes them"
+                "cannot export traces; dropping spans until the collector accepts them"
             ),
             (true, None) => {
-                tracing::info!(collector = self.name, "the collector takes traces again")
+                tracing::info!(collector = self.name, "the collector accepts traces again")
             }
-            (true, Some(reason)) => tracing::debug!(reason, "traces still cannot be sent"),
+            (true, Some(reason)) => tracing::debug!(reason, "still cannot export traces"),
             (false, None) => {}
         }
     }
@@ -72,25 +72,26 @@ impl HttpClient for Collector {
         let client = self.client.clone();
         // The exporter's thread has no runtime of its own.
         let sent = self.runtime.spawn(async move {
-            let answer = client.execute(request.try_into()?).await?;
-            let status = answer.status();
-            let body = match answer.content_length() {
-                Some(length) if length > MAX_ANSWER_BYTES => Bytes::new(),
-                Some(_) | None => answer.bytes().await?,
+            let received = client.execute(request.try_into()?).await?;
+            let status = received.status();
+            let body = match received.content_length() {
+                Some(length) if length > MAX_RESPONSE_BYTES => Bytes::new(),
+                Some(_) | None => received.bytes().await?,
             };
             let mut response = Response::new(body);
             *response.status_mut() = status;
             Ok::<_, reqwest::Error>(response)
         });
         let outcome = sent.await?;
-        self.note(&outcome);
+        self.log_change(&outcome);
         Ok(outcome?)
     }
 }
 
-/// What failed, without the URL: it may hold a credential.
+/// The causes of an error without the URL, which may contain a credential.
 fn chain(error: &reqwest::Error) -> String {
-    let mut text = if error.is_timeout() { "no answer in time".to_owned() } else { String::new() };
+    let mut text =
+        if error.is_timeout() { "the request timed out".to_owned() } else { String::new() };
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
         if !text.is_empty() {

@@ -1,4 +1,4 @@
-//! Where a span stands: its trace and its own id, as the W3C header `traceparent` has them.
+//! The context of a span: trace id and span id, as in the W3C header `traceparent`.
 
 use std::fmt;
 
@@ -15,23 +15,22 @@ pub struct Traceparent {
     pub sampled: bool,
 }
 
-/// The trace of a job: its id without the dashes.
+/// The trace id of a job: its UUID.
 pub fn trace_of(job: JobId) -> TraceId {
     TraceId::from_bytes(job.uuid().into_bytes())
 }
 
-/// The span of a job's whole life.
+/// The span of a job from submission to end.
 pub fn job_span(job: JobId) -> Traceparent {
     named_span(job, job.uuid(), "job")
 }
 
-/// The span of one execution of the job, from its offer to its end; what its node does is a part
-/// of it.
+/// The span of an execution from offer to end; it contains the spans of its node.
 pub fn execution_span(job: JobId, execution: ExecutionId) -> Traceparent {
     named_span(job, execution.uuid(), "execution")
 }
 
-/// The span of something that happens once to a job or an execution.
+/// The span of an operation that occurs once per job or execution.
 pub fn named_span(job: JobId, subject: Uuid, what: &str) -> Traceparent {
     Traceparent { trace: trace_of(job), span: derived(subject, what), sampled: true }
 }
@@ -48,18 +47,18 @@ fn derived(subject: Uuid, what: &str) -> SpanId {
 // === impl Traceparent ===
 
 impl Traceparent {
-    /// What the header says; none when it is malformed, as the specification demands.
+    /// Parses the header; `None` when it is malformed, as the specification requires.
     pub fn parse(header: &str) -> Option<Self> {
         let header = header.trim();
         let mut parts = header.split('-');
         let (version, trace, span, flags) =
             (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-        // Later versions may add parts; this one has four.
-        let whole = version != "00" || parts.next().is_none();
+        // Version 00 has four parts; later versions may add more.
+        let is_complete = version != "00" || parts.next().is_none();
         let lengths = [version, trace, span, flags].map(str::len) == [2, 32, 16, 2];
         let digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         let digits = [version, trace, span, flags].concat().bytes().all(digit);
-        if !whole || !lengths || !digits || version == "ff" {
+        if !is_complete || !lengths || !digits || version == "ff" {
             return None;
         }
         let (trace, span) = (TraceId::from_hex(trace).ok()?, SpanId::from_hex(span).ok()?);
@@ -71,7 +70,7 @@ impl Traceparent {
         })
     }
 
-    /// A span that is a part of this one, and happens once to the subject.
+    /// A child span of an operation that occurs once per subject.
     pub fn child(&self, subject: Uuid, what: &str) -> Self {
         Self { span: derived(subject, what), ..*self }
     }
@@ -90,7 +89,7 @@ mod tests {
     const SAMPLE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
     #[test]
-    fn a_header_is_read_and_written() {
+    fn a_header_survives_a_round_trip() {
         let context = Traceparent::parse(SAMPLE).unwrap();
         assert!(context.sampled);
         assert_eq!(context.to_string(), SAMPLE);
@@ -101,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_says_nothing() {
+    fn a_malformed_header_is_ignored() {
         for header in [
             "",
             "00",
@@ -117,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_follow_from_those_of_the_job_and_its_executions() {
+    fn span_ids_are_derived_from_the_job_and_its_executions() {
         let job = JobId::from_uuid(Uuid::from_u128(0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c));
         let execution = ExecutionId::from_uuid(Uuid::from_u128(7));
         assert_eq!(trace_of(job).to_string(), "0af7651916cd43dd8448eb211c80319c");

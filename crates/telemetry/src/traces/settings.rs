@@ -1,30 +1,33 @@
-//! Where traces go, and of how many jobs.
+//! Settings of the trace export.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What OTLP over HTTP appends to the base URL of a collector.
+/// Path that OTLP over HTTP appends to the base URL of a collector.
 const TRACES_PATH: &str = "/v1/traces";
 
 /// The settings below `otlp`.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OtlpSettings {
-    /// Base URL of a collector, like `http://127.0.0.1:4318`; none when it is empty.
+    /// Base URL of a collector, like `http://127.0.0.1:4318`; empty turns tracing off.
     pub endpoint: String,
-    /// Sent with every request, for collectors that ask who is there; secret.
+    /// Headers of every request, for collectors that require authentication; secret.
     #[serde(deserialize_with = "headers", serialize_with = "line_of_headers")]
     pub headers: BTreeMap<String, String>,
-    /// Which part of all jobs is traced, from 0 to 1.
+    /// Fraction of jobs that are traced, from 0 to 1.
     pub sampling_ratio: f64,
 }
 
 // === impl OtlpSettings ===
 
 impl OtlpSettings {
-    /// Why they cannot be used: the setting and the reason.
+    /// Validates the settings.
+    ///
+    /// # Errors
+    /// The name of the invalid setting and the reason.
     pub fn check(&self) -> Result<(), (&'static str, String)> {
         if !self.endpoint.is_empty() {
             let url = reqwest::Url::parse(&self.endpoint);
@@ -34,21 +37,23 @@ impl OtlpSettings {
             }
         }
         if !(0.0..=1.0).contains(&self.sampling_ratio) {
-            let reason = format!("must be between 0 and 1, {} came", self.sampling_ratio);
+            let reason = format!("must be between 0 and 1, got {}", self.sampling_ratio);
             return Err(("otlp.sampling_ratio", reason));
         }
         for (name, value) in &self.headers {
             let named = http::HeaderName::from_bytes(name.as_bytes()).is_ok();
-            // The value is not repeated: it is a credential, most likely.
+            // The message omits the value, which is probably a credential.
             if !named || http::HeaderValue::from_str(value).is_err() {
-                let reason = format!("'{name}' is not a header, or its value cannot be sent");
+                let reason = format!(
+                    "'{name}' is not a valid header name, or its value is not a valid header value"
+                );
                 return Err(("otlp.headers", reason));
             }
         }
         Ok(())
     }
 
-    /// Where spans are sent to, if anywhere.
+    /// URL to which spans are sent, if any.
     pub(super) fn traces_endpoint(&self) -> Option<String> {
         let base = self.endpoint.trim_end_matches('/');
         match base {
@@ -58,12 +63,12 @@ impl OtlpSettings {
         }
     }
 
-    /// What the lot of a job that is traced is below; none when all are.
+    /// Upper bound of the sampling hash of traced jobs; `None` when all jobs are traced.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         clippy::cast_precision_loss,
-        reason = "the ratio is between 0 and 1, and this is a matter of chance"
+        reason = "the ratio is between 0 and 1, and sampling tolerates rounding"
     )]
     pub(super) fn threshold(&self) -> Option<u64> {
         (self.sampling_ratio < 1.0).then_some((self.sampling_ratio * u64::MAX as f64) as u64)
@@ -87,7 +92,7 @@ impl fmt::Debug for OtlpSettings {
     }
 }
 
-/// As environment variables have them.
+/// Writes the headers in the format of environment variables.
 fn line_of_headers<S: Serializer>(
     headers: &BTreeMap<String, String>,
     to: S,
@@ -96,7 +101,7 @@ fn line_of_headers<S: Serializer>(
     to.serialize_str(&pairs.join(","))
 }
 
-/// A table, or `name=value,name=value` as environment variables have it.
+/// Reads a table, or `name=value,name=value` from an environment variable.
 fn headers<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -111,7 +116,7 @@ fn headers<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String
             .filter(|pair| !pair.trim().is_empty())
             .map(|pair| {
                 let (name, value) = pair.split_once('=').ok_or_else(|| {
-                    serde::de::Error::custom("headers are written name=value,name=value")
+                    serde::de::Error::custom("headers must have the form name=value,name=value")
                 })?;
                 Ok((name.trim().to_owned(), value.trim().to_owned()))
             })

@@ -1,4 +1,4 @@
-//! A tracer is off without an endpoint, samples evenly, and holds nobody up.
+//! A tracer is off without an endpoint, samples evenly, and never blocks.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ fn settings(endpoint: &str, sampling_ratio: f64) -> OtlpSettings {
     OtlpSettings { endpoint: endpoint.to_owned(), sampling_ratio, ..OtlpSettings::default() }
 }
 
-/// Ids as they are minted: version 4.
+/// Random ids of version 4, like those of the service.
 fn job(number: u128) -> JobId {
     let bytes = number.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).to_be_bytes();
     JobId::from_uuid(uuid::Builder::from_random_bytes(bytes).into_uuid())
@@ -42,7 +42,7 @@ async fn without_an_endpoint_nothing_is_traced() {
 }
 
 #[tokio::test]
-async fn the_ratio_is_the_part_of_all_jobs_that_is_traced() {
+async fn the_ratio_is_the_fraction_of_jobs_that_are_traced() {
     for (ratio, expected) in [(0.0, 0..=0), (0.25, 200..=300), (1.0, 1000..=1000)] {
         let tracer = Tracer::start(&settings("http://127.0.0.1:9", ratio), "test", String::new());
         let tracer = tracer.unwrap();
@@ -51,14 +51,14 @@ async fn the_ratio_is_the_part_of_all_jobs_that_is_traced() {
     }
 }
 
-/// A listener that never accepts: connections are made, and nothing is answered.
+/// The listener never accepts: connections open, and requests get no response.
 #[tokio::test]
-async fn a_collector_that_does_not_answer_holds_nobody_up() {
+async fn an_unresponsive_collector_does_not_block() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", silent.local_addr().unwrap());
     let tracer = Tracer::start(&settings(&endpoint, 1.0), "test", String::new()).unwrap();
     let began = Instant::now();
-    // More than the queue holds: the rest is dropped.
+    // Exceeds the capacity of the queue; the rest is dropped.
     for number in 0..4 * QUEUE_SPANS as u128 {
         tracer.record(span(number));
     }
@@ -68,7 +68,7 @@ async fn a_collector_that_does_not_answer_holds_nobody_up() {
 }
 
 #[test]
-fn settings_are_checked_and_their_headers_are_not_shown() {
+fn settings_are_validated_and_debug_hides_headers() {
     let wrong = |settings: OtlpSettings| settings.check().unwrap_err().0;
     assert_eq!(wrong(settings("collector:4318", 1.0)), "otlp.endpoint");
     assert_eq!(wrong(settings("", 1.5)), "otlp.sampling_ratio");
@@ -84,7 +84,7 @@ fn settings_are_checked_and_their_headers_are_not_shown() {
 }
 
 #[test]
-fn ids_are_of_version_4() {
+fn test_ids_are_of_version_4() {
     assert_eq!(job(5).uuid().get_version(), Some(uuid::Version::Random));
     assert_ne!(job(5), JobId::from_uuid(Uuid::nil()));
 }

@@ -6,14 +6,14 @@ use std::ops::{Deref, DerefMut};
 use std::path::Path;
 
 use api_types::NodeId;
+use programs::binary;
 
-use super::binaries::binary;
 use super::daemon::{Daemon, Start};
 use super::link::Link;
 
 const ENGINES: &str = "COMPUTE_AGENT_ENGINES";
 
-/// How an agent is set up.
+/// Configuration of an agent.
 #[derive(Debug, Clone)]
 pub struct AgentSpec {
     labels: Vec<(String, String)>,
@@ -21,14 +21,14 @@ pub struct AgentSpec {
     network: Option<Inside>,
 }
 
-/// The inside of a network of its own.
+/// The agent's end of a [`Link`].
 #[derive(Debug, Clone)]
 struct Inside {
     namespace: String,
     inside: Ipv4Addr,
 }
 
-/// A running (or killed) agent; derefs to its [`Daemon`].
+/// A running or killed agent; derefs to its [`Daemon`].
 #[derive(Debug)]
 pub struct Agent {
     node_id: NodeId,
@@ -38,7 +38,7 @@ pub struct Agent {
 // === impl AgentSpec ===
 
 impl AgentSpec {
-    /// A node with room for four tasks that ask for nothing.
+    /// A node with capacity for four tasks of default size.
     pub fn new() -> Self {
         let none = Self { labels: Vec::new(), settings: BTreeMap::new(), network: None };
         none.cpu("2").memory("4GB").sandbox_pool(0)
@@ -57,26 +57,30 @@ impl AgentSpec {
         self
     }
 
-    /// Run at the other end of this link.
+    /// Runs the agent at the other end of a link.
     pub fn behind(mut self, link: &Link) -> Self {
         let (namespace, inside) = (link.namespace().to_owned(), link.inside());
         self.network = Some(Inside { namespace, inside });
         self
     }
 
-    /// The engines to offer, instead of those that an agent offers by itself.
+    /// The engines to offer, instead of the agent's default.
     pub fn engines(self, list: &str) -> Self {
         self.setting(ENGINES, list)
+    }
+
+    fn offers_wasm(&self) -> bool {
+        self.settings.get(ENGINES).is_none_or(|list| list.contains("wasm"))
     }
 
     pub(crate) fn offers_docker(&self) -> bool {
         self.settings.get(ENGINES).is_none_or(|list| list.contains("docker"))
     }
 
-    /// So many network sandboxes, which are removed with the cluster; none otherwise, since each
-    /// costs more than most tests do.
-    pub fn sandbox_pool(self, places: u16) -> Self {
-        self.setting("COMPUTE_AGENT_DOCKER__SANDBOX_POOL", &places.to_string())
+    /// Size of the pool of network sandboxes, which are removed with the cluster. The default here
+    /// is 0: a sandbox costs more than most tests.
+    pub fn sandbox_pool(self, size: u16) -> Self {
+        self.setting("COMPUTE_AGENT_DOCKER__SANDBOX_POOL", &size.to_string())
     }
 
     /// Any other setting, by the name of its environment variable.
@@ -105,6 +109,10 @@ impl Agent {
         let data = directory.join(name).display().to_string();
         environment.entry("COMPUTE_AGENT_DATA_DIR".to_owned()).or_insert(data);
         environment.insert("COMPUTE_AGENT_ORCHESTRATOR".to_owned(), orchestrator.to_owned());
+        if spec.offers_wasm() {
+            let runner = binary("wasm-runner").display().to_string();
+            environment.entry("COMPUTE_AGENT_WASM__RUNNER".to_owned()).or_insert(runner);
+        }
         if !spec.labels.is_empty() {
             let pairs: Vec<_> =
                 spec.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
@@ -128,7 +136,7 @@ impl Agent {
             .client()
             .agent_node()
             .await
-            .unwrap_or_else(|error| panic!("{name} does not say which node it is: {error}"));
+            .unwrap_or_else(|error| panic!("{name} does not report its node: {error}"));
         Self { node_id: node.peer_info.id, daemon }
     }
 

@@ -1,4 +1,4 @@
-//! A whole cluster of one test: an orchestrator, its agents, and what tests ask of them.
+//! The cluster of a test: an orchestrator and its agents.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -19,13 +19,13 @@ use tempfile::TempDir;
 use super::agent::{Agent, AgentSpec};
 use super::orchestrator::OrchestratorProcess;
 use super::wait::eventually;
-use crate::docker::{self, LabelledContainer};
-use crate::image;
+use task_image::docker::{self, LabelledContainer};
+use task_image::image;
 
-/// A container that an agent had the Engine make when it was killed is there within this time.
-const STILL_BEING_MADE: Duration = Duration::from_millis(200);
+/// Time within which a container appears whose creation was under way when its agent was killed.
+const CREATION_TIME: Duration = Duration::from_millis(200);
 
-/// What to start.
+/// Configuration of a cluster.
 #[derive(Debug, Clone, Default)]
 pub struct ClusterSpec {
     agents: Vec<AgentSpec>,
@@ -33,7 +33,7 @@ pub struct ClusterSpec {
     host: Option<Ipv4Addr>,
 }
 
-/// Daemons that end, with their containers and directories, when this is dropped.
+/// A running cluster. Dropping it ends the daemons and removes their containers and directories.
 pub struct Cluster {
     pub orchestrator: OrchestratorProcess,
     pub agents: Vec<Agent>,
@@ -55,7 +55,7 @@ impl ClusterSpec {
         self
     }
 
-    /// Where the orchestrator listens instead of on loopback.
+    /// Address on which the orchestrator listens, instead of loopback.
     pub fn host(mut self, host: Ipv4Addr) -> Self {
         self.host = Some(host);
         self
@@ -67,8 +67,8 @@ impl ClusterSpec {
         self
     }
 
-    /// Starts everything and waits until every node is ready for work. None, with the reason
-    /// printed, where there is no Docker; where `CI` is set that is a failure.
+    /// Starts everything and waits until every node is ready. Without Docker it prints the reason
+    /// and returns `None`, or panics when `CI` is set.
     pub async fn start(self) -> Option<Cluster> {
         let docker = match docker::connect().await {
             Ok(docker) => docker,
@@ -80,19 +80,19 @@ impl ClusterSpec {
         };
         let image = image::ensure(&docker)
             .await
-            .unwrap_or_else(|error| panic!("there is no task image: {error}"));
+            .unwrap_or_else(|error| panic!("cannot build the task image: {error}"));
         Some(self.start_with(Some(docker), image).await)
     }
 
-    /// Only an orchestrator, which needs no Docker; whatever is submitted stays queued.
+    /// Starts only an orchestrator, without Docker; submitted jobs stay queued.
     pub async fn start_without_agents(self) -> Cluster {
-        assert!(self.agents.is_empty(), "there are agents");
+        assert!(self.agents.is_empty(), "the specification has agents");
         self.start_without_docker().await
     }
 
-    /// With agents that offer other engines only.
+    /// Starts agents that offer only engines other than docker.
     pub async fn start_without_docker(self) -> Cluster {
-        assert!(!self.agents.iter().any(AgentSpec::offers_docker), "an agent needs docker");
+        assert!(!self.agents.iter().any(AgentSpec::offers_docker), "an agent offers docker");
         self.start_with(None, "never-pulled".to_owned()).await
     }
 
@@ -100,7 +100,7 @@ impl ClusterSpec {
         let directory = tempfile::Builder::new()
             .prefix("testbed-")
             .tempdir()
-            .unwrap_or_else(|error| panic!("cannot make a temporary directory: {error}"));
+            .unwrap_or_else(|error| panic!("cannot create a temporary directory: {error}"));
         let host = self.host.unwrap_or(Ipv4Addr::LOCALHOST);
         let orchestrator = OrchestratorProcess::start(directory.path(), host, &self.settings).await;
         let mut cluster = Cluster { orchestrator, agents: Vec::new(), image, docker, directory };
@@ -114,7 +114,7 @@ impl ClusterSpec {
 // === impl Cluster ===
 
 impl Cluster {
-    /// A cluster of so many plain agents.
+    /// A cluster of `agents` agents with default configuration.
     pub async fn of(agents: usize) -> Option<Self> {
         let mut spec = ClusterSpec::new();
         for _ in 0..agents {
@@ -123,19 +123,19 @@ impl Cluster {
         spec.start().await
     }
 
-    /// The typed client of the orchestrator.
+    /// The client of the orchestrator.
     pub fn client(&self) -> &Client {
         self.orchestrator.client()
     }
 
-    /// Starts one more agent and waits until it is ready for work.
+    /// Starts another agent and waits until it is ready.
     pub async fn add_agent(&mut self, spec: &AgentSpec) {
         let name = format!("agent-{}", self.agents.len());
         let url = self.orchestrator.base_url().to_owned();
         let agent = Agent::start(&name, self.directory.path(), &url, spec).await;
         let node_id = agent.node_id();
         self.agents.push(agent);
-        eventually(&format!("{name} is ready for work"), async || {
+        eventually(&format!("{name} is ready"), async || {
             let node =
                 self.client().describe_node(node_id).await.map_err(|error| error.to_string())?;
             let engines = &node.compute_node_info.execution_engines;
@@ -165,14 +165,13 @@ impl Cluster {
             .job_id
     }
 
-    /// Submits as a careful client does: with an idempotency key, again and again until the job is
-    /// accepted, and again until daemons that have died on the way run again.
-    pub async fn submit_stubbornly(&mut self, job: &Value, idempotency_key: &str) -> JobId {
+    /// Submits with an idempotency key until the job is accepted, restarting crashed daemons.
+    pub async fn submit_with_retries(&mut self, job: &Value, idempotency_key: &str) -> JobId {
         let body = json!({ "Job": job }).to_string();
         eventually(&format!("job {idempotency_key} is accepted"), async || {
-            self.revive().await;
-            let answer = self.client().create_job_raw(body.clone().into(), Some(idempotency_key));
-            match answer.await {
+            self.restart_crashed().await;
+            let response = self.client().create_job_raw(body.clone().into(), Some(idempotency_key));
+            match response.await {
                 Ok(created) => Ok(created.job_id),
                 Err(error) if error.is_transient() => Err(error.to_string()),
                 Err(error) => panic!("the job was not accepted: {error}"),
@@ -181,22 +180,22 @@ impl Cluster {
         .await
     }
 
-    /// Starts again what has ended by itself; answers how many daemons that were.
-    pub async fn revive(&mut self) -> usize {
-        let mut revived = usize::from(self.orchestrator.revive().await);
+    /// Restarts crashed daemons; returns their number.
+    pub async fn restart_crashed(&mut self) -> usize {
+        let mut restarted = usize::from(self.orchestrator.restart_if_crashed().await);
         for agent in &mut self.agents {
-            revived += usize::from(agent.revive().await);
+            restarted += usize::from(agent.restart_if_crashed().await);
         }
-        revived
+        restarted
     }
 
-    /// Waits until the job is in this state. Panics when it ends in another.
-    pub async fn job_in(&self, id: JobId, wanted: JobStateType) -> Job {
-        let what = format!("job {} is {wanted}", id.short());
+    /// Waits until the job is in this state. Panics if it ends in another one.
+    pub async fn wait_for_job(&self, id: JobId, expected: JobStateType) -> Job {
+        let what = format!("job {} is {expected}", id.short());
         let reached = eventually(&what, async || {
             let job = self.client().describe_job(id).await.map_err(|error| error.to_string())?;
             let state = &job.state;
-            if state.state_type == wanted {
+            if state.state_type == expected {
                 Ok(Ok(job))
             } else if state.state_type.is_terminal() {
                 Ok(Err(format!("it is {}: {}", state.state_type, state.message)))
@@ -211,14 +210,14 @@ impl Cluster {
         }
     }
 
-    /// Submits a job, waits for it to complete, and answers its executions.
+    /// Submits a job, waits until it is completed, and returns its executions.
     pub async fn run(&self, job: &Value) -> Vec<Execution> {
         let id = self.submit(job).await;
-        self.job_in(id, JobStateType::Completed).await;
+        self.wait_for_job(id, JobStateType::Completed).await;
         self.executions(id).await
     }
 
-    /// What [`Cluster::run`] answers, for a job with one execution.
+    /// Like [`Cluster::run`], for a job with one execution.
     pub async fn run_one(&self, job: &Value) -> Execution {
         let mut executions = self.run(job).await;
         assert_eq!(executions.len(), 1, "{executions:#?}");
@@ -231,30 +230,30 @@ impl Cluster {
         self.client()
             .job_executions(id, &query)
             .await
-            .unwrap_or_else(|error| panic!("no executions: {error}"))
+            .unwrap_or_else(|error| panic!("cannot list executions: {error}"))
             .executions
     }
 
-    /// The one execution of a job.
+    /// The only execution of a job.
     pub async fn execution(&self, id: JobId) -> Execution {
         let mut executions = self.executions(id).await;
         assert_eq!(executions.len(), 1, "{executions:#?}");
         executions.remove(0)
     }
 
-    /// Waits until the one execution of a job is in this state.
-    pub async fn execution_in(&self, id: JobId, wanted: ComputeState) -> Execution {
-        eventually(&format!("the execution of {} is {wanted:?}", id.short()), async || {
-            match self.executions(id).await.as_slice() {
-                [execution] if execution.compute_state.state_type == wanted => {
-                    Ok(execution.clone())
-                }
-                executions => Err(executions
-                    .iter()
-                    .map(|execution| format!("{:?}", execution.compute_state))
-                    .collect::<Vec<_>>()
-                    .join(", ")),
-            }
+    /// Waits until the only execution of a job is in this state.
+    pub async fn wait_for_execution(&self, id: JobId, expected: ComputeState) -> Execution {
+        eventually(&format!("the execution of {} is {expected:?}", id.short()), async || match self
+            .executions(id)
+            .await
+            .as_slice()
+        {
+            [execution] if execution.compute_state.state_type == expected => Ok(execution.clone()),
+            executions => Err(executions
+                .iter()
+                .map(|execution| format!("{:?}", execution.compute_state))
+                .collect::<Vec<_>>()
+                .join(", ")),
         })
         .await
     }
@@ -263,11 +262,11 @@ impl Cluster {
         self.client()
             .job_history(id, query)
             .await
-            .unwrap_or_else(|error| panic!("no history: {error}"))
+            .unwrap_or_else(|error| panic!("cannot read the history: {error}"))
             .history
     }
 
-    /// The containers that the cluster's nodes have now, ended ones included.
+    /// The containers of the cluster's nodes, including ended ones.
     pub async fn containers(&self) -> Vec<LabelledContainer> {
         let Some(docker) = &self.docker else { return Vec::new() };
         let mut containers = Vec::new();
@@ -279,7 +278,7 @@ impl Cluster {
         containers
     }
 
-    /// Waits until no container of the cluster's nodes is left.
+    /// Waits until the cluster's nodes have no containers.
     pub async fn no_container_left(&self) {
         eventually("no container is left", async || match self.containers().await {
             containers if containers.is_empty() => Ok(()),
@@ -295,14 +294,17 @@ impl Drop for Cluster {
             agent.kill();
         }
         self.orchestrator.kill();
+        for entry in std::fs::read_dir(self.directory.path()).into_iter().flatten().flatten() {
+            programs::end_runners(&entry.path());
+        }
         if self.docker.is_none() {
             return;
         }
         let nodes: Vec<_> = self.agents.iter().map(|agent| agent.node_id().to_string()).collect();
-        // A thread of its own: the test's runtime, in which this may run, cannot be waited upon.
+        // A separate thread: the runtime of the test may run this code and cannot block.
         let cleaning = std::thread::spawn(move || remove_containers(&nodes));
         if !matches!(cleaning.join(), Ok(Ok(()))) {
-            eprintln!("containers of this test may be left behind");
+            eprintln!("could not remove all containers of this test");
         }
     }
 }
@@ -311,7 +313,7 @@ fn remove_containers(nodes: &[String]) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let docker = docker::connect().await?;
-        for wait in [Duration::ZERO, STILL_BEING_MADE] {
+        for wait in [Duration::ZERO, CREATION_TIME] {
             tokio::time::sleep(wait).await;
             for node in nodes {
                 docker::remove_containers_of_node(&docker, node).await?;

@@ -1,4 +1,4 @@
-//! One daemon as a process: started, signalled, killed, started again; its log kept.
+//! One daemon as a process: start, signals, restart, log.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -13,33 +13,33 @@ use super::failpoints::Failpoints;
 use super::ports::free_address;
 use super::wait::eventually;
 
-/// How often another port is tried when somebody took it first.
+/// Attempts with different ports, in case another process takes one.
 const START_ATTEMPTS: u32 = 3;
 
-/// So many of the log's last lines are shown when a test fails.
+/// Number of last log lines that a failing test shows.
 const LOG_LINES_SHOWN: usize = 200;
 
-/// Of this process' environment, what a daemon may see: nothing that would change its settings.
+/// Variables that a daemon inherits: none that would change its settings.
 const INHERITED: [&str; 6] =
     ["PATH", "HOME", "TMPDIR", "DOCKER_HOST", "RUST_BACKTRACE", "LLVM_PROFILE_FILE"];
 
-/// What a daemon is started from.
+/// Parameters of a daemon process.
 #[derive(Debug, Clone)]
 pub(crate) struct Start {
     pub(crate) name: String,
     pub(crate) program: PathBuf,
-    /// Where it listens, on a free port.
+    /// The address on which it listens, on a free port.
     pub(crate) host: Ipv4Addr,
-    /// The variable that carries the address to listen on.
+    /// The variable for the address to listen on.
     pub(crate) listen_variable: &'static str,
     pub(crate) environment: BTreeMap<String, String>,
-    /// The network that it runs in, when not in ours.
+    /// The network namespace, if not that of this process.
     pub(crate) namespace: Option<String>,
-    /// Holds its log, and its failpoints' files.
+    /// The directory of its log and failpoint files.
     pub(crate) directory: PathBuf,
 }
 
-/// A daemon process and all that is needed to start it again.
+/// A daemon process and the parameters to restart it.
 #[derive(Debug)]
 pub struct Daemon {
     start: Start,
@@ -47,15 +47,15 @@ pub struct Daemon {
     log: PathBuf,
     failpoints: Failpoints,
     child: Option<Child>,
-    /// How often it was found dead without having been killed from here.
-    deaths: u32,
+    /// Number of crashes found by [`Daemon::restart_if_crashed`].
+    crashes: u32,
     client: Client,
 }
 
 // === impl Daemon ===
 
 impl Daemon {
-    /// Starts a daemon on a free port and waits until it answers.
+    /// Starts a daemon on a free port and waits until it responds.
     pub(crate) async fn start(start: Start) -> Self {
         let name = &start.name;
         let failpoints = start.directory.join(format!("{name}-failpoints"));
@@ -69,18 +69,18 @@ impl Daemon {
                 log: start.directory.join(format!("{name}.log")),
                 failpoints: Failpoints::new(failpoints.clone()),
                 child: None,
-                deaths: 0,
+                crashes: 0,
                 client: client_of(address),
             };
             daemon.spawn();
-            match daemon.answering().await {
+            match daemon.wait_until_alive().await {
                 Ok(()) => return daemon,
                 Err(status) => {
                     let log = daemon.log_tail();
                     let taken = log.to_ascii_lowercase().contains("in use");
                     assert!(
                         taken && attempt < START_ATTEMPTS,
-                        "{name} ended at its start: {status}\n{log}"
+                        "{name} ended during its start: {status}\n{log}"
                     );
                 }
             }
@@ -88,7 +88,7 @@ impl Daemon {
         }
     }
 
-    /// The typed client of this daemon.
+    /// The client of this daemon.
     pub fn client(&self) -> &Client {
         &self.client
     }
@@ -101,24 +101,24 @@ impl Daemon {
         self.address
     }
 
-    /// None when it does not run.
+    /// The process id; `None` when it does not run.
     pub fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
     }
 
-    /// SIGKILL: the process has no say in it.
+    /// Sends SIGKILL.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
-            // It may be stopped or gone; either way it is reaped here.
+            // Reaps the process, which may have ended already.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 
-    /// SIGTERM, and the exit status of the clean end that must follow.
+    /// Sends SIGTERM and waits for the exit status.
     pub async fn terminate(&mut self) -> ExitStatus {
         self.signal(Signal::TERM);
-        let mut child = self.child.take().expect("signal made sure that it runs");
+        let mut child = self.child.take().expect("signal checks that it runs");
         let name = self.start.name.clone();
         eventually(&format!("{name} ends after SIGTERM"), async || match child.try_wait() {
             Ok(Some(status)) => Ok(status),
@@ -128,53 +128,58 @@ impl Daemon {
         .await
     }
 
-    /// SIGSTOP: it hangs, with every connection open.
+    /// Sends SIGSTOP: the process hangs with all connections open.
     pub fn pause(&self) {
         self.signal(Signal::STOP);
     }
 
-    /// SIGCONT.
+    /// Sends SIGCONT.
     pub fn resume(&self) {
         self.signal(Signal::CONT);
     }
 
-    /// Starts it again, on the same port and directory, and waits until it answers.
-    pub async fn start_again(&mut self) {
+    /// Sets a variable of its environment for when it is started again.
+    pub fn set_variable(&mut self, variable: &str, value: &str) {
+        self.start.environment.insert(variable.to_owned(), value.to_owned());
+    }
+
+    /// Starts the process again with the same port and directory, and waits until it responds.
+    pub async fn restart(&mut self) {
         assert!(self.child.is_none(), "{} still runs", self.start.name);
         self.spawn();
-        if let Err(status) = self.answering().await {
-            panic!("{} ended when started again: {status}\n{}", self.start.name, self.log_tail());
+        if let Err(status) = self.wait_until_alive().await {
+            panic!("{} ended during its restart: {status}\n{}", self.start.name, self.log_tail());
         }
     }
 
-    /// Starts it again if it has ended by itself; answers whether it had.
-    pub async fn revive(&mut self) -> bool {
+    /// Restarts the process if it has ended by itself; returns whether it had.
+    pub async fn restart_if_crashed(&mut self) -> bool {
         let Some(child) = &mut self.child else { return false };
         if !matches!(child.try_wait(), Ok(Some(_))) {
             return false;
         }
-        self.deaths += 1;
+        self.crashes += 1;
         self.kill();
-        self.start_again().await;
+        self.restart().await;
         true
     }
 
-    /// How often [`Daemon::revive`] found it dead.
-    pub fn deaths(&self) -> u32 {
-        self.deaths
+    /// Number of crashes found by [`Daemon::restart_if_crashed`].
+    pub fn crashes(&self) -> u32 {
+        self.crashes
     }
 
-    /// Arms and observes its failpoints.
+    /// The failpoints of this daemon.
     pub fn failpoints(&self) -> &Failpoints {
         &self.failpoints
     }
 
-    /// All that it wrote.
+    /// The whole log.
     pub fn log(&self) -> String {
         String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned()
     }
 
-    /// The last lines of what it wrote.
+    /// The last lines of the log.
     pub fn log_tail(&self) -> String {
         let text = self.log();
         let lines: Vec<_> = text.lines().collect();
@@ -185,7 +190,7 @@ impl Daemon {
         let child =
             self.child.as_ref().unwrap_or_else(|| panic!("{} does not run", self.start.name));
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        let pid = pid.expect("the system hands out process ids that are positive i32");
+        let pid = pid.expect("process ids are positive i32");
         kill_process(pid, signal)
             .unwrap_or_else(|error| panic!("cannot signal {}: {error}", self.start.name));
     }
@@ -231,11 +236,11 @@ impl Daemon {
             .unwrap_or_else(|error| panic!("cannot open {}: {error}", self.log.display()))
     }
 
-    /// Waits until it answers; `Err` when the process ends instead.
-    async fn answering(&mut self) -> Result<(), ExitStatus> {
+    /// Waits until the daemon responds; `Err` if the process ends instead.
+    async fn wait_until_alive(&mut self) -> Result<(), ExitStatus> {
         let client = self.client.clone();
-        let child = self.child.as_mut().expect("spawn put it there");
-        let what = format!("{} answers at {}", self.start.name, self.address);
+        let child = self.child.as_mut().expect("spawn sets it");
+        let what = format!("{} responds at {}", self.start.name, self.address);
         eventually(&what, async || {
             if let Ok(Some(status)) = child.try_wait() {
                 return Ok(Err(status));

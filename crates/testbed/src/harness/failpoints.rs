@@ -1,11 +1,11 @@
-//! The failpoints of one daemon, armed and observed from outside.
+//! Arms and observes the failpoints of one daemon.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::wait::eventually;
 
-/// Reaches a daemon's failpoints through the directory that it was given.
+/// The failpoints of a daemon, controlled through its directory.
 #[derive(Debug)]
 pub struct Failpoints {
     directory: PathBuf,
@@ -22,26 +22,40 @@ impl Failpoints {
         &self.directory
     }
 
-    /// Has the action happen once, the next time that the daemon comes to the place; answers when
-    /// that is in force.
+    /// Arms a failpoint for one execution of the action; returns when the daemon has confirmed it.
     pub async fn arm(&self, place: &str, action: &str) {
+        self.request(place, &format!("1*return({action})")).await;
+    }
+
+    /// Arms a failpoint until it is disarmed.
+    pub async fn arm_always(&self, place: &str, action: &str) {
+        self.request(place, &format!("return({action})")).await;
+    }
+
+    pub async fn disarm(&self, place: &str) {
+        self.request(place, "off").await;
+    }
+
+    async fn request(&self, place: &str, actions: &str) {
         let path = self.directory.join("arm");
-        // Moved into place, so that it is read whole.
-        let beside = self.directory.join("arm.new");
-        fs::write(&beside, format!("{place}=1*return({action})"))
-            .and_then(|()| fs::rename(&beside, &path))
-            .unwrap_or_else(|error| panic!("cannot arm {place}: {error}"));
-        eventually(&format!("{place} is armed"), async || match path.exists() {
+        // Renamed, so that the daemon never reads an incomplete file.
+        let temporary = self.directory.join("arm.new");
+        fs::write(&temporary, format!("{place}={actions}"))
+            .and_then(|()| fs::rename(&temporary, &path))
+            .unwrap_or_else(|error| panic!("cannot set {place}: {error}"));
+        eventually(&format!("{place} is set"), async || match path.exists() {
             false => Ok(()),
-            true => Err("the daemon has not looked; was it built with failpoints?".to_owned()),
+            true => {
+                Err("the daemon has not read the request; was it built with failpoints?".to_owned())
+            }
         })
         .await;
     }
 
-    /// How often the action has happened at the place.
+    /// Number of times that the action fired at the failpoint.
     pub fn hits(&self, place: &str, action: &str) -> usize {
         let hits = fs::read_to_string(self.directory.join("hits")).unwrap_or_default();
-        let wanted = format!("{place} {action}");
-        hits.lines().filter(|line| *line == wanted).count()
+        let expected = format!("{place} {action}");
+        hits.lines().filter(|line| *line == expected).count()
     }
 }

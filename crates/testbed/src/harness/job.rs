@@ -1,4 +1,4 @@
-//! Jobs as a person would write them: JSON that a test changes where it matters.
+//! Jobs in JSON, which tests modify as needed.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -6,17 +6,17 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
-/// A batch job that runs one subcommand of the task image.
+/// A batch job that runs a subcommand of the task image.
 pub fn batch(image: &str, parameters: &[&str]) -> Value {
     job("batch", image, parameters)
 }
 
-/// The same on every node.
+/// An ops job that runs a subcommand of the task image on every node.
 pub fn ops(image: &str, parameters: &[&str]) -> Value {
     job("ops", image, parameters)
 }
 
-/// A batch job that does nothing, for agents that offer the engine `noop`.
+/// A batch job that does nothing, for agents with the engine `noop`.
 pub fn noop() -> Value {
     json!({
         "Name": "noop",
@@ -41,7 +41,7 @@ fn job(job_type: &str, image: &str, parameters: &[&str]) -> Value {
     })
 }
 
-/// RFC 2397 data URLs, as `inline` inputs carry them.
+/// RFC 2397 data URLs for `inline` inputs.
 pub struct DataUrl;
 
 // === impl DataUrl ===
@@ -51,7 +51,7 @@ impl DataUrl {
         format!("data:text/plain;base64,{}", STANDARD.encode(text))
     }
 
-    /// A gzip'd tar of some files.
+    /// A gzip-compressed tar archive of files.
     pub fn archive(files: &[(&str, &str)]) -> String {
         let mut archive = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
         for (path, content) in files {

@@ -1,20 +1,20 @@
-//! A network of its own for an agent, and the one link to it, which a test can cut.
+//! A network namespace for an agent, and the link to it, which a test can cut.
 //!
-//! A cut link drops every packet silently, in both directions, as a broken switch does: no
-//! connection is refused or reset, and all of them go on when it is healed in time.
+//! A cut link silently drops every packet in both directions, like a broken switch: no connection
+//! is refused or reset, and all connections continue when the link is healed in time.
 
 use std::net::Ipv4Addr;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Links of this host at the same time; each has a subnet of four addresses below 10.213.0.0/18.
+/// Most links at a time on a host; each has a subnet of four addresses below 10.213.0.0/18.
 const SUBNETS: u32 = 4096;
 
-/// Gone, with everything in it, when this is dropped.
+/// A namespace with its link; dropping it removes both.
 #[derive(Debug)]
 pub struct Link {
     namespace: String,
-    /// Our end, and the agent's.
+    /// This end of the link, and the agent's.
     devices: [String; 2],
     addresses: [Ipv4Addr; 2],
 }
@@ -22,9 +22,9 @@ pub struct Link {
 // === impl Link ===
 
 impl Link {
-    /// None, with the reason printed, where this process may not make one; where `CI` is set that
-    /// is a failure.
-    pub fn make() -> Option<Self> {
+    /// Creates a link. Without the permission it prints the reason and returns `None`, or panics
+    /// when `CI` is set.
+    pub fn create() -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let (process, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let subnet = process.wrapping_mul(97).wrapping_add(number) % SUBNETS;
@@ -44,7 +44,7 @@ impl Link {
         }
     }
 
-    /// This side's address.
+    /// The address of this end.
     pub fn outside(&self) -> Ipv4Addr {
         self.addresses[0]
     }
@@ -58,9 +58,9 @@ impl Link {
         &self.namespace
     }
 
-    /// Every packet is dropped from now on.
+    /// Drops all packets from now on.
     pub fn cut(&self) {
-        // A queue of no length; other means need kernel modules that are not everywhere.
+        // A queue of length 0; alternatives need kernel modules that some hosts lack.
         for line in self.at_both_ends(["tc qdisc replace dev", "root pfifo limit 0"]) {
             run(&line).unwrap_or_else(|reason| panic!("{reason}"));
         }
@@ -98,20 +98,20 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // The agent's end goes with ours. What was never made cannot be removed, which is fine.
+        // Removes the agent's end too. Fails harmlessly when set-up was incomplete.
         let _ = run(&format!("ip link del {}", self.devices[0]));
         let _ = run(&format!("ip netns del {}", self.namespace));
     }
 }
 
-/// Runs a command whose words have no spaces in them.
+/// Runs a command whose words contain no spaces.
 fn run(line: &str) -> Result<(), String> {
     let mut words = line.split(' ');
     let program = words.next().unwrap_or_default();
     let output = Command::new(program)
         .args(words)
         .output()
-        .map_err(|error| format!("{program} cannot be run: {error}"))?;
+        .map_err(|error| format!("cannot run {program}: {error}"))?;
     if output.status.success() {
         return Ok(());
     }

@@ -5,10 +5,11 @@ use std::net::Ipv4Addr;
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 
-use super::binaries::binary;
+use programs::binary;
+
 use super::daemon::{Daemon, Start};
 
-/// A running (or killed) orchestrator; derefs to its [`Daemon`].
+/// A running or killed orchestrator; derefs to its [`Daemon`].
 #[derive(Debug)]
 pub struct OrchestratorProcess {
     daemon: Daemon,

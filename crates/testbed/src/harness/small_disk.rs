@@ -1,4 +1,4 @@
-//! A file system of a few megabytes, which a test can fill.
+//! A file system of a few megabytes that a test can fill.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -7,10 +7,10 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// What is written at a time; the last pieces are smaller, until not a byte fits any more.
+/// Size of a write; the last writes are smaller, until no byte fits.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Unmounted when this is dropped, whoever still has files there.
+/// A mounted file system; dropping it unmounts it even if files are open.
 #[derive(Debug)]
 pub struct SmallDisk {
     directory: TempDir,
@@ -19,13 +19,13 @@ pub struct SmallDisk {
 // === impl SmallDisk ===
 
 impl SmallDisk {
-    /// None, with the reason printed, where this process may not mount; where `CI` is set that is
-    /// a failure.
+    /// Mounts a file system. Without the permission it prints the reason and returns `None`, or
+    /// panics when `CI` is set.
     pub fn mount(megabytes: u32) -> Option<Self> {
         let directory = tempfile::Builder::new()
             .prefix("testbed-disk-")
             .tempdir()
-            .unwrap_or_else(|error| panic!("cannot make a temporary directory: {error}"));
+            .unwrap_or_else(|error| panic!("cannot create a temporary directory: {error}"));
         let mounted = Command::new("mount")
             .args(["-t", "tmpfs", "-o", &format!("size={megabytes}m"), "testbed"])
             .arg(directory.path())
@@ -39,7 +39,7 @@ impl SmallDisk {
             Ok(()) => Some(Self { directory }),
             Err(reason) if std::env::var_os("CI").is_some() => panic!("cannot mount: {reason}"),
             Err(reason) => {
-                eprintln!("skipped: a small disk cannot be mounted: {reason}");
+                eprintln!("skipped: cannot mount a small disk: {reason}");
                 None
             }
         }
@@ -49,7 +49,7 @@ impl SmallDisk {
         self.directory.path()
     }
 
-    /// Takes all the room there is; again, what was given back since.
+    /// Fills all free space, and on another call the space freed since.
     pub fn fill(&self) {
         let filling = OpenOptions::new().create(true).append(true).open(self.filling());
         let mut filling = filling.unwrap_or_else(|error| panic!("{error}"));
@@ -61,8 +61,8 @@ impl SmallDisk {
         }
     }
 
-    /// Gives it back.
-    pub fn make_room(&self) {
+    /// Frees the space again.
+    pub fn free(&self) {
         fs::remove_file(self.filling()).unwrap_or_else(|error| panic!("{error}"));
     }
 

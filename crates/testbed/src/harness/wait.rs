@@ -2,22 +2,21 @@
 
 use std::time::{Duration, Instant};
 
-/// How long anything may take before a test gives up. Far more than is ever needed on an idle
-/// machine: a test that fails for lack of time tells nothing.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// Default time limit of a wait. Far longer than needed on an idle machine, since a failure for lack
+/// of time proves nothing.
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Between two looks; short against what a container takes to start.
+/// Interval between two probes; short compared to the start of a container.
 const INTERVAL: Duration = Duration::from_millis(25);
 
-/// Looks again and again until the probe answers `Ok`; panics after [`PATIENCE`] with what the
-/// probe said last.
+/// Repeats the probe until it returns `Ok`; panics after [`TIMEOUT`] with the last `Err`.
 pub async fn eventually<T>(what: &str, probe: impl AsyncFnMut() -> Result<T, String>) -> T {
-    eventually_within(PATIENCE, what, probe).await
+    eventually_within(TIMEOUT, what, probe).await
 }
 
-/// [`eventually`] with a bound of its own, where the bound is what is tested.
+/// [`eventually`] with a given time limit, for tests of the limit itself.
 pub async fn eventually_within<T>(
-    patience: Duration,
+    timeout: Duration,
     what: &str,
     mut probe: impl AsyncFnMut() -> Result<T, String>,
 ) -> T {
@@ -25,8 +24,8 @@ pub async fn eventually_within<T>(
     loop {
         match probe().await {
             Ok(value) => return value,
-            Err(seen) if begin.elapsed() >= patience => {
-                panic!("{what}: not within {} s; last seen: {seen}", patience.as_secs_f64());
+            Err(seen) if begin.elapsed() >= timeout => {
+                panic!("{what}: not within {} s; last seen: {seen}", timeout.as_secs_f64());
             }
             Err(_) => tokio::time::sleep(INTERVAL).await,
         }
@@ -38,18 +37,18 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_probe_is_asked_until_it_is_content() {
-        let mut asked = 0;
+    async fn the_probe_is_repeated_until_it_succeeds() {
+        let mut calls = 0;
         let value = eventually("three", async || {
-            asked += 1;
-            if asked == 3 { Ok(asked) } else { Err(asked.to_string()) }
+            calls += 1;
+            if calls == 3 { Ok(calls) } else { Err(calls.to_string()) }
         })
         .await;
         assert_eq!(value, 3);
     }
 
     #[tokio::test]
-    async fn giving_up_says_what_was_seen_last() {
+    async fn a_timeout_reports_the_last_observation() {
         let waiting = tokio::spawn(eventually_within(Duration::ZERO, "the moon", async || {
             Err::<(), _>("a cloud".to_owned())
         }));

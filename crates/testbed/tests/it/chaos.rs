@@ -1,8 +1,8 @@
-//! Whole clusters under the faults that machines and networks have.
+//! Clusters under faults of machines and networks.
 //!
-//! `cargo test` runs each for as long as it takes to see the fault; `just chaos` sets
-//! `CHAOS_SECONDS` and lets the random ones go on. A failing run prints its seed, and `CHAOS_SEED`
-//! repeats the choices that were made with it (not the races).
+//! `cargo test` runs each test just long enough to see the fault; `just chaos` sets
+//! `CHAOS_SECONDS` and runs the random tests longer. A failing run prints its seed; `CHAOS_SEED`
+//! repeats the random choices, but not the races.
 
 mod disk;
 mod docker_away;
@@ -14,19 +14,19 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
 use std::time::Duration;
 
-use testbed::random::Random;
+use simulator::random::Random;
 
-/// How long the random tests go on.
+/// Duration of the random tests.
 fn duration() -> Duration {
     const SHORT: u64 = 15;
     Duration::from_secs(number("CHAOS_SECONDS").unwrap_or(SHORT))
 }
 
-/// The source of a test's choices; its seed is printed.
+/// The random number generator of a test; prints its seed.
 fn random(test: &str) -> Random {
     // A new hasher has random keys.
     let seed = number("CHAOS_SEED").unwrap_or_else(|| RandomState::new().hash_one(test));
-    // Past the test harness, which shows only what failed tests print.
+    // Bypasses the test harness, which captures the output of passing tests.
     let _ = writeln!(std::io::stderr(), "{test}: CHAOS_SEED={seed}");
     Random::new(seed)
 }

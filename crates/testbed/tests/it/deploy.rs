@@ -1,9 +1,10 @@
-//! What is in `deploy/`: units, settings files, installation, and what a service manager hears.
+//! The contents of `deploy/`: units, settings files, installation, and service notifications.
 
 mod compose;
 mod install;
 mod notify;
 mod samples;
+mod systemd;
 mod units;
 
 use std::path::{Path, PathBuf};
@@ -14,17 +15,17 @@ fn root() -> PathBuf {
     root.canonicalize().expect("this crate is two folders below the root")
 }
 
-/// Both outputs of a program that ended, for messages.
-fn said(output: &Output) -> String {
+/// Standard output and standard error of a program, for messages.
+fn text_of(output: &Output) -> String {
     let bytes = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Whether this machine has a program. Says so when not; where `CI` is set that is a failure.
+/// Whether a program is installed. If not, prints the reason, or panics when `CI` is set.
 fn has(program: &str, package: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok();
     if !found {
-        let missing = format!("no {program} here: install the package {package}");
+        let missing = format!("{program} is not installed: install the package {package}");
         assert!(std::env::var_os("CI").is_none(), "{missing}");
         eprintln!("skipped: {missing}");
     }

@@ -1,4 +1,4 @@
-//! An agent that is set to drain its node when it stops.
+//! An agent that drains its node when it stops.
 
 use api_types::execution::ComputeState;
 use api_types::job::JobStateType;
@@ -13,14 +13,14 @@ fn draining(deadline_seconds: &str) -> AgentSpec {
 
 async fn eligibility(cluster: &Cluster) -> Eligibility {
     let node = cluster.agents[0].node_id();
-    cluster.client().describe_node(node).await.expect("it is known").eligibility
+    cluster.client().describe_node(node).await.expect("the node exists").eligibility
 }
 
 #[tokio::test]
-async fn a_stop_waits_for_what_runs_and_takes_nothing_new() {
+async fn a_stop_waits_for_running_executions_and_accepts_no_new_ones() {
     let Some(mut cluster) = ClusterSpec::new().agent(draining("60")).start().await else { return };
     let id = cluster.submit(&batch(&cluster.image, &["sleep", "4"])).await;
-    cluster.execution_in(id, ComputeState::BidAccepted).await;
+    cluster.wait_for_execution(id, ComputeState::BidAccepted).await;
     let client = cluster.client().clone();
     let (node, image) = (cluster.agents[0].node_id(), cluster.image.clone());
     let late = async {
@@ -36,12 +36,12 @@ async fn a_stop_waits_for_what_runs_and_takes_nothing_new() {
     };
     let (status, late) = tokio::join!(cluster.agents[0].terminate(), late);
     assert_eq!(status.code(), Some(0), "{status}");
-    // It had ended, and was told, before the agent was gone.
+    // The execution ended and was reported before the agent ended.
     let job = cluster.client().describe_job(id).await.unwrap();
     assert_eq!(job.state.state_type, JobStateType::Completed);
-    cluster.job_in(late, JobStateType::Queued).await;
+    cluster.wait_for_job(late, JobStateType::Queued).await;
 
-    cluster.agents[0].start_again().await;
+    cluster.agents[0].restart().await;
     let ending = cluster.ending(late).await;
     assert_eq!((ending.state, ending.executions), (JobStateType::Completed, 1));
     assert_eq!(eligibility(&cluster).await, Eligibility::Eligible);
@@ -49,15 +49,15 @@ async fn a_stop_waits_for_what_runs_and_takes_nothing_new() {
 }
 
 #[tokio::test]
-async fn at_the_deadline_what_runs_keeps_running_and_is_taken_up_again() {
+async fn executions_continue_after_the_deadline_and_are_adopted_again() {
     let Some(mut cluster) = ClusterSpec::new().agent(draining("1")).start().await else { return };
     let id = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;
-    cluster.execution_in(id, ComputeState::BidAccepted).await;
+    cluster.wait_for_execution(id, ComputeState::BidAccepted).await;
     let status = cluster.agents[0].terminate().await;
     assert_eq!(status.code(), Some(0), "{status}");
     assert_eq!(cluster.containers().await.len(), 1);
 
-    cluster.agents[0].start_again().await;
+    cluster.agents[0].restart().await;
     cluster.client().stop_job(id, "").await.unwrap();
     let ending = cluster.ending(id).await;
     assert_eq!((ending.state, ending.executions), (JobStateType::Stopped, 1));
@@ -65,13 +65,13 @@ async fn at_the_deadline_what_runs_keeps_running_and_is_taken_up_again() {
 }
 
 #[tokio::test]
-async fn what_an_operator_decided_outlasts_the_stop() {
+async fn an_operators_drain_outlasts_the_stop() {
     let agent = draining("60").engines("noop");
     let mut cluster = ClusterSpec::new().agent(agent).start_without_docker().await;
     let node = cluster.agents[0].node_id();
     cluster.client().act_on_node(node, NodeAction::Drain, "for maintenance").await.unwrap();
     cluster.agents[0].terminate().await;
-    cluster.agents[0].start_again().await;
+    cluster.agents[0].restart().await;
     let before = cluster.client().describe_node(node).await.unwrap().last_heartbeat;
     eventually("the new agent has joined", async || {
         let node = cluster.client().describe_node(node).await.unwrap();

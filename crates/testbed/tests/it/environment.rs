@@ -1,4 +1,4 @@
-//! What a task finds around itself: environment, working directory, network, file system.
+//! The environment of a task: variables, working directory, network, privileges.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ fn variables(stdout: &str) -> BTreeMap<&str, &str> {
 }
 
 #[tokio::test]
-async fn a_task_sees_its_env_its_engines_variables_and_those_of_the_service() {
+async fn a_task_has_its_own_variables_those_of_the_engine_and_those_of_the_service() {
     let Some(cluster) = Cluster::of(1).await else { return };
     let mut job = batch(&cluster.image, &["env"]);
     job["Name"] = json!("surroundings");
@@ -41,7 +41,7 @@ async fn a_task_sees_its_env_its_engines_variables_and_those_of_the_service() {
 }
 
 #[tokio::test]
-async fn the_entrypoint_and_the_working_directory_are_the_tasks() {
+async fn a_task_sets_its_entrypoint_and_working_directory() {
     let Some(cluster) = Cluster::of(1).await else { return };
     let mut job = batch(&cluster.image, &[]);
     job["Tasks"][0]["Engine"]["Params"]["Entrypoint"] = json!(["/task", "pwd"]);
@@ -51,7 +51,7 @@ async fn the_entrypoint_and_the_working_directory_are_the_tasks() {
 }
 
 #[tokio::test]
-async fn a_task_that_asks_for_no_network_has_only_the_loopback() {
+async fn a_task_without_network_has_only_loopback() {
     let Some(cluster) = Cluster::of(1).await else { return };
     let without = cluster.submit(&batch(&cluster.image, &["net"])).await;
     let mut job = batch(&cluster.image, &["net"]);
@@ -60,7 +60,7 @@ async fn a_task_that_asks_for_no_network_has_only_the_loopback() {
     let interfaces: Vec<_> = with.run_output.stdout.lines().collect();
     assert!(interfaces.len() > 1 && interfaces.contains(&"lo"), "{interfaces:?}");
 
-    cluster.job_in(without, api_types::job::JobStateType::Completed).await;
+    cluster.wait_for_job(without, api_types::job::JobStateType::Completed).await;
     assert_eq!(cluster.execution(without).await.run_output.stdout, "lo\n");
 }
 

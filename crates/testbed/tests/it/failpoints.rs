@@ -1,9 +1,9 @@
-//! Every place around commit, answer, docker, ledger and report, with every fault that it can have:
-//! whatever happens there, the job ends once.
+//! Every failpoint around commit, response, docker, ledger and report, with every possible fault:
+//! each job ends exactly once.
 //!
-//! Each test is one cluster that goes through its part of the matrix: a place is armed, a job is
-//! submitted by a client that does not give up, daemons that die are started again, and the job's
-//! ending is judged. That the place was hit is part of the judgement; the tables say it too.
+//! Each test runs its part of the matrix on one cluster: it arms a failpoint, submits a job with
+//! retries, restarts crashed daemons, and checks the job's end. It also checks that the failpoint
+//! was hit, and prints a table of the hits.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -16,8 +16,8 @@ use testbed::harness::{AgentSpec, Cluster, ClusterSpec, Daemon, Ending, batch, e
 
 const ALL: &[&str] = &[CRASH, ERROR, DELAY, TWICE];
 
-/// Behind a step, where twice is the same as before it; and where nothing can be done twice.
-const BEHIND: &[&str] = &[CRASH, ERROR, DELAY];
+/// After a step, where a repeat equals the one before it; and at steps that cannot be repeated.
+const AFTER: &[&str] = &[CRASH, ERROR, DELAY];
 
 #[derive(Clone, Copy, PartialEq)]
 enum Side {
@@ -25,157 +25,166 @@ enum Side {
     Agent,
 }
 
-struct Place {
+struct Failpoint {
     side: Side,
     name: &'static str,
     actions: &'static [&'static str],
 }
 
-/// What becomes of the jobs.
+/// How the jobs end.
 #[derive(Clone, Copy)]
-enum Course {
+enum Expectation {
     Completed,
-    /// They run for long, and are stopped.
+    /// The jobs run long and are stopped.
     Stopped,
 }
 
-const fn orchestrator(name: &'static str, actions: &'static [&'static str]) -> Place {
-    Place { side: Side::Orchestrator, name, actions }
+const fn orchestrator(name: &'static str, actions: &'static [&'static str]) -> Failpoint {
+    Failpoint { side: Side::Orchestrator, name, actions }
 }
 
-const fn agent(name: &'static str, actions: &'static [&'static str]) -> Place {
-    Place { side: Side::Agent, name, actions }
+const fn agent(name: &'static str, actions: &'static [&'static str]) -> Failpoint {
+    Failpoint { side: Side::Agent, name, actions }
 }
 
 #[tokio::test]
 async fn commit_and_answer() {
     let mut cluster = noop_cluster().await;
-    let places = [
+    let failpoints = [
         orchestrator("commit.before", ALL),
-        orchestrator("commit.within", BEHIND),
-        orchestrator("commit.after", BEHIND),
-        orchestrator("answer", BEHIND),
+        orchestrator("commit.within", AFTER),
+        orchestrator("commit.after", AFTER),
+        orchestrator("answer", AFTER),
         orchestrator("assign", ALL),
         orchestrator("report.take", ALL),
-        orchestrator("report.answer", BEHIND),
+        orchestrator("report.answer", AFTER),
     ];
-    go_through(&mut cluster, &places, &noop(), Course::Completed).await;
+    run_matrix(&mut cluster, &failpoints, &noop(), Expectation::Completed).await;
 }
 
 #[tokio::test]
 async fn assignment_ledger_and_report() {
     let mut cluster = noop_cluster().await;
-    let places = [
+    let failpoints = [
         agent("assignment.take", ALL),
         agent("ledger.before", ALL),
-        agent("ledger.after", BEHIND),
+        agent("ledger.after", AFTER),
         agent("report.send", ALL),
-        agent("report.acknowledged", BEHIND),
+        agent("report.acknowledged", AFTER),
     ];
-    go_through(&mut cluster, &places, &noop(), Course::Completed).await;
+    run_matrix(&mut cluster, &failpoints, &noop(), Expectation::Completed).await;
 }
 
 #[tokio::test]
 async fn docker_create_start_and_wait() {
     let Some(mut cluster) = Cluster::of(1).await else { return };
-    let places = [
+    let failpoints = [
         agent("docker.create", ALL),
-        agent("docker.created", BEHIND),
+        agent("docker.created", AFTER),
         agent("docker.start", ALL),
-        agent("docker.started", BEHIND),
+        agent("docker.started", AFTER),
         agent("docker.wait", ALL),
-        agent("docker.waited", BEHIND),
+        agent("docker.waited", AFTER),
     ];
     let job = batch(&cluster.image, &["echo", "still here"]);
-    go_through(&mut cluster, &places, &job, Course::Completed).await;
-    nothing_is_left_after_a_sweep(&mut cluster).await;
+    run_matrix(&mut cluster, &failpoints, &job, Expectation::Completed).await;
+    no_container_left_after_a_sweep(&mut cluster).await;
 }
 
 #[tokio::test]
 async fn docker_collect_and_remove() {
     let Some(mut cluster) = Cluster::of(1).await else { return };
-    let places = [
+    let failpoints = [
         agent("collect.before", ALL),
-        agent("collect.after", BEHIND),
+        agent("collect.after", AFTER),
         agent("docker.remove", ALL),
-        agent("docker.removed", BEHIND),
+        agent("docker.removed", AFTER),
     ];
     let job = batch(&cluster.image, &["echo", "still here"]);
-    go_through(&mut cluster, &places, &job, Course::Completed).await;
-    nothing_is_left_after_a_sweep(&mut cluster).await;
+    run_matrix(&mut cluster, &failpoints, &job, Expectation::Completed).await;
+    no_container_left_after_a_sweep(&mut cluster).await;
 }
 
 #[tokio::test]
 async fn docker_stop() {
     let Some(mut cluster) = Cluster::of(1).await else { return };
-    let places = [agent("docker.stop", ALL), agent("docker.stopped", BEHIND)];
+    let failpoints = [agent("docker.stop", ALL), agent("docker.stopped", AFTER)];
     let job = batch(&cluster.image, &["sleep", "600"]);
-    go_through(&mut cluster, &places, &job, Course::Stopped).await;
-    nothing_is_left_after_a_sweep(&mut cluster).await;
+    run_matrix(&mut cluster, &failpoints, &job, Expectation::Stopped).await;
+    no_container_left_after_a_sweep(&mut cluster).await;
 }
 
 async fn noop_cluster() -> Cluster {
     ClusterSpec::new().agent(AgentSpec::new().engines("noop")).start_without_docker().await
 }
 
-async fn go_through(cluster: &mut Cluster, places: &[Place], job: &Value, course: Course) {
-    let mut table = format!("{:<21} {:<7} {:>4}  what came of it\n", "place", "fault", "hits");
-    for place in places {
-        for action in place.actions {
-            let came = run(cluster, place, action, job, course).await;
-            let hits = daemon(cluster, place.side).failpoints().hits(place.name, action);
-            let _ = writeln!(table, "{:<21} {action:<7} {hits:>4}  {came}", place.name);
+async fn run_matrix(
+    cluster: &mut Cluster,
+    failpoints: &[Failpoint],
+    job: &Value,
+    expected: Expectation,
+) {
+    let mut table = format!("{:<21} {:<7} {:>4}  outcome\n", "failpoint", "fault", "hits");
+    for failpoint in failpoints {
+        for action in failpoint.actions {
+            let outcome = run(cluster, failpoint, action, job, expected).await;
+            let hits = daemon(cluster, failpoint.side).failpoints().hits(failpoint.name, action);
+            let _ = writeln!(table, "{:<21} {action:<7} {hits:>4}  {outcome}", failpoint.name);
         }
     }
-    // Past the test harness, which shows only what failed tests print.
+    // Bypasses the test harness, which captures the output of passing tests.
     let _ = write!(std::io::stderr(), "\n{table}");
 }
 
 async fn run(
     cluster: &mut Cluster,
-    place: &Place,
+    failpoint: &Failpoint,
     action: &str,
     job: &Value,
-    course: Course,
+    expected: Expectation,
 ) -> String {
-    let (side, key) = (place.side, format!("{}-{action}", place.name));
-    let deaths_before = daemon(cluster, side).deaths();
-    let id = match course {
-        Course::Completed => {
-            daemon(cluster, side).failpoints().arm(place.name, action).await;
-            cluster.submit_stubbornly(job, &key).await
+    let (side, key) = (failpoint.side, format!("{}-{action}", failpoint.name));
+    let crashes_before = daemon(cluster, side).crashes();
+    let id = match expected {
+        Expectation::Completed => {
+            daemon(cluster, side).failpoints().arm(failpoint.name, action).await;
+            cluster.submit_with_retries(job, &key).await
         }
-        Course::Stopped => {
-            let id = cluster.submit_stubbornly(job, &key).await;
-            cluster.execution_in(id, ComputeState::BidAccepted).await;
-            daemon(cluster, side).failpoints().arm(place.name, action).await;
-            cluster.client().stop_job(id, "").await.expect("it runs, so it can be stopped");
+        Expectation::Stopped => {
+            let id = cluster.submit_with_retries(job, &key).await;
+            cluster.wait_for_execution(id, ComputeState::BidAccepted).await;
+            daemon(cluster, side).failpoints().arm(failpoint.name, action).await;
+            cluster.client().stop_job(id, "").await.expect("the job is running");
             id
         }
     };
-    // A process that kills itself is there for some moments more.
-    let deaths_wanted = deaths_before + u32::from(action == CRASH);
+    // A process that kills itself takes a moment to end.
+    let crashes_expected = crashes_before + u32::from(action == CRASH);
     eventually(&format!("{key} has happened"), async || {
-        cluster.revive().await;
+        cluster.restart_crashed().await;
         let daemon = daemon(cluster, side);
-        let (hits, deaths) = (daemon.failpoints().hits(place.name, action), daemon.deaths());
-        if hits == 1 && deaths == deaths_wanted {
+        let (hits, crashes) = (daemon.failpoints().hits(failpoint.name, action), daemon.crashes());
+        if hits == 1 && crashes == crashes_expected {
             Ok(())
         } else {
-            Err(format!("hits: {hits}, deaths: {}", deaths - deaths_before))
+            Err(format!("hits: {hits}, crashes: {}", crashes - crashes_before))
         }
     })
     .await;
     let Ending { state, executions } = cluster.ending(id).await;
-    match course {
-        Course::Completed => assert_eq!(state, JobStateType::Completed, "{key}"),
-        Course::Stopped => assert_eq!(state, JobStateType::Stopped, "{key}"),
+    match expected {
+        Expectation::Completed => assert_eq!(state, JobStateType::Completed, "{key}"),
+        Expectation::Stopped => assert_eq!(state, JobStateType::Stopped, "{key}"),
     }
-    assert_eq!(cluster.submit_stubbornly(job, &key).await, id, "{key}: the answer is kept");
-    assert_eq!(daemon(cluster, side).deaths(), deaths_wanted, "{key}: nothing else dies");
-    let died = if action == CRASH { "the process died; " } else { "" };
+    assert_eq!(
+        cluster.submit_with_retries(job, &key).await,
+        id,
+        "{key}: the idempotency key is kept"
+    );
+    assert_eq!(daemon(cluster, side).crashes(), crashes_expected, "{key}: nothing else crashes");
+    let crashed = if action == CRASH { "the process crashed; " } else { "" };
     let plural = if executions == 1 { "" } else { "s" };
-    format!("{died}job {state} by {executions} execution{plural}")
+    format!("{crashed}job {state} by {executions} execution{plural}")
 }
 
 fn daemon(cluster: &Cluster, side: Side) -> &Daemon {
@@ -185,11 +194,11 @@ fn daemon(cluster: &Cluster, side: Side) -> &Daemon {
     }
 }
 
-/// What could not be removed is found by the sweep, the first of which is soon after a start.
-async fn nothing_is_left_after_a_sweep(cluster: &mut Cluster) {
+/// The sweep soon after a start removes containers whose removal failed.
+async fn no_container_left_after_a_sweep(cluster: &mut Cluster) {
     for agent in &mut cluster.agents {
         agent.kill();
-        agent.start_again().await;
+        agent.restart().await;
     }
     cluster.no_container_left().await;
 }

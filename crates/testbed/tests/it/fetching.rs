@@ -1,4 +1,4 @@
-//! Inputs that cannot be had, in the words that a user reads; and agents that die over data.
+//! Error messages of unavailable inputs, and agents that crash during transfers.
 
 use api_client::HistoryQuery;
 use api_types::execution::{ComputeState, Execution};
@@ -14,7 +14,7 @@ use testbed::harness::{AgentSpec, Cluster, ClusterSpec, batch, eventually};
 
 use crate::sources::{open_agent, printed, reading, s3_agent};
 
-/// The first execution of the job, which fails; its words are the same wherever a user looks.
+/// The failed first execution of a job, and its message, which is the same in all records.
 async fn first_failure(cluster: &Cluster, job: &Value) -> (Execution, String) {
     let id = cluster.submit(job).await;
     let first = eventually("the first execution has failed", async || {
@@ -26,7 +26,7 @@ async fn first_failure(cluster: &Cluster, job: &Value) -> (Execution, String) {
         }
     })
     .await;
-    // It would be tried again on and on, as the node's failure.
+    // Otherwise the job would be retried endlessly as a failure of the node.
     let _ = cluster.client().stop_job(id, "seen enough").await;
     let history = cluster
         .history(
@@ -34,40 +34,40 @@ async fn first_failure(cluster: &Cluster, job: &Value) -> (Execution, String) {
             &HistoryQuery { execution_id: Some(first.id.to_string()), ..Default::default() },
         )
         .await;
-    let told = first.run_output.runner_error.clone();
-    assert_eq!(first.compute_state.message, told);
-    assert!(history.iter().any(|event| event.comment.contains(&told)), "{history:#?}");
-    (first, told)
+    let message = first.run_output.runner_error.clone();
+    assert_eq!(first.compute_state.message, message);
+    assert!(history.iter().any(|event| event.comment.contains(&message)), "{history:#?}");
+    (first, message)
 }
 
 #[tokio::test]
-async fn what_is_missing_or_another_is_named() {
+async fn a_missing_or_different_object_is_named() {
     let server = S3Server::start().await;
     server.put("object", b"content");
     let Some(cluster) = ClusterSpec::new().agent(s3_agent()).start().await else { return };
     let endpoint = server.endpoint();
     let absent = json!({ "Bucket": BUCKET, "Key": "absent", "Endpoint": endpoint });
-    let (_, told) = first_failure(&cluster, &reading(&cluster, "s3", &absent, &["/in"])).await;
+    let (_, message) = first_failure(&cluster, &reading(&cluster, "s3", &absent, &["/in"])).await;
     let words = format!(
         "input 0 (s3, for '/in'): there is no object 'absent' in bucket 'bucket' at {endpoint}; \
          check Key and VersionID"
     );
-    assert_eq!(told, words);
+    assert_eq!(message, words);
     let sum = |bytes: &[u8]| BASE64_STANDARD.encode(digest(&SHA256, bytes));
     let (is, wanted) = (sum(b"content"), sum(b"other"));
     let other = json!({
         "Bucket": BUCKET, "Key": "object", "Endpoint": endpoint, "ChecksumSHA256": wanted,
     });
-    let (_, told) = first_failure(&cluster, &reading(&cluster, "s3", &other, &["/in"])).await;
+    let (_, message) = first_failure(&cluster, &reading(&cluster, "s3", &other, &["/in"])).await;
     let words = format!(
         "input 0 (s3, for '/in'): object 'object' in bucket 'bucket' is not what was asked for: \
          its SHA-256 is {is}, the job's ChecksumSHA256 is {wanted}"
     );
-    assert_eq!(told, words);
+    assert_eq!(message, words);
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_the_jobs_own_failure() {
+async fn an_input_that_is_too_large_is_the_jobs_own_failure() {
     let pages = Pages::start().await;
     let bytes = noise(200_000).into();
     let url = pages.put("/large", Page { bytes, ..Page::default() });
@@ -75,15 +75,15 @@ async fn what_is_too_large_is_the_jobs_own_failure() {
     let mut job = reading(&cluster, "urldownload", &json!({ "URL": url }), &["/in"]);
     job["Tasks"][0]["ResourcesConfig"] = json!({ "Disk": "100kB" });
     let id = cluster.submit(&job).await;
-    cluster.job_in(id, JobStateType::Failed).await;
-    let told = cluster.execution(id).await.run_output.runner_error;
+    cluster.wait_for_job(id, JobStateType::Failed).await;
+    let message = cluster.execution(id).await.run_output.runner_error;
     let words = "input 0 (urldownload, for '/in'): the inputs are larger than the 100 kB of the \
                  task's Resources.Disk; ask for more";
-    assert_eq!(told, words);
+    assert_eq!(message, words);
 }
 
 #[tokio::test]
-async fn an_address_that_is_not_public_is_refused_before_anything_is_asked_of_it() {
+async fn a_private_address_is_refused_before_any_request() {
     let pages = Pages::start().await;
     let url = pages.put("/secret", Page::default());
     let Some(cluster) = ClusterSpec::new().agent(AgentSpec::new()).start().await else { return };
@@ -105,28 +105,28 @@ async fn an_address_that_is_not_public_is_refused_before_anything_is_asked_of_it
 }
 
 #[tokio::test]
-async fn a_connection_that_is_always_cut_is_given_up_with_the_reason() {
+async fn a_connection_that_always_breaks_fails_with_the_reason() {
     let pages = Pages::start().await;
     let page = Page { bytes: noise(3).into(), cuts: usize::MAX, ..Page::default() };
     let url = pages.put("/cut", page);
     let Some(cluster) = ClusterSpec::new().agent(open_agent()).start().await else { return };
     let job = reading(&cluster, "urldownload", &json!({ "URL": url }), &["/in"]);
-    let (_, told) = first_failure(&cluster, &job).await;
+    let (_, message) = first_failure(&cluster, &job).await;
     let words = "input 0 (urldownload, for '/in'): the connection broke off after 0 bytes: ";
-    assert!(told.starts_with(words) && told.ends_with("(tried 7 times)"), "{told}");
+    assert!(message.starts_with(words) && message.ends_with("(tried 7 times)"), "{message}");
 }
 
 #[tokio::test]
-async fn how_far_a_long_fetch_is_stands_in_the_history() {
+async fn the_history_shows_the_progress_of_a_long_fetch() {
     let pages = Pages::start().await;
-    // A quarter comes, then the server says no more.
+    // The server sends a quarter and then stalls.
     let page = Page { bytes: noise(400_000).into(), stalls: usize::MAX, ..Page::default() };
     let url = pages.put("/slow", page);
     let Some(cluster) = ClusterSpec::new().agent(open_agent()).start().await else { return };
     let job = reading(&cluster, "urldownload", &json!({ "URL": url }), &["/in"]);
     let id = cluster.submit(&job).await;
     let words = "fetching input 0 (urldownload, for '/in'): 100 kB of 400 kB";
-    eventually("it is told", async || {
+    eventually("the progress is recorded", async || {
         let history = cluster.history(id, &HistoryQuery::default()).await;
         match history.iter().any(|event| event.comment == words) {
             true => Ok(()),
@@ -138,10 +138,10 @@ async fn how_far_a_long_fetch_is_stands_in_the_history() {
     cluster.no_container_left().await;
 }
 
-/// Nothing of the execution's inputs and archive is left on the node's disk.
-async fn nothing_is_left(cluster: &Cluster, data: &std::path::Path, execution: &Execution) {
+/// Waits until the execution's inputs and archive are removed from the node's disk.
+async fn wait_until_removed(cluster: &Cluster, data: &std::path::Path, execution: &Execution) {
     let dir = data.join("executions").join(execution.id.to_string());
-    eventually("nothing is left", async || {
+    eventually("inputs and archive are removed", async || {
         let left: Vec<_> = ["inputs", "archive.tar.gz"]
             .into_iter()
             .filter(|name| dir.join(name).exists())
@@ -153,7 +153,7 @@ async fn nothing_is_left(cluster: &Cluster, data: &std::path::Path, execution: &
 }
 
 #[tokio::test]
-async fn an_agent_that_is_killed_while_it_fetches_fetches_anew_and_the_task_runs_once() {
+async fn an_agent_killed_during_a_fetch_fetches_again_and_the_task_runs_once() {
     let pages = Pages::start().await;
     let bytes = noise(400_000);
     let page = Page { bytes: bytes.clone().into(), stalls: 1, ..Page::default() };
@@ -164,7 +164,7 @@ async fn an_agent_that_is_killed_while_it_fetches_fetches_anew_and_the_task_runs
     let Some(mut cluster) = ClusterSpec::new().agent(agent).start().await else { return };
     let job = reading(&cluster, "urldownload", &json!({ "URL": url }), &["/in"]);
     let id = cluster.submit(&job).await;
-    eventually("a part of it has come", async || {
+    eventually("a part is downloaded", async || {
         let execution = cluster.executions(id).await.pop().ok_or("none yet")?;
         let dir = data.path().join("executions").join(execution.id.to_string());
         match std::fs::metadata(dir.join("inputs/0/partial")) {
@@ -174,17 +174,17 @@ async fn an_agent_that_is_killed_while_it_fetches_fetches_anew_and_the_task_runs
     })
     .await;
     cluster.agents[0].kill();
-    cluster.agents[0].start_again().await;
-    cluster.job_in(id, JobStateType::Completed).await;
+    cluster.agents[0].restart().await;
+    cluster.wait_for_job(id, JobStateType::Completed).await;
     let execution = cluster.execution(id).await;
-    assert_eq!(execution.revision, 6, "it is the same run");
+    assert_eq!(execution.revision, 6, "the execution is the same");
     assert_eq!(pages.page("/slow").requests, 2);
-    nothing_is_left(&cluster, data.path(), &execution).await;
+    wait_until_removed(&cluster, data.path(), &execution).await;
     assert!(printed(&cluster, &job).await == bytes);
 }
 
 #[tokio::test]
-async fn an_agent_that_is_killed_while_it_publishes_publishes_once_and_leaves_nothing() {
+async fn an_agent_killed_during_publishing_publishes_once_and_leaves_nothing() {
     let server = S3Server::start().await;
     server.stall_puts(1);
     let data = tempfile::tempdir().unwrap();
@@ -197,21 +197,21 @@ async fn an_agent_that_is_killed_while_it_publishes_publishes_once_and_leaves_no
         "Params": { "Bucket": BUCKET, "Key": "r/{executionID}", "Endpoint": server.endpoint() },
     });
     let id = cluster.submit(&job).await;
-    eventually("the archive is on its way", async || match server.stalled() {
+    eventually("the upload has begun", async || match server.stalled() {
         1 => Ok(()),
         other => Err(other.to_string()),
     })
     .await;
     cluster.agents[0].kill();
-    cluster.agents[0].start_again().await;
-    cluster.job_in(id, JobStateType::Completed).await;
+    cluster.agents[0].restart().await;
+    cluster.wait_for_job(id, JobStateType::Completed).await;
     let execution = cluster.execution(id).await;
-    assert_eq!(execution.revision, 6, "it is the same run");
+    assert_eq!(execution.revision, 6, "the execution is the same");
     assert_eq!(execution.run_output.stdout, "published\n");
     let objects: Vec<_> = std::fs::read_dir(server.object("r"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     assert_eq!(objects, [execution.id.to_string()]);
-    nothing_is_left(&cluster, data.path(), &execution).await;
+    wait_until_removed(&cluster, data.path(), &execution).await;
 }

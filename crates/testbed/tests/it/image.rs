@@ -1,9 +1,9 @@
-//! The task image itself: what every other test here takes for granted.
+//! The task image, on which every other test depends.
 
-use testbed::{docker, image};
+use task_image::{docker, image};
 
 #[tokio::test]
-async fn the_image_is_made_once_and_leaves_nothing_else_behind() {
+async fn the_image_is_built_once_and_leaves_nothing_else_behind() {
     let engine = match docker::connect().await {
         Ok(engine) => engine,
         Err(missing) if std::env::var_os("CI").is_some() => panic!("{missing}"),

@@ -1,4 +1,4 @@
-//! Inputs that come with the job, and where a task may write.
+//! Inline inputs, and the paths to which a task may write.
 
 use api_types::job::JobStateType;
 use serde_json::{Value, json};
@@ -44,7 +44,7 @@ async fn the_executions_of_a_job_share_one_input() {
 }
 
 #[tokio::test]
-async fn inputs_cannot_be_written_to_and_result_paths_can() {
+async fn inputs_are_read_only_and_result_paths_are_writable() {
     let Some(cluster) = Cluster::of(1).await else { return };
     let mut job = batch(&cluster.image, &["write", "/inputs/text", "mine"]);
     job["Tasks"][0]["InputSources"] = inline(&DataUrl::text("yours"), "/inputs/text");
@@ -54,7 +54,7 @@ async fn inputs_cannot_be_written_to_and_result_paths_can() {
     let written = cluster.run_one(&job).await;
     assert_eq!(written.run_output.stdout, "wrote /outputs/text\n");
 
-    cluster.job_in(refused, JobStateType::Failed).await;
+    cluster.wait_for_job(refused, JobStateType::Failed).await;
     let output = cluster.execution(refused).await.run_output;
     assert!(output.stderr.contains("cannot write /inputs/text"), "{output:?}");
     assert_eq!(output.exit_code, 2);

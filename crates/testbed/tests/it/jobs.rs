@@ -1,4 +1,4 @@
-//! The jobs collection: short ids, and pages while jobs are being added.
+//! The job collection: short ids, pagination, filters and dry runs.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,14 @@ use serde_json::json;
 use testbed::harness::{Cluster, ClusterSpec, batch};
 
 #[tokio::test]
-async fn every_operation_on_a_job_takes_its_short_id() {
+async fn every_operation_on_a_job_accepts_its_short_id() {
     let Some(cluster) = Cluster::of(1).await else { return };
     let id = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;
     let client = cluster.client();
     let short = id.short();
     assert_eq!(client.describe_job(&short).await.unwrap().id, id);
     client.stop_job(&short, "").await.unwrap();
-    cluster.job_in(id, JobStateType::Stopped).await;
+    cluster.wait_for_job(id, JobStateType::Stopped).await;
     let history = client.job_history(&short, &HistoryQuery::default()).await.unwrap().history;
     assert!(!history.is_empty() && history.iter().all(|event| event.job_id == id));
     let executions =
@@ -38,20 +38,20 @@ async fn pages_neither_repeat_nor_skip_while_jobs_are_being_added() {
     for reverse in [false, true] {
         let seen = walk(&cluster, reverse).await;
         let unique: BTreeSet<_> = seen.iter().copied().collect();
-        assert_eq!(unique.len(), seen.len(), "a job came twice");
+        assert_eq!(unique.len(), seen.len(), "a job is repeated");
         let mut old: Vec<_> = seen.into_iter().filter(|id| before.contains(id)).collect();
         if reverse {
             old.reverse();
         }
-        assert_eq!(old, before, "every job that was there came, in order");
+        assert_eq!(old, before, "every earlier job is listed in order");
     }
 }
 
-/// All pages of five, with a new job between any two of them.
+/// Lists pages of five jobs, adding a job between two pages.
 async fn walk(cluster: &Cluster, reverse: bool) -> Vec<JobId> {
     let mut seen = Vec::new();
     let mut query = JobsQuery { limit: Some(5), reverse, ..JobsQuery::default() };
-    // Jobs that are added at the far end would be met for ever.
+    // New jobs at the end of the list would continue it forever.
     for _ in 0..12 {
         let page = cluster.client().list_jobs(&query).await.expect("a page");
         assert!(page.jobs.len() <= 5);
@@ -94,13 +94,13 @@ async fn jobs_are_found_by_namespace_and_labels() {
 }
 
 #[tokio::test]
-async fn a_dry_run_says_where_the_job_would_go_and_stores_nothing() {
+async fn a_dry_run_returns_the_chosen_nodes_and_stores_nothing() {
     let Some(cluster) = Cluster::of(1).await else { return };
     let job = json!({ "Job": batch(&cluster.image, &["echo"]) }).to_string();
-    let answer = cluster.client().dry_run_job_raw(job.into()).await.unwrap();
-    assert_eq!(answer.job.spec.namespace, "default");
+    let response = cluster.client().dry_run_job_raw(job.into()).await.unwrap();
+    assert_eq!(response.job.spec.namespace, "default");
     let chosen: Vec<_> =
-        answer.nodes.iter().filter(|node| node.chosen).map(|node| node.node_id).collect();
+        response.nodes.iter().filter(|node| node.chosen).map(|node| node.node_id).collect();
     assert_eq!(chosen, [cluster.agents[0].node_id()]);
     assert_eq!(cluster.client().list_jobs(&JobsQuery::default()).await.unwrap().jobs, []);
 }

@@ -5,24 +5,24 @@ use std::time::Instant;
 use api_types::execution::ComputeState;
 use api_types::job::JobStateType;
 use serde_json::json;
-use testbed::harness::{Cluster, PATIENCE, batch};
+use testbed::harness::{Cluster, TIMEOUT, batch};
 
 #[tokio::test]
-async fn a_task_that_outgrows_its_memory_is_killed_and_told_so() {
+async fn a_task_that_exceeds_its_memory_is_killed_with_the_reason() {
     let Some(cluster) = Cluster::of(1).await else { return };
     let mut job = batch(&cluster.image, &["memory", "256"]);
     job["Tasks"][0]["ResourcesConfig"] = json!({ "Memory": "64MB" });
     let id = cluster.submit(&job).await;
-    cluster.job_in(id, JobStateType::Failed).await;
+    cluster.wait_for_job(id, JobStateType::Failed).await;
     let execution = cluster.execution(id).await;
     assert_eq!(execution.compute_state.state_type, ComputeState::Failed);
     assert_eq!(execution.run_output.exit_code, 137, "{:?}", execution.run_output);
-    let said = execution.run_output.runner_error.to_lowercase();
-    assert!(said.contains("memory") && said.contains("64 mb"), "{said}");
+    let reason = execution.run_output.runner_error.to_lowercase();
+    assert!(reason.contains("memory") && reason.contains("64 mb"), "{reason}");
 }
 
 #[tokio::test]
-async fn the_control_group_of_a_task_is_what_it_asked_for() {
+async fn the_control_group_of_a_task_has_the_requested_limits() {
     let Some(cluster) = Cluster::of(1).await else { return };
     let mut job = batch(&cluster.image, &["limits"]);
     job["Tasks"][0]["ResourcesConfig"] = json!({ "CPU": "250m", "Memory": "100MB" });
@@ -44,7 +44,7 @@ async fn the_control_group_of_a_task_is_what_it_asked_for() {
 }
 
 #[tokio::test]
-async fn a_task_that_asks_for_nothing_gets_the_nodes_defaults() {
+async fn a_task_without_requests_gets_the_nodes_defaults() {
     let Some(cluster) = Cluster::of(1).await else { return };
     let execution = cluster.run_one(&batch(&cluster.image, &["limits"])).await;
     let allocated = &execution.allocated_resources.tasks["main"];
@@ -53,20 +53,20 @@ async fn a_task_that_asks_for_nothing_gets_the_nodes_defaults() {
 }
 
 #[tokio::test]
-async fn a_task_that_takes_too_long_is_ended_and_fails_the_job() {
+async fn a_task_that_exceeds_its_timeout_is_ended_and_fails_the_job() {
     let Some(cluster) = Cluster::of(1).await else { return };
     let mut job = batch(&cluster.image, &["sleep", "600"]);
     job["Tasks"][0]["Timeouts"] = json!({ "ExecutionTimeout": 1 });
     let begin = Instant::now();
     let id = cluster.submit(&job).await;
-    let job = cluster.job_in(id, JobStateType::Failed).await;
-    assert!(begin.elapsed() < PATIENCE);
+    let job = cluster.wait_for_job(id, JobStateType::Failed).await;
+    assert!(begin.elapsed() < TIMEOUT);
     assert!(job.state.message.to_lowercase().contains("timeout"), "{}", job.state.message);
 
     let execution = cluster.execution(id).await;
     assert_eq!(execution.compute_state.state_type, ComputeState::Failed);
-    let said = &execution.run_output.runner_error;
-    assert!(said.contains("timeout") && said.contains("1 s"), "{said}");
+    let reason = &execution.run_output.runner_error;
+    assert!(reason.contains("timeout") && reason.contains("1 s"), "{reason}");
     assert_eq!(execution.run_output.stdout, "ended by SIGTERM\n");
     cluster.no_container_left().await;
 }

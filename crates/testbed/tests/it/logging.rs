@@ -1,11 +1,11 @@
-//! What the daemons log: one form for machines, and never a secret.
+//! The daemons' logs: JSON for machines, and no secrets.
 
 use api_types::JobId;
 use serde_json::{Map, Value, json};
 use testbed::harness::{AgentSpec, Cluster, ClusterSpec, batch, eventually, noop};
 
 #[tokio::test]
-async fn a_log_for_machines_is_one_object_a_line_that_says_what_it_is_about() {
+async fn a_json_log_has_one_object_per_line_with_its_subject() {
     let agent = AgentSpec::new()
         .engines("noop")
         .setting("COMPUTE_AGENT_LOG_FORMAT", "json")
@@ -27,7 +27,7 @@ async fn a_log_for_machines_is_one_object_a_line_that_says_what_it_is_about() {
             assert!(line[key].is_string(), "no {key}: {line:?}");
         }
     }
-    eventually("a request says its id and its job", async || {
+    eventually("a request logs its id and its job", async || {
         objects(&cluster.orchestrator.log())
             .iter()
             .filter(|line| line.contains_key("span"))
@@ -36,7 +36,7 @@ async fn a_log_for_machines_is_one_object_a_line_that_says_what_it_is_about() {
             .ok_or_else(|| "none does".to_owned())
     })
     .await;
-    eventually("a request says its node", async || {
+    eventually("a request logs its node", async || {
         objects(&cluster.orchestrator.log())
             .iter()
             .any(|line| line.contains_key("span") && about(line, &[("node", &node)]))
@@ -44,7 +44,7 @@ async fn a_log_for_machines_is_one_object_a_line_that_says_what_it_is_about() {
             .ok_or_else(|| "none does".to_owned())
     })
     .await;
-    eventually("a step says its execution, job and node", async || {
+    eventually("an effect logs its execution, job and node", async || {
         let fields = [("execution", &*execution), ("job", &*job), ("node", &*node)];
         objects(&cluster.agents[0].log())
             .iter()
@@ -56,15 +56,15 @@ async fn a_log_for_machines_is_one_object_a_line_that_says_what_it_is_about() {
 }
 
 fn objects(log: &str) -> Vec<Map<String, Value>> {
-    // The last line may not be whole yet.
-    let whole = log.rfind('\n').map_or("", |end| &log[..end]);
-    whole
+    // The last line may be incomplete.
+    let complete = log.rfind('\n').map_or("", |end| &log[..end]);
+    complete
         .lines()
         .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
         .collect()
 }
 
-/// Credentials that jobs and settings hold, each to be told from all others.
+/// Credentials in jobs and settings, each distinct.
 const SECRETS: [&str; 12] = [
     "s3cret-url-password",
     "s3cret-url-signature",
@@ -80,7 +80,7 @@ const SECRETS: [&str; 12] = [
     "s3cret-parameter",
 ];
 
-/// An input that cannot be had, and so comes into errors: nothing listens at the discard port.
+/// An unavailable input, which appears in errors: nothing listens on the discard port.
 fn with_input(image: &str, kind: &str, params: Value) -> Value {
     let mut job = batch(image, &["true"]);
     job["Tasks"][0]["InputSources"] =
@@ -123,46 +123,46 @@ async fn no_secret_is_ever_logged() {
     runs["Tasks"][0]["Engine"]["Params"]["EnvironmentVariables"] =
         json!(["TOKEN2=s3cret-docker-env"]);
     cluster.run_one(&runs).await;
-    whoever_asks(&cluster, &runs).await;
+    send_secrets(&cluster, &runs).await;
     for job in &lost {
-        tried(&cluster, *job).await;
+        wait_for_attempt(&cluster, *job).await;
     }
     for log in [cluster.orchestrator.log(), cluster.agents[0].log()] {
-        assert!(log.contains("DEBUG"), "the log says little: {log}");
+        assert!(log.contains("DEBUG"), "the log has no debug lines: {log}");
         for secret in SECRETS {
-            let told: Vec<_> = log.lines().filter(|line| line.contains(secret)).collect();
-            assert!(told.is_empty(), "{secret}: {told:#?}");
+            let lines: Vec<_> = log.lines().filter(|line| line.contains(secret)).collect();
+            assert!(lines.is_empty(), "{secret}: {lines:#?}");
         }
     }
 }
 
-/// A request with credentials in its headers and its query, answered, and one that is refused.
-async fn whoever_asks(cluster: &Cluster, job: &Value) {
+/// Sends a valid and an invalid request with credentials in headers and query.
+async fn send_secrets(cluster: &Cluster, job: &Value) {
     let http = reqwest::Client::builder().no_proxy().build().expect("make a client");
     for path in ["/api/v1/orchestrator/jobs?token=s3cret-query", "/nowhere?token=s3cret-query"] {
-        let answer = http
+        let response = http
             .put(format!("{}{path}", cluster.client().base_url()))
             .header("Authorization", "Bearer s3cret-authorization")
             .header("Cookie", "session=s3cret-cookie")
             .json(&json!({ "Job": job, "Unknown": "s3cret-parameter" }))
             .send()
             .await;
-        answer.expect("an answer");
+        response.expect("a response");
     }
 }
 
-/// Waits until the agent has tried, in vain, what the job's execution needs.
-async fn tried(cluster: &Cluster, job: JobId) {
-    eventually("a try that came to nothing is in the log", async || {
+/// Waits until the agent has logged an attempt at the job's inputs.
+async fn wait_for_attempt(cluster: &Cluster, job: JobId) {
+    eventually("a failed attempt is in the log", async || {
         let (job, log) = (job.to_string(), cluster.agents[0].log());
         let failed = |line: &str| {
-            line.contains("a try came to nothing")
+            line.contains("an attempt failed; retrying")
                 || line.contains("a stage is over")
                 || line.contains("is done")
         };
         match log.lines().any(|line| line.contains(&job) && failed(line)) {
             true => Ok(()),
-            false => Err("it was not tried".to_owned()),
+            false => Err("there was no attempt".to_owned()),
         }
     })
     .await;

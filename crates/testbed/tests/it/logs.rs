@@ -1,4 +1,4 @@
-//! What tasks print, as readers get it: live and after, of one execution and of all, fast and slow.
+//! Task output for readers: live and later, of one or all executions, with fast and slow readers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use api_types::{Code, ExecutionId, JobId};
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, TryStreamExt};
 use serde_json::json;
-use testbed::harness::{AgentSpec, Cluster, ClusterSpec, PATIENCE, batch, eventually};
+use testbed::harness::{AgentSpec, Cluster, ClusterSpec, TIMEOUT, batch, eventually};
 
 fn all() -> JobLogsQuery {
     JobLogsQuery::default()
@@ -27,16 +27,16 @@ fn of(id: impl ToString) -> JobLogsQuery {
 
 async fn lines(cluster: &Cluster, job: JobId, query: &JobLogsQuery) -> Vec<LogLine> {
     let lines = cluster.client().job_logs(job, query).await.expect("the logs open");
-    lines.try_collect().await.expect("they are whole")
+    lines.try_collect().await.expect("the stream is complete")
 }
 
 async fn text(cluster: &Cluster, job: JobId, query: &JobLogsQuery) -> Vec<u8> {
     let pieces = cluster.client().job_logs_text(job, query).await.expect("the logs open");
-    pieces.try_collect::<Vec<_>>().await.expect("they are whole").concat()
+    pieces.try_collect::<Vec<_>>().await.expect("the stream is complete").concat()
 }
 
 async fn next(stream: &mut BoxStream<'static, Result<LogLine, ClientError>>) -> LogLine {
-    let next = tokio::time::timeout(PATIENCE, stream.next()).await;
+    let next = tokio::time::timeout(TIMEOUT, stream.next()).await;
     next.expect("a line in time").expect("the stream goes on").expect("a line")
 }
 
@@ -52,12 +52,12 @@ fn of_source(lines: &[LogLine], source: LogSource) -> Vec<String> {
 async fn a_task_is_followed_while_it_runs_and_to_its_end() {
     let Some(cluster) = Cluster::of(1).await else { return };
     let job = cluster.submit(&batch(&cluster.image, &["lines", "40", "both", "50"])).await;
-    // Asked for before there is anything.
+    // The request precedes the first output.
     let mut stream = cluster.client().job_logs(job, &follow()).await.unwrap();
     let first = next(&mut stream).await;
     assert_eq!(first.line, "line 0");
     let state = cluster.execution(job).await.compute_state.state_type;
-    assert_eq!(state, ComputeState::BidAccepted, "its output is there while it runs");
+    assert_eq!(state, ComputeState::BidAccepted, "the output is available while the task runs");
     let mut lines = vec![first];
     while let Some(line) = stream.next().await {
         lines.push(line.unwrap());
@@ -71,8 +71,8 @@ async fn a_task_is_followed_while_it_runs_and_to_its_end() {
             lines.iter().filter(|line| line.source == source).map(|line| &line.time).collect();
         assert!(times.is_sorted() && times.iter().all(|time| time.ends_with('Z')), "{times:?}");
     }
-    cluster.job_in(job, JobStateType::Completed).await;
-    // The same lines with the same times, now from the node's disk.
+    cluster.wait_for_job(job, JobStateType::Completed).await;
+    // The node's disk has the same lines with the same times.
     let kept = self::lines(&cluster, job, &all()).await;
     let of_stderr = |lines: &[LogLine]| {
         let mut lines = lines.to_vec();
@@ -83,17 +83,17 @@ async fn a_task_is_followed_while_it_runs_and_to_its_end() {
 }
 
 #[tokio::test]
-async fn all_executions_are_followed_across_nodes_and_later_ones_join_in() {
+async fn executions_are_followed_across_nodes_including_later_ones() {
     let spec = ClusterSpec::new().agent(AgentSpec::new().cpu("1")).agent(AgentSpec::new().cpu("1"));
     let Some(cluster) = spec.start().await else { return };
     let mut job = batch(&cluster.image, &["lines", "200", "stdout", "10"]);
-    // Two fit on each node; the others come when these are over.
+    // Two fit on each node; the others start when these end.
     job["Count"] = json!(6);
     let job = cluster.submit(&job).await;
     let text = cluster.client().job_logs_text(job, &follow()).await.unwrap();
     let text = tokio::spawn(text.try_collect::<Vec<_>>());
     let lines = lines(&cluster, job, &follow()).await;
-    cluster.job_in(job, JobStateType::Completed).await;
+    cluster.wait_for_job(job, JobStateType::Completed).await;
     let executions = cluster.executions(job).await;
     let nodes: BTreeSet<_> = executions.iter().map(|execution| execution.node_id).collect();
     assert_eq!((executions.len(), nodes.len()), (6, 2));
@@ -107,7 +107,7 @@ async fn all_executions_are_followed_across_nodes_and_later_ones_join_in() {
     for (id, lines) in &of_each {
         assert_eq!(lines, &numbered(200), "{id}");
     }
-    // Plain text says whose each line is.
+    // In plain text each line has a prefix.
     let text = String::from_utf8(text.await.unwrap().unwrap().concat()).unwrap();
     for id in of_each.keys() {
         let prefix = format!("{} | ", id.short());
@@ -116,11 +116,11 @@ async fn all_executions_are_followed_across_nodes_and_later_ones_join_in() {
     }
     assert_eq!(text.lines().count(), 6 * 200);
 
-    // One of them alone comes as it was printed, by its short id too.
+    // A single execution has no prefix; the id may be short.
     let one = executions[3].id;
     let plain = self::text(&cluster, job, &of(one.short())).await;
     assert_eq!(plain, (numbered(200).join("\n") + "\n").into_bytes());
-    // An execution of another job is none of this one.
+    // An execution of another job is not found.
     let other = cluster.submit(&batch(&cluster.image, &["echo"])).await;
     let refusal = cluster.client().job_logs(other, &of(one)).await.err().unwrap();
     assert_eq!(refusal.code(), Some(Code::ExecutionNotFound));
@@ -131,7 +131,7 @@ async fn three_slow_and_three_fast_readers_of_one_busy_task_lose_nothing() {
     const LINES: usize = 20_000;
     let Some(cluster) = Cluster::of(1).await else { return };
     let count = LINES.to_string();
-    // Long lines, so that no buffer on the way holds the whole of it.
+    // Long lines, so that no buffer can hold the whole output.
     let job = cluster.submit(&batch(&cluster.image, &["wide", &count, "200"])).await;
     let expected: Vec<_> =
         (0..LINES).map(|number| format!("line {number} {}", "x".repeat(200))).collect();
@@ -151,27 +151,30 @@ async fn three_slow_and_three_fast_readers_of_one_busy_task_lose_nothing() {
         }));
     }
     for (number, reader) in readers.into_iter().enumerate() {
-        let lines = tokio::time::timeout(2 * PATIENCE, reader).await.expect("in time").unwrap();
+        let lines = tokio::time::timeout(2 * TIMEOUT, reader).await.expect("in time").unwrap();
         for source in [LogSource::Stdout, LogSource::Stderr] {
-            let came = of_source(&lines, source);
-            assert_eq!(came.len(), LINES, "reader {number}, {source:?}");
-            assert!(came == expected, "reader {number}, {source:?}: another order or content");
+            let received = of_source(&lines, source);
+            assert_eq!(received.len(), LINES, "reader {number}, {source:?}");
+            assert!(
+                received == expected,
+                "reader {number}, {source:?}: different order or content"
+            );
         }
         assert_eq!(lines.len(), 2 * LINES, "reader {number}");
     }
-    cluster.job_in(job, JobStateType::Completed).await;
+    cluster.wait_for_job(job, JobStateType::Completed).await;
 }
 
 #[tokio::test]
-async fn a_reader_that_stands_still_holds_up_neither_the_task_nor_the_node() {
+async fn a_stalled_reader_blocks_neither_the_task_nor_the_node() {
     let Some(cluster) = Cluster::of(1).await else { return };
     let job = cluster.submit(&batch(&cluster.image, &["wide", "20000", "200"])).await;
     let mut stuck = cluster.client().job_logs(job, &follow()).await.unwrap();
     next(&mut stuck).await;
-    cluster.job_in(job, JobStateType::Completed).await;
+    cluster.wait_for_job(job, JobStateType::Completed).await;
     let execution = cluster.execution(job).await;
     assert_eq!(execution.run_output.exit_code, 0);
-    // The container is removed, and the reader goes on from the node's disk.
+    // After the removal of the container, the reader continues from the node's disk.
     cluster.no_container_left().await;
     let mut count = 1;
     while let Some(line) = stuck.next().await {
@@ -182,24 +185,24 @@ async fn a_reader_that_stands_still_holds_up_neither_the_task_nor_the_node() {
 }
 
 #[tokio::test]
-async fn a_part_of_the_output_is_enough_for_who_asks_for_it() {
+async fn a_reader_can_select_a_stream_and_the_last_lines() {
     let Some(cluster) = Cluster::of(1).await else { return };
     let job = cluster.submit(&batch(&cluster.image, &["lines", "100", "both"])).await;
-    cluster.job_in(job, JobStateType::Completed).await;
+    cluster.wait_for_job(job, JobStateType::Completed).await;
     let query = JobLogsQuery { stream: Some(LogStream::Stderr), tail: Some(3), ..all() };
     assert_eq!(text(&cluster, job, &query).await, b"line 97\nline 98\nline 99\n");
     let query = JobLogsQuery { tail: Some(0), ..all() };
     assert_eq!(text(&cluster, job, &query).await, b"");
     let query = JobLogsQuery { tail: Some(1000), ..all() };
     assert_eq!(lines(&cluster, job, &query).await.len(), 200);
-    // Whoever stands at the node asks in the same words.
+    // The node-local API has the same parameters.
     let agent = cluster.agents[0].client();
     let id = cluster.execution(job).await.id.to_string();
     let query = LogsQuery { tail: Some(1), stream: Some("stdout".to_owned()), follow: true };
     let pieces = agent.agent_execution_logs(&id, &query).await.unwrap();
     assert_eq!(pieces.try_collect::<Vec<_>>().await.unwrap().concat(), b"line 99\n");
 
-    // The last lines of what runs, and then what it prints.
+    // The last lines of a running task, then its new output.
     let job = cluster.submit(&batch(&cluster.image, &["lines", "60", "stdout", "50"])).await;
     eventually("ten lines", async || {
         let count = lines(&cluster, job, &all()).await.len();
@@ -207,57 +210,57 @@ async fn a_part_of_the_output_is_enough_for_who_asks_for_it() {
     })
     .await;
     let query = JobLogsQuery { tail: Some(2), ..follow() };
-    let came: Vec<_> =
+    let received: Vec<_> =
         lines(&cluster, job, &query).await.into_iter().map(|line| line.line).collect();
-    assert_eq!(came, numbered(60)[60 - came.len()..]);
-    assert!(came.len() <= 52, "{}", came.len());
+    assert_eq!(received, numbered(60)[60 - received.len()..]);
+    assert!(received.len() <= 52, "{}", received.len());
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_text_come_as_they_are() {
+async fn binary_output_is_returned_unchanged() {
     let Some(cluster) = Cluster::of(1).await else { return };
     let job = cluster.submit(&batch(&cluster.image, &["binary"])).await;
-    cluster.job_in(job, JobStateType::Completed).await;
+    cluster.wait_for_job(job, JobStateType::Completed).await;
     let every_byte: Vec<u8> = (0..=255).collect();
     assert_eq!(text(&cluster, job, &all()).await, every_byte);
     let lines = lines(&cluster, job, &all()).await;
     assert_eq!(lines.len(), 2, "byte 10 ends a line, and the last has no end");
     assert!(lines[1].line.ends_with('\u{FFFD}'));
-    // Docker keeps lines of more than 16 KiB in parts, and drops their ends.
+    // Docker splits lines of more than 16 KiB and drops their line ends.
     for width in [40_000, 16_384 - "line 0 ".len()] {
         let job = cluster.submit(&batch(&cluster.image, &["wide", "3", &width.to_string()])).await;
-        cluster.job_in(job, JobStateType::Completed).await;
+        cluster.wait_for_job(job, JobStateType::Completed).await;
         let query = JobLogsQuery { stream: Some(LogStream::Stdout), ..all() };
         let lines: Vec<_> =
             (0..3).map(|number| format!("line {number} {}", "x".repeat(width))).collect();
         assert!(text(&cluster, job, &query).await == lines.join("\n").into_bytes(), "{width}");
     }
-    // A line without an end that is longer than any buffer on the way.
+    // A line without a line end that exceeds every buffer.
     let job = cluster.submit(&batch(&cluster.image, &["bytes", "1000000"])).await;
-    cluster.job_in(job, JobStateType::Completed).await;
+    cluster.wait_for_job(job, JobStateType::Completed).await;
     let expected: Vec<u8> = b"0123456789".iter().copied().cycle().take(1_000_000).collect();
     assert!(text(&cluster, job, &all()).await == expected);
 }
 
 #[tokio::test]
-async fn what_a_lost_node_took_along_is_told_from_the_record() {
+async fn the_output_of_a_lost_node_comes_from_the_record() {
     let Some(mut cluster) = Cluster::of(1).await else { return };
     let short = cluster.submit(&batch(&cluster.image, &["echo", "short"])).await;
     let long = cluster.submit(&batch(&cluster.image, &["lines", "1000"])).await;
-    cluster.job_in(short, JobStateType::Completed).await;
-    cluster.job_in(long, JobStateType::Completed).await;
+    cluster.wait_for_job(short, JobStateType::Completed).await;
+    cluster.wait_for_job(long, JobStateType::Completed).await;
     let running = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;
-    let execution = cluster.execution_in(running, ComputeState::BidAccepted).await;
+    let execution = cluster.wait_for_execution(running, ComputeState::BidAccepted).await;
     cluster.agents[0].kill();
 
     assert_eq!(text(&cluster, short, &all()).await, b"short\n");
-    let told = lines(&cluster, long, &all()).await;
-    let kept = of_source(&told, LogSource::Stdout);
+    let stored = lines(&cluster, long, &all()).await;
+    let kept = of_source(&stored, LogSource::Stdout);
     assert!(kept.len() < 1000 && kept[..100] == numbered(1000)[..100], "{}", kept.len());
-    let remarks = of_source(&told, LogSource::Service);
+    let remarks = of_source(&stored, LogSource::Service);
     assert!(remarks.len() == 1 && remarks[0].contains("first 2048 bytes"), "{remarks:?}");
 
-    // What is only on that node cannot be had, and nobody is told otherwise.
+    // Output that exists only on the lost node is reported as missing.
     let missing = lines(&cluster, running, &all()).await;
     assert_eq!(missing.len(), 1);
     assert_eq!(missing[0].source, LogSource::Service);
@@ -267,7 +270,7 @@ async fn what_a_lost_node_took_along_is_told_from_the_record() {
 }
 
 #[tokio::test]
-async fn a_reader_outlives_the_agent_and_the_orchestrators_connection_to_it() {
+async fn a_reader_survives_a_restart_of_the_agent() {
     let Some(mut cluster) = Cluster::of(1).await else { return };
     let job = cluster.submit(&batch(&cluster.image, &["lines", "300", "both", "20"])).await;
     let mut stream = cluster.client().job_logs(job, &follow()).await.unwrap();
@@ -276,12 +279,12 @@ async fn a_reader_outlives_the_agent_and_the_orchestrators_connection_to_it() {
         lines.push(next(&mut stream).await);
     }
     cluster.agents[0].kill();
-    cluster.agents[0].start_again().await;
+    cluster.agents[0].restart().await;
     while let Some(line) = stream.next().await {
         lines.push(line.unwrap());
     }
     assert_eq!(of_source(&lines, LogSource::Stdout), numbered(300));
     assert_eq!(of_source(&lines, LogSource::Stderr), numbered(300));
     assert_eq!(lines.len(), 600);
-    cluster.job_in(job, JobStateType::Completed).await;
+    cluster.wait_for_job(job, JobStateType::Completed).await;
 }

@@ -1,16 +1,19 @@
-//! End to end: real daemons in real processes, real docker, over HTTP.
+//! End-to-end tests: real daemons in real processes, real docker, over HTTP.
 //!
-//! Each test has a cluster of its own and says in its name what a user may rely on.
+//! Each test has its own cluster, and its name states what a user may rely on.
 
+mod builds;
 mod chaos;
-mod deaths;
-mod demo;
+mod clock;
+mod crashes;
 mod deploy;
 mod disk;
+mod documents;
 mod drain;
 mod environment;
 mod failpoints;
 mod fetching;
+mod health;
 mod image;
 mod inputs;
 mod jobs;
@@ -19,13 +22,14 @@ mod logging;
 mod logs;
 mod metrics;
 mod nodes;
+mod openapi;
 mod placement;
+mod programs;
 mod publishers;
 mod readme;
 mod restart;
 mod runs;
 mod schemathesis;
-mod sim;
 mod sources;
 mod stop;
 mod tidy;

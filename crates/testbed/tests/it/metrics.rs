@@ -1,4 +1,4 @@
-//! What a running cluster exposes: read by Prometheus' own parser, and enough for the dashboard.
+//! Metrics of a running cluster: valid for Prometheus' parser, and complete for the dashboard.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use telemetry::metrics::Exposed;
 use testbed::harness::{AgentSpec, Cluster, ClusterSpec, DataUrl, eventually, noop};
 
-/// Reads both forms with the parsers of the Python client, which refuse what breaks the format.
+/// Parses both formats with the strict parsers of the Python client.
 const PARSE: &str = "\
 import sys
 from prometheus_client.parser import text_string_to_metric_families as text
@@ -23,7 +23,7 @@ for path in sys.argv[1:]:
         assert family.type != 'unknown' and family.documentation, family.name
 ";
 
-/// One agent that offers the engine `noop`, and a job that had an input and published something.
+/// A cluster of one agent with the engine `noop` after a job with an input and a result.
 async fn cluster_that_ran_a_job() -> Cluster {
     let agent = AgentSpec::new().engines("noop");
     let cluster = ClusterSpec::new().agent(agent).start_without_docker().await;
@@ -34,7 +34,7 @@ async fn cluster_that_ran_a_job() -> Cluster {
     }]);
     job["Tasks"][0]["Publisher"] = json!({ "Type": "local" });
     cluster.run_one(&job).await;
-    // The agent counts the end when its report is written, which is not the last it does.
+    // The agent counts the end of an execution before it is finished with it.
     eventually("the agent has nothing left to report", async || {
         let exposed = Exposed::read(&scraped(cluster.agents[0].client(), "text/plain").await);
         match exposed.sum("compute_agent_reports_waiting", &[]) {
@@ -49,13 +49,13 @@ async fn cluster_that_ran_a_job() -> Cluster {
 async fn scraped(client: &Client, accept: &str) -> String {
     let url = format!("{}/metrics", client.base_url());
     let http = reqwest::Client::builder().no_proxy().build().expect("make a client");
-    let answer = http.get(url).header("Accept", accept).send().await.expect("an answer");
-    assert_eq!(answer.status(), 200);
-    answer.text().await.expect("a whole body")
+    let response = http.get(url).header("Accept", accept).send().await.expect("a response");
+    assert_eq!(response.status(), 200);
+    response.text().await.expect("a whole body")
 }
 
-/// Python with the package `prometheus_client`, in an environment of its own. None, with the reason
-/// printed, where it cannot be had; where `CI` is set that is a failure.
+/// A Python interpreter with the package `prometheus_client`, if necessary in a virtual environment.
+/// If that is unavailable, prints the reason and returns `None`, or panics when `CI` is set.
 fn python(directory: &Path) -> Option<String> {
     let has_it = |python: &str| {
         let import = Command::new(python).args(["-c", "import prometheus_client"]).output();
@@ -70,8 +70,8 @@ fn python(directory: &Path) -> Option<String> {
             .args(arguments)
             .output()
             .map_err(|error| format!("{program}: {error}"))?;
-        let said = || format!("{program} {arguments:?}: {}", String::from_utf8_lossy(&stderr));
-        status.success().then_some(()).ok_or_else(said)
+        let message = || format!("{program} {arguments:?}: {}", String::from_utf8_lossy(&stderr));
+        status.success().then_some(()).ok_or_else(message)
     };
     let python = home.join("bin/python").display().to_string();
     let made = run("python3", &["-m", "venv", &home.display().to_string()]).and_then(|()| {
@@ -82,14 +82,14 @@ fn python(directory: &Path) -> Option<String> {
         Ok(()) => Some(python),
         Err(missing) if std::env::var_os("CI").is_some() => panic!("{missing}"),
         Err(missing) => {
-            eprintln!("skipped: no prometheus_client here: {missing}");
+            eprintln!("skipped: prometheus_client is not available: {missing}");
             None
         }
     }
 }
 
 #[tokio::test]
-async fn both_daemons_are_read_by_the_parser_of_prometheus() {
+async fn prometheus_can_parse_the_metrics_of_both_daemons() {
     let directory = tempfile::tempdir().expect("make a directory");
     let Some(python) = python(directory.path()) else { return };
     let cluster = cluster_that_ran_a_job().await;
@@ -111,7 +111,7 @@ async fn both_daemons_are_read_by_the_parser_of_prometheus() {
 }
 
 #[tokio::test]
-async fn both_daemons_keep_to_the_conventions() {
+async fn the_metrics_of_both_daemons_follow_the_conventions() {
     let cluster = cluster_that_ran_a_job().await;
     for client in [cluster.client(), cluster.agents[0].client()] {
         let exposed = Exposed::read(&scraped(client, "*/*").await);
@@ -120,7 +120,7 @@ async fn both_daemons_keep_to_the_conventions() {
 }
 
 #[tokio::test]
-async fn the_dashboard_asks_for_nothing_that_is_not_there() {
+async fn the_dashboard_uses_only_existing_metrics() {
     let cluster = cluster_that_ran_a_job().await;
     let mut exposed = BTreeSet::new();
     for client in [cluster.client(), cluster.agents[0].client()] {
@@ -128,7 +128,7 @@ async fn the_dashboard_asks_for_nothing_that_is_not_there() {
         exposed.extend(scrape.names().into_iter().map(str::to_owned));
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/grafana/dashboard.json");
-    let text = fs::read_to_string(path).expect("the dashboard is there");
+    let text = fs::read_to_string(path).expect("the dashboard exists");
     let dashboard: Value = serde_json::from_str(&text).expect("the dashboard is JSON");
     let panels = dashboard["panels"].as_array().expect("it has panels");
     let expressions: Vec<&str> = panels
@@ -136,9 +136,9 @@ async fn the_dashboard_asks_for_nothing_that_is_not_there() {
         .flat_map(|panel| panel["targets"].as_array().into_iter().flatten())
         .map(|target| target["expr"].as_str().expect("a target has an expression"))
         .collect();
-    let asked: BTreeSet<String> = expressions.iter().flat_map(|text| metrics_in(text)).collect();
-    assert!(asked.len() > 30, "only {asked:?} were found");
-    let missing: Vec<_> = asked.difference(&exposed).collect();
+    let used: BTreeSet<String> = expressions.iter().flat_map(|text| metrics_in(text)).collect();
+    assert!(used.len() > 30, "only {used:?} were found");
+    let missing: Vec<_> = used.difference(&exposed).collect();
     assert!(missing.is_empty(), "{missing:?}");
     let mut ids = BTreeSet::new();
     for panel in panels {
@@ -147,7 +147,7 @@ async fn the_dashboard_asks_for_nothing_that_is_not_there() {
     }
 }
 
-/// Words of an expression that begin as our metrics do.
+/// The names of the service's metrics in an expression.
 fn metrics_in(expression: &str) -> Vec<String> {
     let is_word = |character: char| character.is_ascii_alphanumeric() || character == '_';
     expression

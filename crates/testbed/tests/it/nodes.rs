@@ -1,4 +1,4 @@
-//! Nodes as the orchestrator lists them, and as they speak for themselves.
+//! Nodes as the orchestrator lists them, and as agents describe themselves.
 
 use api_client::{LogsQuery, NodesQuery};
 use api_types::engine::EngineType;
@@ -37,10 +37,10 @@ async fn the_nodes_are_the_orchestrator_and_its_agents() {
 }
 
 #[tokio::test]
-async fn what_runs_on_a_node_is_debited_from_its_capacity() {
+async fn running_executions_reduce_the_available_capacity() {
     let Some(cluster) = Cluster::of(1).await else { return };
     let id = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;
-    cluster.execution_in(id, ComputeState::BidAccepted).await;
+    cluster.wait_for_execution(id, ComputeState::BidAccepted).await;
     let node_id = cluster.agents[0].node_id();
     let info = cluster.client().describe_node(node_id).await.unwrap().compute_node_info;
     assert_eq!(info.available_capacity.cpu, info.max_capacity.cpu - 0.5);
@@ -54,10 +54,10 @@ async fn what_runs_on_a_node_is_debited_from_its_capacity() {
 }
 
 #[tokio::test]
-async fn an_agent_tells_what_it_runs_and_what_that_prints() {
+async fn an_agent_shows_its_executions_and_their_output() {
     let Some(cluster) = Cluster::of(1).await else { return };
     let id = cluster.submit(&batch(&cluster.image, &["lines", "3"])).await;
-    cluster.job_in(id, api_types::job::JobStateType::Completed).await;
+    cluster.wait_for_job(id, api_types::job::JobStateType::Completed).await;
     let execution = cluster.execution(id).await;
     let agent = cluster.agents[0].client();
     let local = agent.agent_execution(&execution.id.to_string()).await.unwrap();

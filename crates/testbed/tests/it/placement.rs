@@ -1,4 +1,4 @@
-//! Where executions go, and when: room, spread, constraints, priority.
+//! Placement of executions: capacity, spread, constraints, priority.
 
 use std::collections::BTreeMap;
 
@@ -17,34 +17,34 @@ fn per_node(executions: &[Execution]) -> BTreeMap<NodeId, usize> {
 }
 
 #[tokio::test]
-async fn a_job_without_room_is_queued_with_the_reason_and_runs_when_room_appears() {
+async fn a_job_without_capacity_is_queued_with_the_reason_and_runs_when_capacity_is_free() {
     let spec = ClusterSpec::new().agent(AgentSpec::new().cpu("0.5"));
     let Some(cluster) = spec.start().await else { return };
     let first = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;
-    cluster.execution_in(first, ComputeState::BidAccepted).await;
+    cluster.wait_for_execution(first, ComputeState::BidAccepted).await;
 
     let second = cluster.submit(&batch(&cluster.image, &["echo", "at last"])).await;
-    let job = cluster.job_in(second, JobStateType::Queued).await;
+    let job = cluster.wait_for_job(second, JobStateType::Queued).await;
     assert!(job.state.message.contains("CPU"), "{}", job.state.message);
     assert!(cluster.executions(second).await.is_empty());
 
     cluster.client().stop_job(first, "make room").await.unwrap();
-    cluster.job_in(second, JobStateType::Completed).await;
+    cluster.wait_for_job(second, JobStateType::Completed).await;
     assert_eq!(cluster.execution(second).await.run_output.stdout, "at last\n");
 }
 
 #[tokio::test]
-async fn a_job_that_nothing_can_ever_fit_waits_and_says_so_until_a_node_comes() {
+async fn a_job_that_fits_no_node_waits_with_the_reason_until_a_larger_node_joins() {
     let spec = ClusterSpec::new().agent(AgentSpec::new().memory("1GB"));
     let Some(mut cluster) = spec.start().await else { return };
     let mut job = batch(&cluster.image, &["echo"]);
     job["Tasks"][0]["ResourcesConfig"] = json!({ "Memory": "2GB" });
     let id = cluster.submit(&job).await;
-    let queued = cluster.job_in(id, JobStateType::Queued).await;
+    let queued = cluster.wait_for_job(id, JobStateType::Queued).await;
     assert!(queued.state.message.contains("memory"), "{}", queued.state.message);
 
     cluster.add_agent(&AgentSpec::new().memory("3GB")).await;
-    cluster.job_in(id, JobStateType::Completed).await;
+    cluster.wait_for_job(id, JobStateType::Completed).await;
     assert_eq!(cluster.execution(id).await.node_id, cluster.agents[1].node_id());
 }
 
@@ -60,7 +60,7 @@ async fn equal_nodes_are_filled_evenly() {
 }
 
 #[tokio::test]
-async fn constraints_choose_among_the_nodes_by_their_labels() {
+async fn constraints_select_nodes_by_their_labels() {
     let spec = ClusterSpec::new()
         .agent(AgentSpec::new().label("zone", "a").label("disks", "2"))
         .agent(AgentSpec::new().label("zone", "b").label("disks", "8"));
@@ -81,7 +81,7 @@ async fn constraints_choose_among_the_nodes_by_their_labels() {
     let mut job = batch(&cluster.image, &["echo"]);
     job["Constraints"] = json!([{ "Key": "zone", "Operator": "=", "Values": ["d"] }]);
     let id = cluster.submit(&job).await;
-    let waiting = cluster.job_in(id, JobStateType::Queued).await;
+    let waiting = cluster.wait_for_job(id, JobStateType::Queued).await;
     assert!(waiting.state.message.contains("zone"), "{}", waiting.state.message);
 }
 
@@ -103,29 +103,29 @@ async fn an_ops_job_runs_once_on_every_matching_node() {
 
     job["Constraints"] = json!([{ "Key": "role", "Operator": "=", "Values": ["none"] }]);
     let id = cluster.submit(&job).await;
-    let failed = cluster.job_in(id, JobStateType::Failed).await;
+    let failed = cluster.wait_for_job(id, JobStateType::Failed).await;
     assert!(failed.state.message.contains("match"), "{}", failed.state.message);
 }
 
 #[tokio::test]
-async fn room_goes_to_the_higher_priority_first_and_then_to_the_older_job() {
+async fn capacity_goes_to_the_higher_priority_first_and_then_to_the_older_job() {
     let spec = ClusterSpec::new().agent(AgentSpec::new().cpu("0.5"));
     let Some(cluster) = spec.start().await else { return };
     let running = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;
-    cluster.execution_in(running, ComputeState::BidAccepted).await;
+    cluster.wait_for_execution(running, ComputeState::BidAccepted).await;
 
     let mut waiting = Vec::new();
     for priority in [10, 90, 50, 90] {
         let mut job = batch(&cluster.image, &["echo"]);
         job["Priority"] = json!(priority);
         let id = cluster.submit(&job).await;
-        cluster.job_in(id, JobStateType::Queued).await;
+        cluster.wait_for_job(id, JobStateType::Queued).await;
         waiting.push(id);
     }
     cluster.client().stop_job(running, "make room").await.unwrap();
     let mut placed = Vec::new();
     for (at, id) in waiting.into_iter().enumerate() {
-        cluster.job_in(id, JobStateType::Completed).await;
+        cluster.wait_for_job(id, JobStateType::Completed).await;
         placed.push((cluster.execution(id).await.create_time, at));
     }
     placed.sort();

@@ -1,4 +1,4 @@
-//! Every kind of publisher, from the task to where its results are fetched, byte for byte.
+//! Every kind of publisher: the published results are byte-identical to the task's.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -18,8 +18,8 @@ use testbed::harness::{AgentSpec, Cluster, ClusterSpec, batch};
 
 use crate::sources::s3_agent;
 
-/// Leaves a file at its result path, prints a line, and ends well.
-fn leaving(cluster: &Cluster, publisher: &Value) -> Value {
+/// A job that writes a file to its result path and prints a line.
+fn job_with_results(cluster: &Cluster, publisher: &Value) -> Value {
     let mut job = batch(&cluster.image, &["fill", "/outputs/data.bin", "1"]);
     job["Tasks"][0]["ResultPaths"] = json!([{ "Name": "outputs", "Path": "/outputs" }]);
     job["Tasks"][0]["Publisher"] = publisher.clone();
@@ -31,14 +31,14 @@ fn files(archive: &[u8]) -> BTreeMap<String, Vec<u8>> {
     let entries = tar.entries().expect("a tar").map(|entry| {
         let mut entry = entry.expect("an entry");
         let mut bytes = Vec::new();
-        entry.read_to_end(&mut bytes).expect("it is whole");
+        entry.read_to_end(&mut bytes).expect("the entry is complete");
         (entry.path().expect("a path").display().to_string(), bytes)
     });
     entries.collect()
 }
 
-/// The archive of [`leaving`].
-fn is_whole(archive: &[u8]) {
+/// Checks the archive of [`job_with_results`].
+fn assert_complete(archive: &[u8]) {
     let expected: BTreeMap<String, Vec<u8>> = [
         ("stdout", &b"wrote 1 MB\n"[..]),
         ("stderr", b""),
@@ -54,14 +54,15 @@ fn is_whole(archive: &[u8]) {
 
 async fn download(execution: &Execution) -> Vec<u8> {
     let url = execution.published_result.params["URL"].as_str().expect("a URL");
-    let download = Client::new(url).expect("a URL").download(0).await.expect("it is served");
-    download.bytes.try_collect::<Vec<_>>().await.expect("it comes whole").concat()
+    let download =
+        Client::new(url).expect("a URL").download(0).await.expect("the archive is served");
+    download.bytes.try_collect::<Vec<_>>().await.expect("the download is complete").concat()
 }
 
 #[tokio::test]
 async fn noop_publishes_nothing() {
     let Some(cluster) = Cluster::of(1).await else { return };
-    let execution = cluster.run_one(&leaving(&cluster, &json!({ "Type": "noop" }))).await;
+    let execution = cluster.run_one(&job_with_results(&cluster, &json!({ "Type": "noop" }))).await;
     assert!(execution.published_result.params.is_empty(), "{execution:?}");
     let results =
         cluster.client().job_results(execution.job_id, &ResultsQuery::default()).await.unwrap();
@@ -69,21 +70,21 @@ async fn noop_publishes_nothing() {
 }
 
 #[tokio::test]
-async fn local_serves_the_archive_itself_of_failed_tasks_too() {
+async fn local_serves_the_archive_even_of_failed_tasks() {
     let Some(cluster) = Cluster::of(1).await else { return };
     let local = json!({ "Type": "local" });
-    let execution = cluster.run_one(&leaving(&cluster, &local)).await;
-    is_whole(&download(&execution).await);
+    let execution = cluster.run_one(&job_with_results(&cluster, &local)).await;
+    assert_complete(&download(&execution).await);
     let mut failing = batch(&cluster.image, &["exit", "3", "so", "far"]);
     failing["Tasks"][0]["Publisher"] = local;
     let id = cluster.submit(&failing).await;
-    cluster.job_in(id, JobStateType::Failed).await;
+    cluster.wait_for_job(id, JobStateType::Failed).await;
     let found = files(&download(&cluster.execution(id).await).await);
     assert_eq!((&found["stdout"][..], &found["exitCode"][..]), (&b"so far\n"[..], &b"3"[..]));
 }
 
 #[tokio::test]
-async fn s3_keeps_the_archive_under_the_key_with_its_checksum() {
+async fn s3_stores_the_archive_under_the_key_with_its_checksum() {
     let server = S3Server::start().await;
     let Some(cluster) = ClusterSpec::new().agent(s3_agent()).start().await else { return };
     let publisher = json!({
@@ -93,11 +94,11 @@ async fn s3_keeps_the_archive_under_the_key_with_its_checksum() {
             "Region": "eu-north-1", "Endpoint": server.endpoint(),
         },
     });
-    let execution = cluster.run_one(&leaving(&cluster, &publisher)).await;
+    let execution = cluster.run_one(&job_with_results(&cluster, &publisher)).await;
     let Execution { id, job_id, node_id, .. } = &execution;
     let key = format!("{job_id}/{node_id}/{id}.tar.gz");
     let archive = std::fs::read(server.object(&key)).unwrap();
-    is_whole(&archive);
+    assert_complete(&archive);
     let checksum = BASE64_STANDARD.encode(digest(&SHA256, &archive));
     let params = Value::Object(execution.published_result.params.clone());
     let expected = json!({
@@ -112,7 +113,7 @@ async fn ipfs_adds_the_archive_under_its_content_id() {
     let server = KuboServer::start().await;
     let agent = AgentSpec::new().setting("COMPUTE_AGENT_IPFS__API", &server.api());
     let Some(cluster) = ClusterSpec::new().agent(agent).start().await else { return };
-    let execution = cluster.run_one(&leaving(&cluster, &json!({ "Type": "ipfs" }))).await;
+    let execution = cluster.run_one(&job_with_results(&cluster, &json!({ "Type": "ipfs" }))).await;
     let cid = execution.published_result.params["CID"].as_str().expect("a content id").to_owned();
-    is_whole(&server.file(&cid));
+    assert_complete(&server.file(&cid));
 }

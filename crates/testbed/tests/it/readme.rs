@@ -1,21 +1,20 @@
-//! The newcomer's path of the README, executed line by line in a fresh home on a network of its
-//! own.
+//! The quick start of the README, executed line by line in a fresh home and network namespace.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use task_image::{docker, image};
 use tempfile::TempDir;
 use testbed::harness::binary;
-use testbed::{docker, image};
 
 const SECTION: &str = "\n## Your own cluster\n";
 
-/// Seconds that the path may take on a busy machine; it takes about five.
-const PATIENCE: &str = "120";
+/// Time limit in seconds on a busy machine; the commands take about five.
+const TIMEOUT: &str = "120";
 
-/// What the test does itself: it has programs that are built already.
+/// The command that the test skips, since its programs are already built.
 const BUILD: &str = "cargo build --release --workspace";
 
 fn root() -> PathBuf {
@@ -25,7 +24,7 @@ fn root() -> PathBuf {
 
 /// The lines of the section's `sh` blocks, in order.
 fn lines() -> Vec<String> {
-    let page = fs::read_to_string(root().join("README.md")).expect("the page is there");
+    let page = fs::read_to_string(root().join("README.md")).expect("the page exists");
     let section = page.split(SECTION).nth(1).expect("README.md has the section 'Your own cluster'");
     let section = section.split("\n## ").next().unwrap_or_default();
     let mut lines = Vec::new();
@@ -38,17 +37,17 @@ fn lines() -> Vec<String> {
             _ => assert!(!line.starts_with("```"), "only sh blocks are executed: {line}"),
         }
     }
-    assert!(lines.len() > 25, "that cannot be the whole path: {lines:#?}");
+    assert!(lines.len() > 25, "commands are missing: {lines:#?}");
     lines
 }
 
-/// A checkout in which the programs were just built, and an empty home.
+/// A checkout with built programs, and an empty home.
 fn checkout() -> TempDir {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let release = directory.path().join("checkout/target/release");
     fs::create_dir_all(&release).expect("an empty directory takes it");
     fs::create_dir(directory.path().join("home")).expect("an empty directory takes it");
-    for name in ["orchestrator", "compute-agent", "jobctl"] {
+    for name in ["orchestrator", "compute-agent", "wasm-runner", "jobctl"] {
         std::os::unix::fs::symlink(binary(name), release.join(name)).expect("a new link");
     }
     let deploy = directory.path().join("checkout/deploy");
@@ -56,11 +55,11 @@ fn checkout() -> TempDir {
     directory
 }
 
-/// Runs the script where port 1234 is free, whatever runs on this machine, and where all that it
-/// leaves running ends with it.
+/// Runs the script in network and process namespaces, so that port 1234 is free and all its
+/// processes end with it.
 fn run(script: &Path, directory: &Path, image: &str) -> Output {
     Command::new("timeout")
-        .args([PATIENCE, "unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"])
+        .args([TIMEOUT, "unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"])
         .args(["bash", "-c", "ip link set lo up && exec bash \"$0\""])
         .arg(script)
         .current_dir(directory.join("checkout"))
@@ -68,14 +67,14 @@ fn run(script: &Path, directory: &Path, image: &str) -> Output {
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .env("HOME", directory.join("home"))
         .env("IMAGE", image)
-        // They outlive their agents, by half an hour; a person may wait for that.
+        // Sandboxes outlive their agents, and the test must leave nothing behind.
         .env("COMPUTE_AGENT_DOCKER__SANDBOX_POOL", "0")
         .output()
         .expect("it starts")
 }
 
 #[tokio::test]
-async fn the_newcomers_path_can_be_walked() {
+async fn the_quick_start_works() {
     let engine = match docker::connect().await {
         Ok(engine) => engine,
         Err(missing) => {
@@ -84,20 +83,20 @@ async fn the_newcomers_path_can_be_walked() {
         }
     };
     if !rustix::process::geteuid().is_root() {
-        assert!(std::env::var_os("CI").is_none(), "a network of its own needs root");
+        assert!(std::env::var_os("CI").is_none(), "network namespaces need root");
         return eprintln!("skipped: a network of its own needs root");
     }
     let image = image::ensure(&engine).await.expect("the task image");
     let lines = lines();
     let build = lines.iter().filter(|line| *line == BUILD).count();
-    assert_eq!(build, 1, "the path begins with the build");
+    assert_eq!(build, 1, "the quick start begins with the build");
     let path: Vec<_> = lines.into_iter().filter(|line| line != BUILD).collect();
 
     let directory = checkout();
     let script = directory.path().join("path.sh");
-    // The first line that fails ends it and is shown, as are all before it.
+    // The script shows its commands and stops at the first failure.
     let text = format!("set -emuxo pipefail\n{}\n", path.join("\n"));
-    fs::write(&script, text).expect("the script can be written");
+    fs::write(&script, text).expect("the directory is writable");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("it is ours");
     let output = run(&script, directory.path(), &image);
     let stdout = String::from_utf8_lossy(&output.stdout);
@@ -112,7 +111,7 @@ async fn the_newcomers_path_can_be_walked() {
         log("orchestrator.log"),
         log("node-1.log")
     );
-    // What each part of the path is there to show.
+    // One line of output for each part of the quick start.
     for shown in [
         "\nhello\n",
         "\"EvaluationID\": \"v-",
@@ -122,6 +121,6 @@ async fn the_newcomers_path_can_be_walked() {
         "\"zone\": \"a\"",
         "\"Phase\":",
     ] {
-        assert!(stdout.contains(shown), "nothing shows {shown}:\n{stdout}\n{stderr}");
+        assert!(stdout.contains(shown), "the output lacks {shown}:\n{stdout}\n{stderr}");
     }
 }

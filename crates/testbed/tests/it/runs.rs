@@ -1,4 +1,4 @@
-//! A run from submission to its end: its history, its output, its exit code.
+//! A run from submission to end: history, output, exit code.
 
 use api_client::HistoryQuery;
 use api_types::execution::{ComputeState, DesiredState, RUN_OUTPUT_BYTES};
@@ -8,9 +8,9 @@ use serde_json::json;
 use testbed::harness::{Cluster, batch, eventually};
 
 /// `http-api.md`, "States and transitions".
-const SIX_STEPS: [(u8, u8); 6] = [(1, 1), (1, 2), (2, 3), (3, 3), (3, 5), (5, 7)];
+const SIX_TRANSITIONS: [(u8, u8); 6] = [(1, 1), (1, 2), (2, 3), (3, 3), (3, 5), (5, 7)];
 
-fn steps(events: &[HistoryEvent]) -> Vec<(u8, u8)> {
+fn transitions(events: &[HistoryEvent]) -> Vec<(u8, u8)> {
     events
         .iter()
         .filter_map(|event| event.execution_state)
@@ -19,10 +19,10 @@ fn steps(events: &[HistoryEvent]) -> Vec<(u8, u8)> {
 }
 
 #[tokio::test]
-async fn a_run_that_goes_well_has_exactly_the_six_steps_of_the_specification() {
+async fn a_successful_run_has_exactly_the_six_transitions_of_the_specification() {
     let Some(cluster) = Cluster::of(1).await else { return };
     let id = cluster.submit(&batch(&cluster.image, &["echo", "hello", "world"])).await;
-    cluster.job_in(id, JobStateType::Completed).await;
+    cluster.wait_for_job(id, JobStateType::Completed).await;
 
     let execution = cluster.execution(id).await;
     assert_eq!(execution.compute_state.state_type, ComputeState::Completed);
@@ -38,7 +38,7 @@ async fn a_run_that_goes_well_has_exactly_the_six_steps_of_the_specification() {
     let query =
         HistoryQuery { event_type: Some("execution".to_owned()), ..HistoryQuery::default() };
     let events = cluster.history(id, &query).await;
-    assert_eq!(steps(&events), SIX_STEPS);
+    assert_eq!(transitions(&events), SIX_TRANSITIONS);
     for (revision, event) in (1..).zip(&events) {
         assert_eq!(event.event_type, EventType::ExecutionLevel);
         assert_eq!(event.new_revision, revision);
@@ -52,10 +52,10 @@ async fn a_run_that_goes_well_has_exactly_the_six_steps_of_the_specification() {
 }
 
 #[tokio::test]
-async fn the_job_itself_tells_how_it_went_from_pending_to_completed() {
+async fn the_history_of_a_job_leads_from_pending_to_completed() {
     let Some(cluster) = Cluster::of(1).await else { return };
     let id = cluster.submit(&batch(&cluster.image, &["echo", "x"])).await;
-    let job = cluster.job_in(id, JobStateType::Completed).await;
+    let job = cluster.wait_for_job(id, JobStateType::Completed).await;
 
     let query = HistoryQuery { event_type: Some("job".to_owned()), ..HistoryQuery::default() };
     let events = cluster.history(id, &query).await;
@@ -86,24 +86,24 @@ async fn the_job_itself_tells_how_it_went_from_pending_to_completed() {
 }
 
 #[tokio::test]
-async fn output_is_kept_to_the_last_byte_of_its_limit_and_flagged_beyond_it() {
+async fn output_is_stored_up_to_its_limit_and_flagged_beyond_it() {
     let Some(cluster) = Cluster::of(1).await else { return };
     let exact = cluster.submit(&batch(&cluster.image, &["bytes", "2048"])).await;
     let more = cluster.submit(&batch(&cluster.image, &["bytes", "2049", "stderr"])).await;
     let much = cluster.submit(&batch(&cluster.image, &["lines", "20000", "both"])).await;
 
-    cluster.job_in(exact, JobStateType::Completed).await;
+    cluster.wait_for_job(exact, JobStateType::Completed).await;
     let output = cluster.execution(exact).await.run_output;
     assert_eq!((output.stdout.len(), output.stdout_truncated), (RUN_OUTPUT_BYTES, false));
     assert_eq!((output.stderr.as_str(), output.stderr_truncated), ("", false));
 
-    cluster.job_in(more, JobStateType::Completed).await;
+    cluster.wait_for_job(more, JobStateType::Completed).await;
     let output = cluster.execution(more).await.run_output;
     assert_eq!((output.stderr.len(), output.stderr_truncated), (RUN_OUTPUT_BYTES, true));
     assert!(output.stderr.starts_with("0123456789"), "{}", output.stderr);
     assert_eq!((output.stdout.as_str(), output.stdout_truncated), ("", false));
 
-    cluster.job_in(much, JobStateType::Completed).await;
+    cluster.wait_for_job(much, JobStateType::Completed).await;
     let output = cluster.execution(much).await.run_output;
     for (stream, truncated) in
         [(output.stdout, output.stdout_truncated), (output.stderr, output.stderr_truncated)]
@@ -114,10 +114,10 @@ async fn output_is_kept_to_the_last_byte_of_its_limit_and_flagged_beyond_it() {
 }
 
 #[tokio::test]
-async fn another_exit_code_fails_the_job_and_keeps_what_was_printed() {
+async fn a_non_zero_exit_code_fails_the_job_and_keeps_the_output() {
     let Some(cluster) = Cluster::of(1).await else { return };
     let id = cluster.submit(&batch(&cluster.image, &["exit", "7", "so", "far"])).await;
-    let job = cluster.job_in(id, JobStateType::Failed).await;
+    let job = cluster.wait_for_job(id, JobStateType::Failed).await;
     assert!(!job.state.message.is_empty());
 
     let execution = cluster.execution(id).await;
@@ -126,11 +126,11 @@ async fn another_exit_code_fails_the_job_and_keeps_what_was_printed() {
     assert_eq!(execution.run_output.exit_code, 7);
     assert_eq!(execution.run_output.stdout, "so far\n");
     let events = cluster.history(id, &HistoryQuery::default()).await;
-    assert_eq!(steps(&events).last(), Some(&(5, 8)));
+    assert_eq!(transitions(&events).last(), Some(&(5, 8)));
 }
 
 #[tokio::test]
-async fn a_batch_job_runs_as_often_as_it_counts() {
+async fn a_batch_job_runs_count_times() {
     let Some(cluster) = Cluster::of(1).await else { return };
     let mut job = batch(&cluster.image, &["env"]);
     job["Count"] = json!(3);
@@ -150,7 +150,7 @@ async fn one_failed_execution_fails_the_batch_and_the_others_end_too() {
     let mut job = batch(&cluster.image, &["wc", "--share", "/nowhere"]);
     job["Count"] = json!(2);
     let id = cluster.submit(&job).await;
-    cluster.job_in(id, JobStateType::Failed).await;
+    cluster.wait_for_job(id, JobStateType::Failed).await;
     eventually("both executions have ended", async || {
         let executions = cluster.executions(id).await;
         let live =

@@ -1,5 +1,4 @@
-//! The daemons against their OpenAPI documents: requests made up from them, and every answer held
-//! against them.
+//! The daemons against their OpenAPI documents: generated requests, and validated responses.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -9,17 +8,18 @@ use serde_json::json;
 use testbed::harness::{AgentSpec, Cluster, ClusterSpec, noop};
 use tokio::process::Command;
 
-/// Names the program; one on the `PATH` is used without it. `.ci/run` installs it.
+/// The environment variable with the path of the program, if it is not on the `PATH`. `.ci/run`
+/// installs it.
 const PROGRAM_VARIABLE: &str = "SCHEMATHESIS";
 
-/// Lines of the program's report that are shown when it found something.
+/// Lines of the program's report that a failure shows.
 const SHOWN_LINES: usize = 200;
 
-/// A run that makes fewer requests has passed over most of the document.
-const FEWEST_REQUESTS: u32 = 100;
+/// A run with fewer requests has skipped most of the document.
+const MIN_REQUESTS: u32 = 100;
 
-/// None, with the reason printed, where the program is not there; where `CI` is set that is a
-/// failure.
+/// The program. If it is not installed, prints the reason and returns `None`, or panics when `CI`
+/// is set.
 async fn program() -> Option<PathBuf> {
     let program = std::env::var_os(PROGRAM_VARIABLE)
         .map_or_else(|| PathBuf::from("schemathesis"), PathBuf::from);
@@ -28,8 +28,8 @@ async fn program() -> Option<PathBuf> {
         return Some(program);
     }
     let missing = format!(
-        "no program answers '{} --version': install schemathesis from PyPI, as .ci/run does, or \
-         name it in {PROGRAM_VARIABLE}",
+        "cannot run '{} --version': install schemathesis from PyPI, as .ci/run does, or \
+         set {PROGRAM_VARIABLE} to its path",
         program.display()
     );
     assert!(std::env::var_os("CI").is_none(), "{missing}");
@@ -37,24 +37,24 @@ async fn program() -> Option<PathBuf> {
     None
 }
 
-/// Jobs in every stage, so that what is asked for is there.
+/// A cluster with a completed and a queued job, so that requests find records.
 async fn cluster() -> Cluster {
     let agent = AgentSpec::new().engines("noop").label("zone", "a");
     let cluster = ClusterSpec::new().agent(agent).start_without_docker().await;
     let completed = cluster.submit(&noop()).await;
-    cluster.job_in(completed, JobStateType::Completed).await;
+    cluster.wait_for_job(completed, JobStateType::Completed).await;
     let waits = json!({
         "Name": "waits", "Type": "service", "Labels": { "team": "docs" },
         "Tasks": [{ "Name": "main", "Engine": { "Type": "docker", "Params": { "Image": "none" } } }],
     });
     let queued = cluster.submit(&waits).await;
-    cluster.job_in(queued, JobStateType::Queued).await;
+    cluster.wait_for_job(queued, JobStateType::Queued).await;
     cluster
 }
 
-async fn finds_nothing(program: &Path, base_url: &str) {
+async fn assert_conforms(program: &Path, base_url: &str) {
     let settings = Path::new(env!("CARGO_MANIFEST_DIR")).join("schemathesis.toml");
-    // It leaves files where it runs.
+    // The program leaves files in its working directory.
     let directory = tempfile::tempdir().expect("make a directory");
     let output = Command::new(program)
         .arg("--config-file")
@@ -71,28 +71,28 @@ async fn finds_nothing(program: &Path, base_url: &str) {
     let lines: Vec<&str> = report.lines().collect();
     let shown = lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n");
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "it found something ({}):\n{shown}\n{errors}", output.status);
-    // A run that tested nothing has found nothing, too.
+    assert!(output.status.success(), "the program failed ({}):\n{shown}\n{errors}", output.status);
+    // A run without requests would pass too.
     let passed = lines.iter().find_map(|line| {
         let (made, passed) = line.trim().strip_suffix(" passed")?.split_once(" generated, ")?;
         (made == passed).then(|| passed.parse::<u32>().ok()).flatten()
     });
-    assert!(passed.is_some_and(|passed| passed >= FEWEST_REQUESTS), "{passed:?} passed:\n{shown}");
+    assert!(passed.is_some_and(|passed| passed >= MIN_REQUESTS), "{passed:?} passed:\n{shown}");
 }
 
 #[tokio::test]
-async fn nothing_is_found_in_the_orchestrator() {
+async fn the_orchestrator_conforms_to_its_document() {
     let Some(program) = program().await else { return };
     let cluster = cluster().await;
-    finds_nothing(&program, cluster.orchestrator.base_url()).await;
-    // All of it has left the service whole.
+    assert_conforms(&program, cluster.orchestrator.base_url()).await;
+    // The service still works afterwards.
     let completed = cluster.submit(&noop()).await;
-    cluster.job_in(completed, JobStateType::Completed).await;
+    cluster.wait_for_job(completed, JobStateType::Completed).await;
 }
 
 #[tokio::test]
-async fn nothing_is_found_in_the_agent() {
+async fn the_agent_conforms_to_its_document() {
     let Some(program) = program().await else { return };
     let cluster = cluster().await;
-    finds_nothing(&program, cluster.agents[0].base_url()).await;
+    assert_conforms(&program, cluster.agents[0].base_url()).await;
 }

@@ -1,4 +1,4 @@
-//! Every kind of input, from where it comes from to the task that reads it, byte for byte.
+//! Every kind of input source: tasks read byte-identical data.
 
 use api_client::JobLogsQuery;
 use api_types::job::JobStateType;
@@ -26,7 +26,7 @@ pub(crate) fn s3_agent() -> AgentSpec {
         .setting("AWS_SECRET_ACCESS_KEY", s3::SECRET)
 }
 
-/// A job that prints these files of its one input, which it sees at `/in`.
+/// A job that prints files of its only input, which is at `/in`.
 pub(crate) fn reading(cluster: &Cluster, kind: &str, params: &Value, files: &[&str]) -> Value {
     let parameters: Vec<_> = ["cat"].iter().chain(files).copied().collect();
     let mut job = batch(&cluster.image, &parameters);
@@ -35,13 +35,13 @@ pub(crate) fn reading(cluster: &Cluster, kind: &str, params: &Value, files: &[&s
     job
 }
 
-/// All that the job printed.
+/// Runs a job and returns its output.
 pub(crate) async fn printed(cluster: &Cluster, job: &Value) -> Vec<u8> {
     let id = cluster.submit(job).await;
-    cluster.job_in(id, JobStateType::Completed).await;
+    cluster.wait_for_job(id, JobStateType::Completed).await;
     let pieces = cluster.client().job_logs_text(id, &JobLogsQuery::default()).await;
     let pieces = pieces.expect("the logs open").try_collect::<Vec<_>>().await;
-    pieces.expect("they are whole").concat()
+    pieces.expect("the stream is complete").concat()
 }
 
 async fn seen(cluster: &Cluster, kind: &str, params: &Value, files: &[&str]) -> Vec<u8> {
@@ -53,7 +53,7 @@ async fn one(agent: AgentSpec) -> Option<Cluster> {
 }
 
 #[tokio::test]
-async fn urldownload_follows_redirects_and_goes_on_where_it_broke_off() {
+async fn urldownload_follows_redirects_and_resumes_broken_downloads() {
     let pages = Pages::start().await;
     let bytes = noise(SIZE_BYTES);
     let page =
@@ -62,11 +62,11 @@ async fn urldownload_follows_redirects_and_goes_on_where_it_broke_off() {
     let url = pages.put("/moved", Page { location, ..Page::default() });
     let Some(cluster) = one(open_agent()).await else { return };
     assert!(seen(&cluster, "urldownload", &json!({ "URL": url }), &["/in"]).await == bytes);
-    assert_eq!(pages.page("/file").ranges.len(), 2, "it was resumed");
+    assert_eq!(pages.page("/file").ranges.len(), 2, "the download was resumed");
 }
 
 #[tokio::test]
-async fn localdirectory_is_read_only_unless_the_task_asks_for_more() {
+async fn localdirectory_is_read_only_unless_the_task_requests_write_access() {
     let root = tempfile::tempdir().unwrap();
     let bytes = noise(SIZE_BYTES);
     std::fs::write(root.path().join("data"), &bytes).unwrap();
@@ -85,14 +85,14 @@ async fn localdirectory_is_read_only_unless_the_task_asks_for_more() {
         job
     };
     let refused = cluster.submit(&writing(false)).await;
-    cluster.job_in(refused, JobStateType::Failed).await;
+    cluster.wait_for_job(refused, JobStateType::Failed).await;
     assert!(!root.path().join("new").exists());
     cluster.run_one(&writing(true)).await;
     assert_eq!(std::fs::read_to_string(root.path().join("new")).unwrap(), "mine\n");
 }
 
 #[tokio::test]
-async fn s3_brings_an_object_whose_checksum_is_looked_at() {
+async fn s3_fetches_an_object_and_verifies_its_checksum() {
     let server = S3Server::start().await;
     let bytes = noise(SIZE_BYTES);
     server.put("data/object", &bytes);
@@ -106,7 +106,7 @@ async fn s3_brings_an_object_whose_checksum_is_looked_at() {
 }
 
 #[tokio::test]
-async fn s3_brings_what_a_prefix_and_a_filter_name() {
+async fn s3_fetches_the_objects_that_match_a_prefix_and_a_filter() {
     let server = S3Server::start().await;
     for key in ["data/part-1", "data/part-2", "data/sub/part-3", "other/part-4"] {
         server.put(key, format!("{key}\n").as_bytes());
@@ -127,7 +127,7 @@ async fn s3_brings_what_a_prefix_and_a_filter_name() {
 }
 
 #[tokio::test]
-async fn s3_brings_the_version_that_is_asked_for() {
+async fn s3_fetches_the_requested_version() {
     let server = s3::versions().await;
     let Some(cluster) = one(s3_agent()).await else { return };
     for (version, expected) in [("1", "version 1"), ("", "version 2")] {
@@ -139,8 +139,8 @@ async fn s3_brings_the_version_that_is_asked_for() {
     }
 }
 
-/// One commit each for a branch, a tag and neither, under one URL.
-async fn every_reference_comes(cluster: &Cluster, forge: &Forge, url: &str) {
+/// Checks a branch, a tag, a commit and the default of a repository.
+async fn assert_every_reference(cluster: &Cluster, forge: &Forge, url: &str) {
     let (one, two, three) = (noise(SIZE_BYTES), noise(1000), noise(2000));
     let commit = forge.commit("file", &one, "main");
     forge.commit("file", &two, "topic");
@@ -152,30 +152,30 @@ async fn every_reference_comes(cluster: &Cluster, forge: &Forge, url: &str) {
         [("topic", &two[..]), ("v1", &three), (&commit, &one), ("", b"newest")]
     {
         let params = json!({ "Repo": url, "Ref": reference });
-        let came = seen(cluster, "repoclone", &params, &["/in/file"]).await;
-        assert!(came == bytes, "'{reference}': {} bytes", came.len());
+        let found = seen(cluster, "repoclone", &params, &["/in/file"]).await;
+        assert!(found == bytes, "'{reference}': {} bytes", found.len());
     }
 }
 
 #[tokio::test]
-async fn repoclone_brings_a_branch_a_tag_or_a_commit_of_a_repository_on_the_node() {
+async fn repoclone_fetches_a_branch_a_tag_or_a_commit_of_a_repository_on_the_node() {
     let Some(forge) = Forge::new() else { return };
     let path = forge.directory().display().to_string();
     let agent = AgentSpec::new().setting("COMPUTE_AGENT_ALLOW_LOCAL_PATHS", &path);
     let Some(cluster) = one(agent).await else { return };
-    every_reference_comes(&cluster, &forge, &forge.url()).await;
+    assert_every_reference(&cluster, &forge, &forge.url()).await;
 }
 
 #[tokio::test]
-async fn repoclone_brings_them_over_http_also_when_the_repository_moved() {
+async fn repoclone_fetches_over_http_and_follows_redirects() {
     let Some(forge) = Forge::new() else { return };
     let (url, _serving) = forge.serve(Service::Smart).await;
     let Some(cluster) = one(open_agent()).await else { return };
-    every_reference_comes(&cluster, &forge, &url).await;
+    assert_every_reference(&cluster, &forge, &url).await;
 }
 
 #[tokio::test]
-async fn repoclonelfs_brings_large_files_and_repoclone_their_pointers() {
+async fn repoclonelfs_fetches_large_files_and_repoclone_their_pointers() {
     let Some(forge) = Forge::new() else { return };
     let Some(()) = needs("git", &["lfs", "version"]) else { return };
     forge.in_tree("lfs install --local");
@@ -193,7 +193,7 @@ async fn repoclonelfs_brings_large_files_and_repoclone_their_pointers() {
 }
 
 #[tokio::test]
-async fn ipfs_brings_a_file_and_a_directory() {
+async fn ipfs_fetches_a_file_and_a_directory() {
     let server = KuboServer::start().await;
     let agent = AgentSpec::new().setting("COMPUTE_AGENT_IPFS__API", &server.api());
     let Some(cluster) = one(agent).await else { return };
@@ -201,6 +201,6 @@ async fn ipfs_brings_a_file_and_a_directory() {
     let file = json!({ "CID": server.put(&[("", &bytes)]) });
     assert!(seen(&cluster, "ipfs", &file, &["/in"]).await == bytes);
     let tree = json!({ "CID": server.put(&[("a", b"one\n"), ("sub/b", b"two\n")]) });
-    let came = seen(&cluster, "ipfs", &tree, &["/in/a", "/in/sub/b"]).await;
-    assert_eq!(came, b"one\ntwo\n");
+    let found = seen(&cluster, "ipfs", &tree, &["/in/a", "/in/sub/b"]).await;
+    assert_eq!(found, b"one\ntwo\n");
 }

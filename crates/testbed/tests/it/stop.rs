@@ -1,4 +1,4 @@
-//! Stopping jobs: at once in the record, gently on the node.
+//! Stopping jobs: immediately in the record, with a grace period on the node.
 
 use api_client::{ClientError, HistoryQuery};
 use api_types::Code;
@@ -9,38 +9,38 @@ use testbed::harness::{AgentSpec, Cluster, ClusterSpec, batch, eventually};
 const GRACE: &str = "COMPUTE_AGENT_STOP_GRACE_SECONDS";
 
 #[tokio::test]
-async fn a_stopped_job_ends_its_process_with_sigterm_and_keeps_the_reason() {
+async fn a_stopped_job_ends_its_process_with_sigterm_and_records_the_reason() {
     let Some(cluster) = Cluster::of(1).await else { return };
     let id = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;
-    cluster.execution_in(id, ComputeState::BidAccepted).await;
+    cluster.wait_for_execution(id, ComputeState::BidAccepted).await;
 
-    let answer = cluster.client().stop_job(id, "changed my mind").await.unwrap();
-    assert!(answer.evaluation_id.is_some());
-    // The stop is in the record before it is answered.
+    let response = cluster.client().stop_job(id, "changed my mind").await.unwrap();
+    assert!(response.evaluation_id.is_some());
+    // The record changes before the response is sent.
     let job = cluster.client().describe_job(id).await.unwrap();
     assert_eq!(job.state.state_type, JobStateType::Stopped);
 
-    let execution = cluster.execution_in(id, ComputeState::Cancelled).await;
+    let execution = cluster.wait_for_execution(id, ComputeState::Cancelled).await;
     assert_eq!(execution.desired_state.state_type, DesiredState::Stopped);
     cluster.no_container_left().await;
     let events = cluster.history(id, &HistoryQuery::default()).await;
-    let told = events.iter().any(|event| event.comment.contains("changed my mind"));
-    assert!(told, "{events:#?}");
+    let is_recorded = events.iter().any(|event| event.comment.contains("changed my mind"));
+    assert!(is_recorded, "{events:#?}");
 }
 
 #[tokio::test]
-async fn a_task_that_ignores_sigterm_is_killed_after_the_grace() {
+async fn a_task_that_ignores_sigterm_is_killed_after_the_grace_period() {
     let agent = AgentSpec::new().setting(GRACE, "1");
     let Some(cluster) = ClusterSpec::new().agent(agent).start().await else { return };
     let id = cluster.submit(&batch(&cluster.image, &["stubborn", "600"])).await;
-    cluster.execution_in(id, ComputeState::BidAccepted).await;
+    cluster.wait_for_execution(id, ComputeState::BidAccepted).await;
     cluster.client().stop_job(id, "").await.unwrap();
-    cluster.execution_in(id, ComputeState::Cancelled).await;
+    cluster.wait_for_execution(id, ComputeState::Cancelled).await;
     cluster.no_container_left().await;
 }
 
 #[tokio::test]
-async fn stopping_again_is_harmless_and_stopping_what_has_ended_is_refused() {
+async fn a_repeated_stop_is_harmless_and_a_stop_of_an_ended_job_is_refused() {
     let Some(cluster) = Cluster::of(1).await else { return };
     let id = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;
     cluster.client().stop_job(id, "").await.unwrap();
@@ -48,25 +48,25 @@ async fn stopping_again_is_harmless_and_stopping_what_has_ended_is_refused() {
     assert_eq!(again.evaluation_id, None);
 
     let ended = cluster.submit(&batch(&cluster.image, &["echo"])).await;
-    cluster.job_in(ended, JobStateType::Completed).await;
+    cluster.wait_for_job(ended, JobStateType::Completed).await;
     let refusal = cluster.client().stop_job(ended, "").await.unwrap_err();
     assert_eq!(refusal.code(), Some(Code::JobFinished), "{refusal}");
     assert!(matches!(refusal, ClientError::Api(error) if error.status == 409));
 }
 
 #[tokio::test]
-async fn a_job_that_waits_can_be_stopped_and_is_never_started() {
+async fn a_queued_job_can_be_stopped_and_is_never_started() {
     let spec = ClusterSpec::new().agent(AgentSpec::new().cpu("0.5"));
     let Some(cluster) = spec.start().await else { return };
     let running = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;
-    cluster.execution_in(running, ComputeState::BidAccepted).await;
+    cluster.wait_for_execution(running, ComputeState::BidAccepted).await;
     let waiting = cluster.submit(&batch(&cluster.image, &["echo"])).await;
-    cluster.job_in(waiting, JobStateType::Queued).await;
+    cluster.wait_for_job(waiting, JobStateType::Queued).await;
     cluster.client().stop_job(waiting, "").await.unwrap();
     cluster.client().stop_job(running, "").await.unwrap();
-    cluster.execution_in(running, ComputeState::Cancelled).await;
+    cluster.wait_for_execution(running, ComputeState::Cancelled).await;
 
-    // The room it waited for is there: a later job gets it.
+    // A later job gets the capacity that the stopped job waited for.
     cluster.run_one(&batch(&cluster.image, &["echo"])).await;
     let job = cluster.client().describe_job(waiting).await.unwrap();
     assert_eq!(job.state.state_type, JobStateType::Stopped);
@@ -74,7 +74,7 @@ async fn a_job_that_waits_can_be_stopped_and_is_never_started() {
 }
 
 #[tokio::test]
-async fn a_stop_in_the_first_moments_of_a_run_leaves_nothing_behind() {
+async fn a_stop_right_after_the_submission_leaves_nothing_behind() {
     let Some(cluster) = Cluster::of(1).await else { return };
     let mut ids = Vec::new();
     for _ in 0..4 {

@@ -1,4 +1,4 @@
-//! Traces over OTLP, as a collector gets them: one per job, from both daemons.
+//! Traces over OTLP as a collector receives them: one per job, from both daemons.
 
 mod collector;
 
@@ -29,11 +29,11 @@ fn trace_of(job: JobId) -> String {
     job.uuid().simple().to_string()
 }
 
-/// The spans of a trace by their names, when there are as many of each as are wanted.
+/// Waits until a trace has the expected number of spans of each name; returns the spans by name.
 async fn spans(
     collector: &Collector,
     trace: &str,
-    wanted: &[(&str, usize)],
+    expected_counts: &[(&str, usize)],
 ) -> BTreeMap<String, Vec<Collected>> {
     eventually(&format!("the spans of {trace}"), async || {
         let mut spans: BTreeMap<String, Vec<Collected>> = BTreeMap::new();
@@ -41,7 +41,8 @@ async fn spans(
             spans.entry(span.name.clone()).or_default().push(span);
         }
         let count = |name: &str| spans.get(name).map_or(0, Vec::len);
-        match wanted.iter().all(|(name, wanted)| count(name) == *wanted) {
+        match expected_counts.iter().all(|(name, expected_counts)| count(name) == *expected_counts)
+        {
             true => Ok(spans),
             false => Err(format!("{:?}", spans.keys())),
         }
@@ -50,7 +51,7 @@ async fn spans(
 }
 
 #[tokio::test]
-async fn a_job_is_one_trace_over_both_daemons() {
+async fn a_job_has_one_trace_across_both_daemons() {
     let collector = Collector::start().await;
     let cluster = cluster(&collector).agent(agent(&collector)).start_without_docker().await;
     let mut job = noop();
@@ -61,7 +62,7 @@ async fn a_job_is_one_trace_over_both_daemons() {
     job["Tasks"][0]["InputSources"] = json!([input("/inputs/one"), input("/inputs/two")]);
     job["Tasks"][0]["Publisher"] = json!({ "Type": "local" });
     let id = cluster.submit(&job).await;
-    cluster.job_in(id, JobStateType::Completed).await;
+    cluster.wait_for_job(id, JobStateType::Completed).await;
 
     // Name, parent, service.
     let tree = [
@@ -78,8 +79,8 @@ async fn a_job_is_one_trace_over_both_daemons() {
         ("publish", "execution", "compute-agent"),
         ("report", "execution", "compute-agent"),
     ];
-    let wanted = tree.map(|(name, ..)| (name, if name == "fetch input" { 2 } else { 1 }));
-    let spans = spans(&collector, &trace_of(id), &wanted).await;
+    let expected_counts = tree.map(|(name, ..)| (name, if name == "fetch input" { 2 } else { 1 }));
+    let spans = spans(&collector, &trace_of(id), &expected_counts).await;
     assert_eq!(spans.len(), tree.len(), "{:?}", spans.keys());
     for (name, parent, service) in tree {
         for span in &spans[name] {
@@ -104,21 +105,21 @@ async fn a_job_is_one_trace_over_both_daemons() {
 }
 
 #[tokio::test]
-async fn a_submitters_trace_and_that_of_the_job_lead_to_each_other() {
+async fn the_traces_of_a_submitter_and_of_the_job_link_to_each_other() {
     let collector = Collector::start().await;
     let cluster = cluster(&collector).start_without_agents().await;
     let url = format!("{}/api/v1/orchestrator/jobs", cluster.client().base_url());
     let http = reqwest::Client::builder().no_proxy().build().expect("make a client");
     let theirs = "0af7651916cd43dd8448eb211c80319c";
-    let answer = http
+    let response = http
         .put(url)
         .header("traceparent", format!("00-{theirs}-b7ad6b7169203331-01"))
         .json(&json!({ "Job": noop() }))
         .send()
         .await
-        .expect("an answer");
-    let answer: serde_json::Value = answer.json().await.expect("a body");
-    let id: JobId = answer["JobID"].as_str().expect("an id").parse().expect("an id");
+        .expect("a response");
+    let response: serde_json::Value = response.json().await.expect("a body");
+    let id: JobId = response["JobID"].as_str().expect("an id").parse().expect("an id");
     let root = &spans(&collector, &trace_of(id), &[("submit job", 1)]).await["submit job"][0];
     let ours = &spans(&collector, theirs, &[("submit job", 1)]).await["submit job"][0];
     assert_eq!((root.parent.as_str(), ours.parent.as_str()), ("", "b7ad6b7169203331"));
@@ -130,16 +131,17 @@ async fn a_submitters_trace_and_that_of_the_job_lead_to_each_other() {
 async fn a_trace_survives_a_restart_of_the_orchestrator_and_retries_are_linked() {
     let collector = Collector::start().await;
     let mut cluster = cluster(&collector).agent(agent(&collector)).start_without_docker().await;
-    // What is offered to a node that hangs is lost with its lease.
+    // An offer to a hanging node is lost with its lease.
     cluster.agents[0].pause();
     let id = cluster.submit(&noop()).await;
     let before = spans(&collector, &trace_of(id), &[("submit job", 1), ("queue", 1)]).await;
     cluster.orchestrator.kill();
-    cluster.orchestrator.start_again().await;
+    cluster.orchestrator.restart().await;
     cluster.add_agent(&agent(&collector)).await;
-    cluster.job_in(id, JobStateType::Completed).await;
-    let wanted = [("submit job", 1), ("job", 1), ("execution", 2), ("run", 1), ("report", 1)];
-    let after = spans(&collector, &trace_of(id), &wanted).await;
+    cluster.wait_for_job(id, JobStateType::Completed).await;
+    let expected_counts =
+        [("submit job", 1), ("job", 1), ("execution", 2), ("run", 1), ("report", 1)];
+    let after = spans(&collector, &trace_of(id), &expected_counts).await;
     assert_eq!(after["job"][0].parent, before["submit job"][0].id);
     let (lost, done): (Vec<_>, Vec<_>) =
         after["execution"].iter().partition(|span| !span.error.is_empty());
@@ -150,28 +152,29 @@ async fn a_trace_survives_a_restart_of_the_orchestrator_and_retries_are_linked()
 }
 
 #[tokio::test]
-async fn a_collector_that_is_away_is_told_of_once_and_slows_nothing() {
-    let nobody = "http://127.0.0.1:9";
-    let agent = AgentSpec::new().engines("noop").setting("COMPUTE_AGENT_OTLP__ENDPOINT", nobody);
+async fn an_unreachable_collector_is_logged_once_and_slows_nothing() {
+    let unreachable = "http://127.0.0.1:9";
+    let agent =
+        AgentSpec::new().engines("noop").setting("COMPUTE_AGENT_OTLP__ENDPOINT", unreachable);
     let cluster: Cluster = ClusterSpec::new()
-        .setting("ORCHESTRATOR_OTLP__ENDPOINT", nobody)
+        .setting("ORCHESTRATOR_OTLP__ENDPOINT", unreachable)
         .agent(agent)
         .start_without_docker()
         .await;
-    let said = "traces cannot be sent";
-    let told = |log: &str| log.lines().filter(|line| line.contains(said)).count();
+    let message = "cannot export traces";
+    let count = |log: &str| log.lines().filter(|line| line.contains(message)).count();
     for round in 0..3 {
         cluster.run_one(&noop()).await;
-        // So that the spans of each round are tried on their own.
-        eventually("both have tried to send", async || {
-            match told(&cluster.orchestrator.log()).min(told(&cluster.agents[0].log())) {
-                0 => Err(format!("nothing was told in round {round}")),
+        // Each round waits, so that its spans are exported separately.
+        eventually("both daemons have attempted an export", async || {
+            match count(&cluster.orchestrator.log()).min(count(&cluster.agents[0].log())) {
+                0 => Err(format!("nothing was logged in round {round}")),
                 _ => Ok(()),
             }
         })
         .await;
     }
     for log in [cluster.orchestrator.log(), cluster.agents[0].log()] {
-        assert_eq!(told(&log), 1, "{log}");
+        assert_eq!(count(&log), 1, "{log}");
     }
 }

@@ -1,18 +1,18 @@
-//! What a failure says to the caller: what is wrong, and what to do about it.
+//! Error messages for the caller: what is wrong, and what to do about it.
 //!
-//! Causes that are the service's own are never told here.
+//! Internal causes never appear here.
 
 use api_types::Code;
 use api_types::error::FieldError;
+use scheduler::input::Refusal;
 use serde_json::Value;
 
 use super::{Failure, Kind, NotFoundCause, code_of_store};
 use crate::driver::CallError;
-use crate::engine::input::Refusal;
 use crate::http::body::{BODY_TIMEOUT, MAX_BODY_BYTES};
 use crate::json::shorten;
 
-/// The path and the reason of one detail each; there may be a hundred.
+/// Path and reason of each detail; there may be a hundred.
 const MAX_DETAIL_CHARS: usize = 500;
 
 // === impl Failure ===
@@ -25,12 +25,12 @@ impl Failure {
                 format!("the body did not arrive within {} seconds", BODY_TIMEOUT.as_secs())
             }
             Self::BodyTooLarge => format!("the body is larger than {MAX_BODY_BYTES} bytes"),
-            Self::UnsupportedMediaType { came: Some(came) } => {
-                format!("the body's content type is '{came}', not JSON")
+            Self::UnsupportedMediaType { found: Some(found) } => {
+                format!("the body's content type is '{found}', not JSON")
             }
-            Self::UnsupportedMediaType { came: None } => "the body has no content type".to_owned(),
-            Self::InvalidJob(problems) => format!("the job is invalid: {}", told(problems)),
-            Self::InvalidBody(problems) => format!("the body is invalid: {}", told(problems)),
+            Self::UnsupportedMediaType { found: None } => "the body has no content type".to_owned(),
+            Self::InvalidJob(problems) => format!("the job is invalid: {}", summary(problems)),
+            Self::InvalidBody(problems) => format!("the body is invalid: {}", summary(problems)),
             Self::InvalidQuery { reason, .. } => reason.clone(),
             Self::InvalidNextToken { reason } => (*reason).to_owned(),
             Self::InvalidHeader { name, reason } => format!("header {name} {reason}"),
@@ -61,17 +61,17 @@ impl Failure {
             Self::Call(error) => message_of_call(error),
             Self::Store(error) => match code_of_store(error) {
                 Code::StoreUnavailable => "the state database is not available".to_owned(),
-                _ => "the service failed on this request".to_owned(),
+                _ => "an internal error occurred".to_owned(),
             },
-            Self::NoPlace { what, count } => format!("{count} {what} already"),
-            Self::StreamNotFound { stream } => format!("nobody waits for stream '{stream}'"),
+            Self::LimitReached { what, count } => format!("the limit of {count} {what} is reached"),
+            Self::StreamNotFound { stream } => format!("no reader waits for stream '{stream}'"),
             Self::NodeUnavailable(node) => {
-                format!("node {node}, which has the output, is not connected")
+                format!("node {node}, which holds the output, is not connected")
             }
             Self::ReadersBusy { waited } => {
                 format!("the state database was busy for {} seconds", waited.as_secs())
             }
-            Self::Internal { .. } => "the service failed on this request".to_owned(),
+            Self::Internal { .. } => "an internal error occurred".to_owned(),
         }
     }
 
@@ -82,21 +82,23 @@ impl Failure {
             }
             Self::InvalidNextToken { .. } => {
                 "send a NextToken with the operation, order_by and reverse that it came from, or \
-                 none to begin anew"
+                 none to start over"
                     .to_owned()
             }
             Self::NotFound { kind, cause, .. } => kind.hint(*cause),
             Self::PathNotFound { .. } => "the operations are listed in docs/api.md".to_owned(),
             Self::Ambiguous { .. } => "give more characters of the ID".to_owned(),
-            Self::JobFinished { .. } => "nothing is left to be stopped".to_owned(),
+            Self::JobFinished { .. } => "there is nothing left to stop".to_owned(),
             Self::Call(error) => hint_of_call(error).to_owned(),
-            Self::Store(_) | Self::ReadersBusy { .. } | Self::NoPlace { .. } => {
+            Self::Store(_) | Self::ReadersBusy { .. } | Self::LimitReached { .. } => {
                 "try again".to_owned()
             }
             Self::NodeUnavailable(_) => {
                 "follow waits until the node is back or the execution is over".to_owned()
             }
-            Self::Internal { .. } => "the log has the cause under the request id".to_owned(),
+            Self::Internal { .. } => {
+                "the service log has the cause under this request ID".to_owned()
+            }
             Self::MalformedBody { .. }
             | Self::BodyTooSlow
             | Self::BodyTooLarge
@@ -153,6 +155,9 @@ fn hint_of_call(error: &CallError) -> &'static str {
                 "join again with PUT /api/v1/orchestrator/nodes/:nodeID/session"
             }
             Refusal::JobExists(_) => "choose another ID, or stop and watch the job that has it",
+            Refusal::NodeBusy { .. } => {
+                "wait until they are given up, or add now=true to give them up at once"
+            }
             Refusal::JobFinished { .. } | Refusal::NodeRejected(_) | Refusal::NodeConnected(_) => {
                 ""
             }
@@ -162,8 +167,8 @@ fn hint_of_call(error: &CallError) -> &'static str {
     }
 }
 
-/// The first problem, and how many there are.
-fn told(problems: &[FieldError]) -> String {
+/// The first problem, and the number of problems.
+fn summary(problems: &[FieldError]) -> String {
     let Some(FieldError { path, reason }) = problems.first() else { return String::new() };
     let place = if path.is_empty() { "the body" } else { path };
     match problems.len() {

@@ -1,24 +1,24 @@
-//! Events as the stream carries them: the format `text/event-stream` of the HTML standard.
+//! Events in the `text/event-stream` format of the HTML standard.
 
 use api_types::history::HistoryGap;
 use axum::body::Bytes;
+use control_plane::store::EventEntry;
 use serde::Serialize;
 
 use crate::http::error::Failure;
 use crate::http::history;
-use crate::store::EventEntry;
 
-/// After how many milliseconds a browser connects again.
+/// Milliseconds until a browser reconnects.
 const RETRY_MS: u32 = 1000;
 
-/// The first block: no event, but an id where the reader does not know it, so that one who
-/// connects again before the first event misses nothing.
+/// The first block: no event, but an id where the reader does not know it, so that a reader that
+/// reconnects before the first event misses nothing.
 pub(super) fn greeting(begins: u64, position: Option<u64>) -> Bytes {
     let id = position.map_or_else(String::new, |id| format!("id: {id}\n"));
     format!(": events after {begins}\nretry: {RETRY_MS}\n{id}\n").into()
 }
 
-/// A block that is no event either.
+/// A comment block, which is no event either.
 pub(super) fn keep_alive(position: Option<u64>) -> Bytes {
     let id = position.map_or_else(String::new, |id| format!("id: {id}\n"));
     format!(": keep-alive\n{id}\n").into()
@@ -39,7 +39,7 @@ pub(super) fn events(entries: &[EventEntry]) -> Result<Bytes, Failure> {
     Ok(bytes.into())
 }
 
-/// The event after which a reader of this one goes on.
+/// The event id after which a reader of this event resumes.
 pub(super) fn id(entry: &EventEntry) -> u64 {
     match entry {
         EventEntry::Event(row) => row.seq,
@@ -47,7 +47,7 @@ pub(super) fn id(entry: &EventEntry) -> u64 {
     }
 }
 
-/// JSON without line ends is one line of data.
+/// JSON without line breaks is one line of data.
 fn data(bytes: &mut Vec<u8>, value: &impl Serialize) -> Result<(), Failure> {
     bytes.extend_from_slice(b"data: ");
     serde_json::to_writer(&mut *bytes, value)
@@ -63,7 +63,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::engine::change::{EventRow, EventSubject};
+    use scheduler::change::{EventRow, EventSubject};
 
     #[test]
     fn blocks_end_with_an_empty_line() {

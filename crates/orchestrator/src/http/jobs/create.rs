@@ -1,4 +1,4 @@
-//! Create Job, and the dry run that says what it would do.
+//! Create Job, and its dry run.
 
 use std::sync::Arc;
 
@@ -9,35 +9,45 @@ use axum::body::Bytes;
 use axum::extract::State;
 use http::HeaderMap;
 use ring::digest;
+use scheduler::demand::Demand;
+use scheduler::input::{Refusal, Submit};
 use uuid::Uuid;
 
 use crate::clock;
 use crate::driver::{CallError, IdempotencyKey, Submission};
-use crate::engine::demand::Demand;
-use crate::engine::input::{Refusal, Submit};
 use crate::http::body::JsonBody;
 use crate::http::edge::json;
 use crate::http::error::Failure;
 use crate::http::openapi::{BODY, CALL, QUERY, examples, params, refusals};
-use crate::http::query::Query;
+use crate::http::query::{Flag, query};
 use crate::http::{Api, Handled, lookup};
 use crate::spans::{self, Submitted};
 use crate::submission::{self, Accepted, Rejected};
 
 const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 
-/// Where W3C Trace Context says what a request is a part of.
+/// The W3C Trace Context header that names the caller's trace.
 const TRACEPARENT: &str = "traceparent";
 
-/// Characters of an idempotency key; it is kept for a day.
+/// Longest idempotency key, in characters; a key is kept for a day.
 const MAX_KEY_CHARS: usize = 255;
 
-/// Reading and checking a smaller body takes well below a millisecond and is done on the spot; a
-/// larger one goes to a thread of its own, so that it does not hold up other connections.
+/// A smaller body takes well below a millisecond to read and check and is handled in place; a
+/// larger one goes to a blocking thread, so that it does not delay other connections.
 const READ_ON_THE_SPOT_BYTES: usize = 64 * 1024;
 
-/// What Create Job answers.
-#[expect(dead_code, reason = "only its schema is used: the two answers are written one by one")]
+query! {
+    pub(super) struct CreateQuery {
+        dry_run: bool = (
+            "dry_run",
+            Flag,
+            "Validates the job and reports what would happen; nothing is stored."
+        );
+    }
+}
+
+/// The two responses of Create Job.
+#[expect(dead_code, reason = "only its schema is used; the two responses are written separately")]
 #[derive(serde::Serialize, utoipa::ToSchema)]
 #[serde(untagged)]
 enum Created {
@@ -47,18 +57,18 @@ enum Created {
 
 /// Create Job
 ///
-/// The answer has the ID of the job and of the evaluation that places it; placing goes on after
-/// it. With `dry_run` nothing is stored, and the answer tells what would be.
+/// The response holds the ID of the job and of the evaluation that places it; placement continues
+/// afterwards. With `dry_run` nothing is stored, and the response reports what would happen.
 #[utoipa::path(
     put,
     path = routes::JOBS,
     operation_id = "createJob",
     tag = "Jobs",
-    params(params::DryRunFlag, params::IdempotencyKey),
+    params(CreateQuery, params::IdempotencyKey),
     request_body(content = CreateJobRequest, example = json!(examples::submission())),
     responses((
         status = 200,
-        description = "The job is on disk; or, of a dry run, what it would be.",
+        description = "The job is on disk, or the outcome of a dry run.",
         body = inline(Created),
         example = json!(examples::create_job()),
     )),
@@ -67,18 +77,17 @@ enum Created {
 pub(super) async fn create(
     State(api): State<Arc<Api>>,
     headers: HeaderMap,
-    query: Query,
+    query: CreateQuery,
     body: JsonBody,
 ) -> Handled {
-    let dry_run = query.flag("dry_run")?;
     let key = idempotency_key(&headers, &body.bytes)?;
     let accepted = accept(&api, body.bytes.clone()).await?;
-    if dry_run {
+    if query.dry_run {
         return preview(&api, accepted).await;
     }
     let Accepted { id, id_given, spec, spec_json, warnings } = accepted;
-    // It may be sent to a node as soon as it is on disk. Under an ID that was given there may be
-    // another job, which keeps it, or have been one, which was removed.
+    // A node may receive the job as soon as it is on disk. A caller-chosen ID may belong to another
+    // job, which keeps it, or have belonged to one that was removed.
     if id_given {
         api.specs.forget(id);
     } else {
@@ -105,11 +114,11 @@ pub(super) async fn create(
     path = routes::JOBS,
     operation_id = "createJobByPost",
     tag = "Jobs",
-    params(params::DryRunFlag, params::IdempotencyKey),
+    params(CreateQuery, params::IdempotencyKey),
     request_body(content = CreateJobRequest, example = json!(examples::submission())),
     responses((
         status = 200,
-        description = "The job is on disk; or, of a dry run, what it would be.",
+        description = "The job is on disk, or the outcome of a dry run.",
         body = inline(Created),
         example = json!(examples::create_job()),
     )),
@@ -118,7 +127,7 @@ pub(super) async fn create(
 pub(super) async fn create_by_post(
     state: State<Arc<Api>>,
     headers: HeaderMap,
-    query: Query,
+    query: CreateQuery,
     body: JsonBody,
 ) -> Handled {
     create(state, headers, query, body).await
@@ -169,7 +178,7 @@ fn idempotency_key(headers: &HeaderMap, body: &[u8]) -> Result<Option<Idempotenc
 async fn preview(api: &Api, accepted: Accepted) -> Handled {
     let Accepted { id, id_given, spec, spec_json: _, warnings } = accepted;
     if id_given {
-        let taken = api.reader.run(move |reads| Ok(reads.job(id)?.is_some())).await?;
+        let taken = api.read(move |reads| Ok(reads.job(id)?.is_some())).await?;
         if taken {
             return Err(CallError::Refused(Refusal::JobExists(id)).into());
         }
@@ -177,7 +186,8 @@ async fn preview(api: &Api, accepted: Accepted) -> Handled {
     let demand = Demand::of(&spec)
         .map_err(|error| Failure::Internal { cause: format!("a checked job: {error}") })?;
     let (job_type, count) = (spec.job_type, spec.count);
-    let nodes = api.handle.ask(move |engine| engine.preview(&demand, job_type, count)).await?;
+    let nodes =
+        api.handle.ask(move |scheduler| scheduler.preview(&demand, job_type, count)).await?;
     let now = clock::now();
     let state = JobState {
         state_type: JobStateType::Pending,

@@ -1,4 +1,4 @@
-//! Examples of the document: values of the very types, so that they are spelled as answers are.
+//! Examples in the document: values of the response types, so that they are spelled like responses.
 
 use std::collections::BTreeMap;
 
@@ -104,6 +104,7 @@ fn node() -> Node {
         membership: Membership::Approved,
         connection: Connection::Connected,
         eligibility: Eligibility::Eligible,
+        health: api_types::node::NodeHealth::default(),
         last_heartbeat: MOMENT.rfc3339(),
     }
 }
@@ -266,11 +267,17 @@ pub(in crate::http) fn session() -> SessionAnswer {
 
 pub(in crate::http) fn heartbeat() -> Heartbeat {
     let (running_executions, enqueued_executions) = (1, 0);
-    Heartbeat { session: 1, used_capacity: SHARE, running_executions, enqueued_executions }
+    Heartbeat {
+        session: 1,
+        used_capacity: SHARE,
+        running_executions,
+        enqueued_executions,
+        stalled_millis: 0,
+    }
 }
 
 pub(in crate::http) fn heartbeat_answer() -> HeartbeatAnswer {
-    HeartbeatAnswer { lease_seconds: 30 }
+    HeartbeatAnswer { lease_seconds: 10, heartbeat_seconds: 3 }
 }
 
 pub(in crate::http) fn report_batch() -> ReportBatch {

@@ -1,4 +1,4 @@
-//! The assignments stream: one JSON object a line, for as long as both sides stand.
+//! The assignments stream: one JSON object a line, for as long as both sides stay connected.
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
@@ -13,53 +13,60 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use futures_util::stream;
 use http::{Method, Uri, header};
+use scheduler::change::AssignmentChange;
 use telemetry::traces::{Tracer, execution_span};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::driver::StreamItem;
-use crate::engine::change::AssignmentChange;
 use crate::http::error::{Failure, Kind};
-use crate::http::logs::Attachment;
 use crate::http::openapi::{CALL, OWN_NODE_ID, QUERY, SESSION, params, refusals};
-use crate::http::query::Query;
+use crate::http::query::{Parameters as _, Query, RequiredNumber, query};
 use crate::http::{Api, Handled, Parameter, jobs, lookup};
+use crate::logs::Attachment;
 
-/// Changes that are taken up at once; more wait in the driver's queue.
+/// Changes taken from the driver's queue at once; the rest waits there.
 const CHANGES_AT_ONCE: usize = 256;
 
-/// A piece that is as long as this is written before more is rendered: a specification may hold
-/// megabytes of inline input, and each of its executions is sent with it.
+/// A piece of this length is written before more is rendered: a specification may hold megabytes of
+/// inline input, and each of its executions carries it.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// What a stream that is open needs.
+/// The state of an open stream.
 struct Lines {
     api: Arc<Api>,
     items: mpsc::Receiver<StreamItem>,
-    /// Requests for output, which are no part of what is desired.
+    /// Requests for output, which are not part of the desired state.
     requests: Attachment,
-    /// Taken up, and not rendered yet.
+    /// Taken from the queue and not rendered yet.
     queue: VecDeque<Unrendered>,
     /// When the last piece was written.
     written: Instant,
 }
 
 enum Unrendered {
-    /// The head of a snapshot of so many changes, which follow.
+    /// The head of a snapshot, with the number of changes that follow.
     Snapshot(u64),
     Change(AssignmentChange),
 }
 
+query! {
+    pub(super) struct StreamQuery {
+        session: u64 =
+            ("session", RequiredNumber, "The session that the node received when it joined.");
+    }
+}
+
 /// Assignments
 ///
-/// Stays open and carries one object a line: first a snapshot of all that is desired of the node,
-/// then each change, and requests for output. Opening another stream ends the one before.
+/// Stays open and carries one object a line: first a snapshot of the node's desired state, then
+/// each change, and requests for output. Opening another stream ends the previous one.
 #[utoipa::path(
     get,
     path = routes::NODE_ASSIGNMENTS,
     operation_id = "streamAssignments",
     tag = "Agent protocol",
-    params(params::OwnNodePath, params::Session),
+    params(params::OwnNodePath, StreamQuery),
     responses((
         status = 200,
         description = "The stream.",
@@ -76,20 +83,20 @@ pub(super) async fn stream(
     Parameter(text): Parameter,
 ) -> Handled {
     if method != Method::GET {
-        // A HEAD would open a stream nobody reads, and so end the one that is read.
+        // A HEAD request would open a stream that nobody reads, and end the one in use.
         let path = uri.path().to_owned();
         let failure = Failure::MethodNotAllowed { method: method.to_string(), path };
         return Ok(([(header::ALLOW, "GET")], failure).into_response());
     }
     let node = lookup::full_node(&text)?;
-    let session = query.number("session")?;
+    let StreamQuery { session } = StreamQuery::read(&query)?;
     let items = api.handle.open_assignments(node, session).await?;
-    let requests = api.relay.attach(node);
+    let requests = api.logs.relay.attach(node);
     let lines = Lines { api, items, requests, queue: VecDeque::new(), written: Instant::now() };
     let pieces = stream::unfold(lines, |mut lines| async move {
         let piece = lines.next_piece().await?;
         lines.written = Instant::now();
-        // It only ever ends; it never fails half way.
+        // The stream only ever ends; it never fails partway.
         Some((Ok::<_, Infallible>(piece), lines))
     });
     let content_type = [(header::CONTENT_TYPE, "application/x-ndjson")];
@@ -99,7 +106,7 @@ pub(super) async fn stream(
 // === impl Lines ===
 
 impl Lines {
-    /// The next lines, or nothing when the stream is over.
+    /// The next lines, or `None` when the stream is over.
     async fn next_piece(&mut self) -> Option<Bytes> {
         let silence_ends = self.written + Duration::from_secs(KEEP_ALIVE_SECONDS);
         if self.queue.is_empty() {
@@ -112,7 +119,7 @@ impl Lines {
                         return None;
                     }
                 }
-                // The snapshot is there before the first request is looked at.
+                // The snapshot comes before the first request for output.
                 request = self.requests.next() => {
                     return Some(Bytes::from(line(&AssignmentLine::Stream(request))?));
                 }
@@ -125,8 +132,11 @@ impl Lines {
         match self.render().await {
             Ok(bytes) => Some(bytes),
             Err(failure) => {
-                // The agent opens another stream, which begins with everything that is desired.
-                tracing::error!(?failure, "an assignments stream is cut off: no specification");
+                // The agent opens another stream, which begins with the full desired state.
+                tracing::error!(
+                    ?failure,
+                    "an assignments stream was cut off: cannot read a specification"
+                );
                 None
             }
         }
@@ -144,7 +154,7 @@ impl Lines {
         }
     }
 
-    /// What is queued, up to the length of a piece.
+    /// Queued lines, up to the length of a piece.
     async fn render(&mut self) -> Result<Bytes, Failure> {
         let mut bytes = Vec::new();
         let mut specs = HashMap::new();
@@ -173,7 +183,7 @@ impl Lines {
         Ok(bytes.into())
     }
 
-    /// The specifications that the next ones need, from memory or else from the store.
+    /// The specifications that the next lines need, from memory or from the store.
     async fn specs(&self, next: &Unrendered) -> Result<HashMap<JobId, Arc<JobSpec>>, Failure> {
         let mut specs = HashMap::new();
         let mut missing = Vec::new();
@@ -197,8 +207,7 @@ impl Lines {
         let api = Arc::clone(&self.api);
         let loaded = self
             .api
-            .reader
-            .run(move |reads| {
+            .read(move |reads| {
                 let mut loaded = Vec::with_capacity(missing.len());
                 for job in missing {
                     let stored = reads

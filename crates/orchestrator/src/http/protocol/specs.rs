@@ -1,7 +1,7 @@
-//! Specifications of jobs that came lately, or that executions were lately assigned of.
+//! A cache of job specifications that were recently submitted or assigned.
 //!
-//! Those that are asked for again and again stay; the others, like those of jobs that wait long, go
-//! when newer ones come. Costs the size of the specifications, bounded by [`BYTES`].
+//! Frequently used ones stay; others, such as those of jobs that wait long, are evicted by newer
+//! ones. Memory use is the size of the specifications, bounded by [`BYTES`].
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use api_types::job::JobSpec;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
-/// A specification is 1 to 2 kB unless it has large inputs inline, so that this holds twenty
-/// thousand jobs, or a few of the largest.
+/// A specification is 1 to 2 kB unless it has large inline inputs, so this holds twenty thousand
+/// jobs, or a few of the largest.
 const BYTES: usize = 32 * 1024 * 1024;
 const USUAL_BYTES: usize = 1500;
 
-/// The part that newer ones cannot push out; the rest has room for the last five thousand jobs.
+/// The part that newer specifications cannot evict; the rest holds the last five thousand jobs.
 const HOT: f64 = 0.75;
 
 pub(crate) struct SpecCache(Cache<JobId, Entry, Size>);
@@ -38,7 +38,7 @@ impl Default for SpecCache {
             .weight_capacity(BYTES as u64)
             .estimated_items_capacity(BYTES / USUAL_BYTES)
             .hot_allocation(HOT)
-            // In one of many parts a large one would find no room.
+            // With several shards, a large specification would not fit into one.
             .shards(1)
             .build()
             .expect("the bounds are set");
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_stays_and_the_rest_goes() {
+    fn used_specifications_stay_and_unused_ones_are_evicted() {
         let cache = SpecCache::default();
         for number in 0..100_000 {
             cache.insert(id(number), spec(), USUAL_BYTES);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_that_a_request_can_bring_finds_room_among_many() {
+    fn the_largest_specification_fits_among_many() {
         let cache = SpecCache::default();
         for number in 0..100_000 {
             cache.insert(id(number), spec(), USUAL_BYTES);
@@ -120,7 +120,7 @@ mod tests {
                 cache.insert(large, spec(), 10 << 20);
             }
         }
-        // Newer ones may push it out before it was asked for, but once.
+        // Newer ones may evict it before its first use, but only once.
         assert!(loaded <= 2, "{loaded}");
         assert!(cache.0.weight() <= BYTES as u64);
     }

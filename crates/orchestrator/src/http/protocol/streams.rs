@@ -1,4 +1,4 @@
-//! Output that a node sends, frame by frame, to a reader who waits for it.
+//! Output that a node sends, frame by frame, to a waiting reader.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,26 +16,26 @@ use crate::http::error::Failure;
 use crate::http::openapi::{OWN_NODE_ID, examples, params, refusals};
 use crate::http::{Api, Handled, lookup};
 
-/// After this long without a frame the node is taken for dead, whatever the connection says.
+/// After this long without a frame, the node counts as dead, whatever the connection says.
 const SILENCE: Duration = Duration::from_secs(3 * FRAME_KEEP_ALIVE_SECONDS);
 
-/// The longest frame: its output may be six times as long in JSON.
+/// The longest frame: JSON may make its output six times as long.
 const MAX_FRAME_BYTES: usize = 512 << 10;
 
-/// Why no more is taken from the node.
+/// Why the orchestrator stops reading from the node.
 #[derive(Debug, thiserror::Error)]
 enum Ended {
-    #[error("all was sent")]
+    #[error("the node sent all output")]
     Sent,
-    #[error("nobody reads any more")]
+    #[error("the reader is gone")]
     Unread,
     #[error("the service is stopping")]
     Stopping,
-    #[error("nothing came for {SILENCE:?}")]
+    #[error("the node sent nothing for {SILENCE:?}")]
     Silent,
     #[error("its connection broke")]
     Broken(#[source] axum::Error),
-    #[error("what came is no frame")]
+    #[error("the node sent an invalid frame")]
     Senseless(#[source] serde_json::Error),
     #[error("a frame is longer than {MAX_FRAME_BYTES} bytes")]
     TooLong,
@@ -44,7 +44,7 @@ enum Ended {
 /// Streams
 ///
 /// Answers a `Stream` line of the assignments with output: a chunked body of one object a line,
-/// taken as fast as its reader reads.
+/// consumed as fast as its reader reads.
 #[utoipa::path(
     post,
     path = routes::NODE_STREAM,
@@ -54,7 +54,7 @@ enum Ended {
     request_body(content = String, content_type = "application/x-ndjson"),
     responses((
         status = 200,
-        description = "All was taken, or nobody reads any more.",
+        description = "The orchestrator took all output, or its reader is gone.",
         body = Object,
         example = json!(examples::nothing()),
     )),
@@ -66,20 +66,20 @@ pub(super) async fn deliver(
     body: Body,
 ) -> Handled {
     let node = lookup::full_node(&node)?;
-    let reader = stream.parse().ok().and_then(|id| api.relay.take(node, id));
+    let reader = stream.parse().ok().and_then(|id| api.logs.relay.take(node, id));
     let Some(reader) = reader else { return Err(Failure::StreamNotFound { stream }) };
     let ended = tokio::select! {
         ended = pass_on(body, &reader) => ended,
-        // Whoever sends learns by the answer that it may stop.
+        // The response tells the sender to stop.
         () = reader.closed() => Ended::Unread,
         () = api.stopping.cancelled() => Ended::Stopping,
     };
     match ended {
         Ended::Sent | Ended::Unread | Ended::Stopping => {
-            tracing::debug!(%node, stream, %ended, "a log stream ended");
+            tracing::debug!(%node, stream, %ended, "log stream ended");
         }
         Ended::Silent | Ended::Broken(_) | Ended::Senseless(_) | Ended::TooLong => {
-            tracing::info!(%node, stream, reason = %ended, "a log stream broke off");
+            tracing::info!(%node, stream, reason = %ended, "log stream broke off");
         }
     }
     json(&serde_json::json!({}))
@@ -90,7 +90,7 @@ async fn pass_on(body: Body, reader: &mpsc::Sender<Vec<LogFrame>>) -> Ended {
     let mut buffer = BytesMut::new();
     let mut frames = Vec::new();
     loop {
-        // As long as the reader takes; one that stands still is cut off by its own connection.
+        // As long as the reader takes; its own connection cuts off a stalled reader.
         if reader.send(frames).await.is_err() {
             return Ended::Unread;
         }
@@ -111,7 +111,7 @@ async fn pass_on(body: Body, reader: &mpsc::Sender<Vec<LogFrame>>) -> Ended {
     }
 }
 
-/// Takes the complete lines off the buffer.
+/// Takes the complete lines out of the buffer.
 fn whole_frames(buffer: &mut BytesMut) -> serde_json::Result<Vec<LogFrame>> {
     let Some(end) = buffer.iter().rposition(|byte| *byte == b'\n') else { return Ok(Vec::new()) };
     let lines = buffer.split_to(end + 1);
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_are_told_apart_however_the_bytes_arrive() {
+    fn frames_are_separated_however_the_bytes_arrive() {
         let text = b"{\"Type\":\"KeepAlive\"}\n{\"Type\":\"End\"}\n";
         for cut in 0..text.len() {
             let mut buffer = BytesMut::from(&text[..cut]);

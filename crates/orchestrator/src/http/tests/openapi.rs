@@ -1,4 +1,4 @@
-//! The document and the router say the same, paths and methods.
+//! The document and the router agree on paths and methods.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,13 +12,12 @@ use tower::ServiceExt;
 use super::service::Service;
 use crate::http::router;
 
-/// Paths of the old group, which is one operation: its routes differ from each other only for the
-/// router's sake.
+/// Paths of the old group, which is one operation: only the router needs several routes for it.
 fn is_old(path: &str) -> bool {
     path.starts_with(routes::REQUESTER.trim_end_matches('/'))
 }
 
-/// Methods by path, of the document.
+/// The document's methods by path.
 fn documented(document: &Value) -> BTreeMap<String, BTreeSet<String>> {
     let paths = document["paths"].as_object().unwrap();
     let methods = |item: &Value| item.as_object().unwrap().keys().cloned().collect();
@@ -29,7 +28,7 @@ fn documented(document: &Value) -> BTreeMap<String, BTreeSet<String>> {
 async fn every_route_is_in_the_document_and_every_operation_is_routed() {
     let service = Service::start().await;
     let router = router(Arc::clone(&service.api));
-    // The router has no list of its routes but in what it shows for debugging.
+    // The router lists its routes only in its debug output.
     let shown = format!("{router:?}");
     let routed: BTreeSet<String> = shown
         .split('"')

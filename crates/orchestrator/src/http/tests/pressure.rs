@@ -1,4 +1,4 @@
-//! A store that hangs: what waits is bounded, and reads go on.
+//! With a hanging store, waiting requests are bounded and reads continue.
 
 use std::pin::Pin;
 
@@ -7,16 +7,16 @@ use api_types::protocol::Heartbeat;
 use api_types::quantity::Capacity;
 use futures_util::FutureExt;
 use reqwest::Method;
+use scheduler::input::{Input, Refusal};
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::service::Service;
 use crate::driver::{CallError, RESERVED_FOR_NODES, WAITING_INPUTS};
-use crate::engine::input::{Input, Refusal};
 
 type Call<'a, T> = Pin<Box<dyn Future<Output = Result<T, CallError>> + 'a>>;
 
-/// Calls until one is refused; tells those that wait.
+/// Sends requests until one is refused; returns those that wait.
 fn fill<'a, T: std::fmt::Debug>(call: impl Fn() -> Call<'a, T>) -> Vec<Call<'a, T>> {
     let mut waiting = Vec::new();
     loop {
@@ -39,7 +39,7 @@ async fn refused(request: reqwest::RequestBuilder) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_the_disk_hangs_what_waits_is_bounded_and_reads_go_on() {
+async fn while_the_disk_hangs_waiting_inputs_are_bounded_and_reads_continue() {
     let service = Service::start().await;
     let first: Value = service.submit().send().await.unwrap().json().await.unwrap();
     let job = format!("/jobs/{}", first["JobID"].as_str().unwrap());
@@ -53,13 +53,14 @@ async fn while_the_disk_hangs_what_waits_is_bounded_and_reads_go_on() {
     refused(service.submit()).await;
     refused(service.request(Method::DELETE, &job)).await;
 
-    // Nodes are still heard, up to a bound of their own.
+    // Messages of nodes are still accepted, up to a bound of their own.
     let node = NodeId::from_uuid(Uuid::from_u128(2));
     let heartbeat = Heartbeat {
         session: 1,
         used_capacity: Capacity::default(),
         running_executions: 0,
         enqueued_executions: 0,
+        stalled_millis: 0,
     };
     let nodes = fill(|| {
         let heartbeat = heartbeat.clone();
@@ -96,7 +97,7 @@ async fn while_the_disk_hangs_what_waits_is_bounded_and_reads_go_on() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_bodies_are_bounded_together_until_they_are_answered() {
     let service = Service::start().await;
-    let places = &service.api.large_bodies;
+    let permits = &service.api.large_bodies;
     service.gate.set(true);
     let large = || {
         let meta = serde_json::json!({ "padding": "x".repeat(100_000) });
@@ -107,8 +108,8 @@ async fn large_bodies_are_bounded_together_until_they_are_answered() {
     };
     let held = tokio::spawn(large().send());
     service.gate.holds_a_commit().await;
-    assert_eq!(places.free(), places.count() - 2, "as long as it is not answered");
-    let others = places.take_many(places.free()).ok().unwrap();
+    assert_eq!(permits.free(), permits.count() - 2, "as long as it is not answered");
+    let others = permits.take_many(permits.free()).ok().unwrap();
     refused(large()).await;
     let small = tokio::spawn(service.submit().send());
     drop(others);
@@ -117,5 +118,5 @@ async fn large_bodies_are_bounded_together_until_they_are_answered() {
     for request in [held, small, again] {
         assert_eq!(request.await.unwrap().unwrap().status(), 200);
     }
-    assert_eq!(places.free(), places.count());
+    assert_eq!(permits.free(), permits.count());
 }

@@ -1,11 +1,17 @@
-//! A whole service whose commits can be held up, and whose places can be counted.
+//! A complete service whose commits can be blocked and whose permits can be counted.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use api_types::{JobId, NodeId, Timestamp};
+use api_types::{JobId, NodeId};
+use control_plane::clock::Stamp;
+use control_plane::store::{
+    Commit, IdempotencyRow, Pruned, RequestKey, Retention, Store, StoreError, sqlite,
+};
 use reqwest::Method;
+use scheduler::change::{Live, LiveJobRow};
+use scheduler::time::Moment;
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -13,17 +19,17 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::driver;
-use crate::engine::change::{Changes, Live, LiveJobRow};
-use crate::http::{Api, Own, Places, Reader, SpecCache, serve};
+use crate::http::{Api, Own, Permits, SpecCache, serve};
+use crate::logs::Access;
 use crate::observer::Observer;
+use crate::reads::Reader;
 use crate::settings::Settings;
-use crate::store::{IdempotencyRow, Pruned, Retention, Store, StoreError, sqlite};
 use crate::submission::Requester;
 use crate::view::View;
 
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Where commits are held up.
+/// Blocks commits.
 #[derive(Default)]
 pub(super) struct Gate {
     state: Mutex<GateState>,
@@ -33,7 +39,7 @@ pub(super) struct Gate {
 #[derive(Default)]
 struct GateState {
     closed: bool,
-    /// Commits that are held up, 0 or 1.
+    /// Blocked commits, 0 or 1.
     held: u32,
 }
 
@@ -85,14 +91,13 @@ impl Store for Gated {
         self.store.load(job)
     }
 
-    fn commit(
-        &mut self,
-        number: u64,
-        changes: &Changes,
-        keys: &[IdempotencyRow],
-    ) -> Result<(), StoreError> {
+    fn commit(&mut self, commit: &Commit<'_>) -> Result<(), StoreError> {
         self.gate.pass();
-        self.store.commit(number, changes, keys)
+        self.store.commit(commit)
+    }
+
+    fn last_stamp(&mut self) -> Result<Option<Stamp>, StoreError> {
+        self.store.last_stamp()
     }
 
     fn last_commit(&mut self) -> Result<u64, StoreError> {
@@ -101,8 +106,8 @@ impl Store for Gated {
 
     fn idempotency(
         &mut self,
-        key: &str,
-        oldest: Timestamp,
+        key: &RequestKey,
+        oldest: Moment,
     ) -> Result<Option<IdempotencyRow>, StoreError> {
         self.store.idempotency(key, oldest)
     }
@@ -115,13 +120,13 @@ impl Store for Gated {
         self.store.probe()
     }
 
-    fn forget_keys(&mut self, oldest: Timestamp, limit: u32) -> Result<u32, StoreError> {
+    fn forget_keys(&mut self, oldest: Moment, limit: u32) -> Result<u32, StoreError> {
         self.store.forget_keys(oldest, limit)
     }
 
     fn prune(
         &mut self,
-        now: Timestamp,
+        now: Moment,
         retention: &Retention,
         rows: u32,
     ) -> Result<Pruned, StoreError> {
@@ -133,7 +138,7 @@ impl Store for Gated {
 
 impl Service {
     pub(super) async fn start() -> Self {
-        // Whichever test came first made the choice for the whole process.
+        // Fails harmlessly if another test of this process has installed it.
         drop(rustls::crypto::ring::default_provider().install_default());
         let directory = tempfile::tempdir().unwrap();
         let (store, reads) = sqlite::open(directory.path()).unwrap();
@@ -144,7 +149,7 @@ impl Service {
         let (handle, _) = driver::start(
             Box::new(store),
             Arc::clone(&view),
-            settings.engine(),
+            settings.scheduler(),
             settings.retention(),
             Observer::default(),
         )
@@ -154,18 +159,19 @@ impl Service {
         let id = NodeId::from_uuid(Uuid::from_u128(1));
         let requester = Requester { id: id.to_string(), public_key: String::new() };
         let stopping = CancellationToken::new();
+        let reader = Reader::new(reads);
+        let logs = Access::new(reader.clone(), Arc::clone(&view), stopping.clone());
         let api = Arc::new(Api {
             handle,
-            reader: Reader::new(reads),
+            reader,
             view,
             own: Own { id, address, labels: BTreeMap::new(), requester },
-            lease_seconds: 30,
             specs: SpecCache::default(),
-            relay: Arc::default(),
-            log_readers: Places::of_log_readers(),
-            waiting: Places::of_waiting_reads(),
-            streams: Places::of_event_streams(),
-            large_bodies: Places::of_large_bodies(),
+            logs: Arc::new(logs),
+            log_readers: Permits::of_log_readers(),
+            waiting: Permits::of_waiting_reads(),
+            streams: Permits::of_event_streams(),
+            large_bodies: Permits::of_large_bodies(),
             observer: Observer::default(),
             stopping: stopping.clone(),
         });

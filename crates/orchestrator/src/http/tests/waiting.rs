@@ -1,4 +1,4 @@
-//! Reads that wait: they cost no more than a place, and a stop answers them.
+//! A waiting read costs only a permit, and a stop answers it.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::service::{PATIENCE, Service};
 
-/// So many wait at once; enough that one thread or query for each would be felt.
+/// Concurrent waiting reads; enough that one thread or query for each would be noticeable.
 const MANY: usize = 1000;
 
 async fn revision(response: reqwest::Response) -> u64 {
@@ -16,7 +16,7 @@ async fn revision(response: reqwest::Response) -> u64 {
     body["Job"]["Revision"].as_u64().unwrap()
 }
 
-/// So many reads that wait for the next change of a job, all of them under way.
+/// This many reads that wait for the next change of a job, all in progress.
 async fn many(
     service: &Service,
     job: &str,

@@ -1,4 +1,4 @@
-//! What a task may not say.
+//! Tasks that are refused.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ fn fields_of_a_task_are_checked() {
         ),
         (
             json!({ "ResultPaths": [{ "Name": "stdout", "Path": "/outputs" }] }),
-            "Tasks[0].ResultPaths[0].Name: 'stdout' is a file of the archive itself",
+            "Tasks[0].ResultPaths[0].Name: 'stdout' is reserved in the archive",
         ),
         (
             json!({ "ResultPaths": [{ "Name": "a", "Path": "/a" }, { "Name": "a", "Path": "/b" }] }),
@@ -37,7 +37,7 @@ fn fields_of_a_task_are_checked() {
         ),
         (
             json!({ "ResultPaths": [{ "Name": "a", "Path": "outputs" }] }),
-            "Tasks[0].ResultPaths[0].Path: must be an absolute path, 'outputs' came",
+            "Tasks[0].ResultPaths[0].Path: must be an absolute path, got 'outputs'",
         ),
         (
             json!({ "ResultPaths": [{ "Name": "a", "Path": "/a/../b" }] }),
@@ -57,11 +57,11 @@ fn fields_of_a_task_are_checked() {
         ),
         (
             json!({ "Network": { "Type": "Full", "Domains": ["example.com"] } }),
-            "Tasks[0].Network.Domains: only goes with Type HTTP, not with Full",
+            "Tasks[0].Network.Domains: is only allowed with Type HTTP, not Full",
         ),
         (
             json!({ "Network": { "Type": "HTTP" } }),
-            "Tasks[0].Network.Domains: Type HTTP takes at least one domain",
+            "Tasks[0].Network.Domains: Type HTTP requires at least one domain",
         ),
         (
             json!({ "Network": { "Type": "HTTP", "Domains": ["a b"] } }),
@@ -69,7 +69,7 @@ fn fields_of_a_task_are_checked() {
         ),
         (
             json!({ "Timeouts": { "QueueTimeout": 1.5 } }),
-            "Tasks[0].Timeouts.QueueTimeout: expected a whole number of 64 bits, but the number 1.5 came",
+            "Tasks[0].Timeouts.QueueTimeout: expected a 64-bit integer, got the number 1.5",
         ),
     ] {
         assert_eq!(problems(&task(fields)), [problem]);
@@ -87,30 +87,30 @@ fn params_of_engines_are_checked() {
     for (fields, problem) in [
         (docker(Value::Null), "Image: is required"),
         (docker(json!({ "Image": " " })), "Image: is required"),
-        (docker(json!({ "Image": 5 })), "Image: expected a text, but the number 5 came"),
+        (docker(json!({ "Image": 5 })), "Image: expected a string, got the number 5"),
         (
             docker(json!({ "Image": "i", "PullPolicy": "daily" })),
             "PullPolicy: 'daily' is not a pull policy; known: missing, always, never",
         ),
         (
             docker(json!({ "Image": "i", "PullPolicy": true })),
-            "PullPolicy: expected a text, but true came",
+            "PullPolicy: expected a string, got true",
         ),
         (
             docker(json!({ "Image": "i", "Entrypoint": "sh" })),
-            "Entrypoint: expected a list of texts, but a text came",
+            "Entrypoint: expected an array of strings, got a string",
         ),
         (
             docker(json!({ "Image": "i", "Parameters": ["a", null] })),
-            "Parameters[1]: expected a text, but null came",
+            "Parameters[1]: expected a string, got null",
         ),
         (
             docker(json!({ "Image": "i", "EnvironmentVariables": ["A=1", "B"] })),
-            "EnvironmentVariables[1]: must be KEY=VALUE, 'B' came",
+            "EnvironmentVariables[1]: must be KEY=VALUE, got 'B'",
         ),
         (
             docker(json!({ "Image": "i", "WorkingDirectory": "work" })),
-            "WorkingDirectory: must be an absolute path, 'work' came",
+            "WorkingDirectory: must be an absolute path, got 'work'",
         ),
         (wasm(json!({})), "EntryModule: is required"),
         (
@@ -119,11 +119,11 @@ fn params_of_engines_are_checked() {
         ),
         (
             wasm(json!({ "EntryModule": module, "ImportModules": [5] })),
-            "ImportModules[0]: expected an input source, but the number 5 came",
+            "ImportModules[0]: expected an input source, got the number 5",
         ),
         (
             wasm(json!({ "EntryModule": module, "EnvironmentVariables": { "A": true } })),
-            "EnvironmentVariables.A: expected a text, but true came",
+            "EnvironmentVariables.A: expected a string, got true",
         ),
     ] {
         assert_eq!(problems(&task(fields)), [format!("{path}.{problem}")]);
@@ -152,7 +152,7 @@ fn params_of_sources_are_checked() {
         (
             "inline",
             json!({ "URL": "data:;base64,!!" }),
-            "Params.URL: is a data URL whose base64 is broken",
+            "Params.URL: is a data URL with invalid base64",
         ),
         (
             "urldownload",
@@ -162,12 +162,12 @@ fn params_of_sources_are_checked() {
         (
             "localdirectory",
             json!({ "SourcePath": "data" }),
-            "Params.SourcePath: must be an absolute path, 'data' came",
+            "Params.SourcePath: must be an absolute path, got 'data'",
         ),
         (
             "localdirectory",
             json!({ "SourcePath": "/data", "ReadWrite": "yes" }),
-            "Params.ReadWrite: expected true or false, but a text came",
+            "Params.ReadWrite: expected true or false, got a string",
         ),
         ("s3", json!({ "Key": "k" }), "Params.Bucket: is required"),
         ("repoclone", json!({}), "Params.Repo: is required"),
@@ -215,7 +215,7 @@ fn two_inputs_cannot_have_one_target() {
 }
 
 #[test]
-fn a_filter_and_a_repository_are_looked_at_before_any_node_is_asked() {
+fn a_filter_and_a_repository_are_checked_at_submission() {
     for (kind, params, problem) in [
         (
             "s3",
@@ -235,8 +235,8 @@ fn a_filter_and_a_repository_are_looked_at_before_any_node_is_asked() {
     ] {
         let source = json!({ "Type": kind, "Params": params });
         let inputs = json!([{ "Source": source, "Target": "/in" }]);
-        let told = problems(&task(json!({ "InputSources": inputs })));
-        assert_eq!(told, [format!("Tasks[0].InputSources[0].Source.Params.{problem}")]);
+        let message = problems(&task(json!({ "InputSources": inputs })));
+        assert_eq!(message, [format!("Tasks[0].InputSources[0].Source.Params.{problem}")]);
     }
     for repo in ["file:///srv/x.git", "FILE:///srv/x.git", "http://h/x.git"] {
         let source = json!({ "Type": "repoclone", "Params": { "Repo": repo } });

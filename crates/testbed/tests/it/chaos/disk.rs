@@ -1,4 +1,4 @@
-//! A disk that is full, the orchestrator's and a node's, and that has room again.
+//! A full disk of the orchestrator or of a node, and its recovery.
 
 use api_client::JobsQuery;
 use api_types::execution::ComputeState;
@@ -8,29 +8,29 @@ use testbed::harness::{AgentSpec, Cluster, ClusterSpec, SmallDisk, batch, eventu
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Room for an empty database and its log, and little more.
+/// Slightly more than an empty database and its log need.
 const MEGABYTES: u32 = 16;
 
 #[tokio::test]
-async fn an_orchestrator_whose_disk_is_full_refuses_loses_nothing_and_recovers() {
+async fn an_orchestrator_with_a_full_disk_refuses_jobs_loses_nothing_and_recovers() {
     let Some(disk) = SmallDisk::mount(MEGABYTES) else { return };
     let data = disk.path().join("data").display().to_string();
     let spec = ClusterSpec::new().setting("ORCHESTRATOR_DATA_DIR", &data);
     let agent = AgentSpec::new().engines("docker,noop");
     let Some(mut cluster) = spec.agent(agent).start().await else { return };
     let running = cluster.submit(&batch(&cluster.image, &["sleep", "3"])).await;
-    cluster.execution_in(running, ComputeState::BidAccepted).await;
+    cluster.wait_for_execution(running, ComputeState::BidAccepted).await;
 
     disk.fill();
-    // What is left of the log file's last page takes some.
+    // The rest of the log file's last page still accepts some jobs.
     let mut accepted = Vec::new();
     let refusal = loop {
-        let answer = submit(&cluster, &noop()).await;
-        if answer.starts_with("HTTP/1.1 503 ") {
-            break answer;
+        let response = submit(&cluster, &noop()).await;
+        if response.starts_with("HTTP/1.1 503 ") {
+            break response;
         }
-        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-        accepted.push(answer);
+        assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
+        accepted.push(response);
         disk.fill();
     };
     let head = refusal.to_ascii_lowercase();
@@ -38,26 +38,26 @@ async fn an_orchestrator_whose_disk_is_full_refuses_loses_nothing_and_recovers()
     let body: Value = serde_json::from_str(refusal.split("\r\n\r\n").nth(1).unwrap()).unwrap();
     assert_eq!(body["Status"], 503, "{body}");
     let stored = cluster.client().list_jobs(&JobsQuery::default()).await.unwrap().jobs;
-    assert_eq!(stored.len(), 1 + accepted.len(), "nothing is half stored, and reads are answered");
-    the_agent_is_done_with_it(&cluster).await;
+    assert_eq!(stored.len(), 1 + accepted.len(), "no job is stored partially, and reads succeed");
+    wait_for_idle_agent(&cluster).await;
 
-    disk.make_room();
-    let after = cluster.submit_stubbornly(&noop(), "after").await;
+    disk.free();
+    let after = cluster.submit_with_retries(&noop(), "after").await;
     assert_eq!(cluster.ending(after).await.state, JobStateType::Completed);
     let ending = cluster.ending(running).await;
     assert_eq!((ending.state, ending.executions), (JobStateType::Completed, 1));
-    assert!(!cluster.orchestrator.revive().await, "it was the same process throughout");
+    assert!(!cluster.orchestrator.restart_if_crashed().await, "the orchestrator did not crash");
     cluster.no_container_left().await;
 }
 
 #[tokio::test]
-async fn an_agent_whose_disk_is_full_waits_for_room_and_its_tasks_run_on() {
+async fn an_agent_with_a_full_disk_waits_for_space_while_its_tasks_continue() {
     let Some(disk) = SmallDisk::mount(MEGABYTES) else { return };
     let data = disk.path().join("data").display().to_string();
     let agent = AgentSpec::new().setting("COMPUTE_AGENT_DATA_DIR", &data);
     let Some(mut cluster) = ClusterSpec::new().agent(agent).start().await else { return };
     let running = cluster.submit(&batch(&cluster.image, &["sleep", "3"])).await;
-    let execution = cluster.execution_in(running, ComputeState::BidAccepted).await;
+    let execution = cluster.wait_for_execution(running, ComputeState::BidAccepted).await;
 
     disk.fill();
     let mut job = batch(&cluster.image, &["echo", "x"]);
@@ -69,7 +69,7 @@ async fn an_agent_whose_disk_is_full_waits_for_room_and_its_tasks_run_on() {
         if log.contains("the ledger cannot be written") { Ok(()) } else { Err(log) }
     })
     .await;
-    eventually("the task has run to its end", async || {
+    eventually("the task has ended", async || {
         let containers = cluster.containers().await;
         let its = containers.iter().find(|one| one.execution_id == execution.id.to_string());
         match its.map(|one| one.state.as_str()) {
@@ -79,15 +79,15 @@ async fn an_agent_whose_disk_is_full_waits_for_room_and_its_tasks_run_on() {
     })
     .await;
 
-    disk.make_room();
+    disk.free();
     for id in [running, waiting] {
         assert_eq!(cluster.ending(id).await.state, JobStateType::Completed);
     }
-    assert_eq!(cluster.revive().await, 0, "it was the same process throughout");
+    assert_eq!(cluster.restart_crashed().await, 0, "no daemon crashed");
     cluster.no_container_left().await;
 }
 
-/// The whole answer, head and body, as it came.
+/// Submits a job and returns the raw response, head and body.
 async fn submit(cluster: &Cluster, job: &Value) -> String {
     let body = json!({ "Job": job }).to_string();
     let request = format!(
@@ -98,14 +98,14 @@ async fn submit(cluster: &Cluster, job: &Value) -> String {
     let exchange = async {
         let mut stream = TcpStream::connect(cluster.orchestrator.address()).await?;
         stream.write_all(request.as_bytes()).await?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
-        std::io::Result::Ok(answer)
+        let mut response = String::new();
+        stream.read_to_string(&mut response).await?;
+        std::io::Result::Ok(response)
     };
-    exchange.await.expect("the orchestrator answers")
+    exchange.await.expect("the orchestrator responds")
 }
 
-async fn the_agent_is_done_with_it(cluster: &Cluster) {
+async fn wait_for_idle_agent(cluster: &Cluster) {
     let agent = cluster.agents[0].client().clone();
     eventually("the task has ended on its node", async || {
         let executions = agent.agent_executions().await.map_err(|error| error.to_string())?;

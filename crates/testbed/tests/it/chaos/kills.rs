@@ -1,17 +1,17 @@
-//! `kill -9` of any daemon at any time, while clients submit and write down what was acknowledged.
+//! `kill -9` of any daemon at any time, while clients submit jobs and record acknowledgements.
 
 use api_client::{Client, JobsQuery};
 use api_types::JobId;
 use api_types::job::JobStateType;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
+use simulator::random::Random;
 use testbed::harness::{AgentSpec, Cluster, ClusterSpec, batch, eventually, noop};
-use testbed::random::Random;
 use tokio::time::Instant;
 
 const CLIENTS: u64 = 3;
 
-/// What a client was promised.
+/// An acknowledged submission.
 struct Acknowledged {
     key: String,
     job: Value,
@@ -20,9 +20,9 @@ struct Acknowledged {
 }
 
 #[tokio::test]
-async fn every_acknowledged_job_has_one_outcome_whoever_is_killed() {
+async fn every_acknowledged_job_has_one_outcome_regardless_of_kills() {
     let agent = || AgentSpec::new().engines("docker,noop").cpu("4").memory("8GB");
-    // Shorter than some absences, so that work is moved as well.
+    // Shorter than some downtimes, so that work also moves between nodes.
     let spec = ClusterSpec::new().setting("ORCHESTRATOR_NODE_TTL", "3").agent(agent());
     let Some(mut cluster) = spec.agent(agent()).start().await else { return };
     let mut random = super::random("kills");
@@ -42,10 +42,10 @@ async fn every_acknowledged_job_has_one_outcome_whoever_is_killed() {
         let ending = cluster.ending(*id).await;
         assert_eq!(ending.state, *expected, "{key}: {job:#}");
         executions += ending.executions;
-        assert_eq!(cluster.submit_stubbornly(job, key).await, *id, "{key} has its first answer");
+        assert_eq!(cluster.submit_with_retries(job, key).await, *id, "{key} has the same job");
     }
     let stored = stored_jobs(&cluster).await;
-    assert_eq!(stored, acknowledged.len(), "no job is there that no client knows of");
+    assert_eq!(stored, acknowledged.len(), "every stored job was acknowledged");
     cluster.no_container_left().await;
     let jobs = acknowledged.len();
     eprintln!("{kills} kills; {jobs} jobs, {executions} executions");
@@ -56,7 +56,7 @@ async fn kill_until(deadline: Instant, cluster: &mut Cluster, random: &mut Rando
     let mut kills = 0;
     while Instant::now() < deadline {
         tokio::time::sleep(random.millis(100..1500)).await;
-        let absence =
+        let downtime =
             random.millis(0..5000).min(deadline.saturating_duration_since(Instant::now()));
         let daemon = match random.within(0..3) {
             0 => &mut *cluster.orchestrator,
@@ -65,11 +65,11 @@ async fn kill_until(deadline: Instant, cluster: &mut Cluster, random: &mut Rando
         };
         daemon.kill();
         kills += 1;
-        // Half of the time at once, as a supervisor of processes would.
+        // Restart at once half of the time, like a process supervisor.
         if random.chance(500) {
-            tokio::time::sleep(absence).await;
+            tokio::time::sleep(downtime).await;
         }
-        daemon.start_again().await;
+        daemon.restart().await;
     }
     kills
 }
@@ -100,7 +100,7 @@ async fn submit_until(
     acknowledged
 }
 
-/// Mostly such as cost nothing, so that many are under way at any time.
+/// Mostly cheap jobs, so that many are active at any time.
 fn any_job(image: &str, random: &mut Random) -> (Value, JobStateType) {
     let (mut job, expected) = match random.within(0..10) {
         0 => (batch(image, &["echo", "x"]), JobStateType::Completed),
@@ -118,7 +118,7 @@ async fn stored_jobs(cluster: &Cluster) -> usize {
     let mut query = JobsQuery { limit: Some(1000), ..JobsQuery::default() };
     let mut count = 0;
     loop {
-        let page = cluster.client().list_jobs(&query).await.expect("everyone lives");
+        let page = cluster.client().list_jobs(&query).await.expect("the orchestrator runs");
         count += page.jobs.len();
         if page.next_token.is_empty() {
             return count;

@@ -1,4 +1,4 @@
-//! Who is silent for longer than a lease, and whose silence it was.
+//! Agents and orchestrators that are silent for longer than a lease.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ fn spec() -> ClusterSpec {
 }
 
 #[tokio::test]
-async fn a_paused_orchestrator_holds_its_own_pause_against_nobody() {
+async fn a_paused_orchestrator_does_not_expire_leases_for_its_own_pause() {
     let spec = spec().agent(AgentSpec::new()).agent(AgentSpec::new());
     let Some(cluster) = spec.start().await else { return };
     let mut job = batch(&cluster.image, &["sleep", "9"]);
     job["Count"] = json!(2);
     let id = cluster.submit(&job).await;
-    cluster.job_in(id, JobStateType::Running).await;
+    cluster.wait_for_job(id, JobStateType::Running).await;
 
     cluster.orchestrator.pause();
     tokio::time::sleep(2 * LEASE).await;
@@ -37,22 +37,22 @@ async fn a_paused_orchestrator_holds_its_own_pause_against_nobody() {
 }
 
 #[tokio::test]
-async fn a_paused_agent_loses_its_work_and_stops_it_when_it_is_back() {
+async fn a_paused_agent_loses_its_work_and_stops_it_when_it_resumes() {
     let Some(mut cluster) = spec().agent(AgentSpec::new()).start().await else { return };
     let id = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;
-    let first = cluster.execution_in(id, ComputeState::BidAccepted).await;
+    let first = cluster.wait_for_execution(id, ComputeState::BidAccepted).await;
     cluster.add_agent(&AgentSpec::new()).await;
 
     cluster.agents[0].pause();
-    let second = replaced(&cluster, id, &first).await;
+    let second = replacement(&cluster, id, &first).await;
     assert_ne!(second.node_id, first.node_id);
     let lost = find(&cluster, id, &first).await;
     assert_eq!(lost.compute_state.state_type, ComputeState::Failed);
     tokio::time::sleep(LEASE).await;
-    assert_eq!(containers(&cluster, first.node_id).await, 1, "nobody could stop it yet");
+    assert_eq!(containers(&cluster, first.node_id).await, 1, "the paused agent cannot stop it yet");
     cluster.agents[0].resume();
 
-    eventually("what is no longer wanted is stopped", async || {
+    eventually("the replaced execution is stopped", async || {
         match containers(&cluster, first.node_id).await {
             0 => Ok(()),
             some => Err(format!("{some} containers")),
@@ -69,12 +69,80 @@ async fn a_paused_agent_loses_its_work_and_stops_it_when_it_is_back() {
 }
 
 #[tokio::test]
+async fn agents_that_fall_silent_together_keep_their_work() {
+    let spec = (0..3).fold(spec(), |spec, _| spec.agent(AgentSpec::new()));
+    let Some(cluster) = spec.start().await else { return };
+    let mut job = batch(&cluster.image, &["sleep", "20"]);
+    job["Count"] = json!(3);
+    let id = cluster.submit(&job).await;
+    all_three_run(&cluster, id).await;
+
+    cluster.agents.iter().for_each(|agent| agent.pause());
+    for agent in &cluster.agents {
+        eventually("the lease ends", async || match connection(&cluster, agent.node_id()).await {
+            Connection::Disconnected => Ok(()),
+            Connection::Connected => Err("connected".to_owned()),
+        })
+        .await;
+    }
+    // Longer than the patience for what has just started: alone, each would have lost its work.
+    tokio::time::sleep(2 * LEASE).await;
+    cluster.agents.iter().for_each(|agent| agent.resume());
+
+    let ending = cluster.ending(id).await;
+    assert_eq!((ending.state, ending.executions), (JobStateType::Completed, 3), "nothing moved");
+    cluster.no_container_left().await;
+}
+
+#[tokio::test]
 async fn the_work_of_a_killed_node_is_replaced_within_its_lease_and_a_second() {
     let Some(mut cluster) = spec().agent(AgentSpec::new()).start().await else { return };
     let mut job = batch(&cluster.image, &["sleep", "600"]);
     job["Count"] = json!(3);
     let id = cluster.submit(&job).await;
-    eventually("all of them run", async || {
+    all_three_run(&cluster, id).await;
+    cluster.add_agent(&AgentSpec::new()).await;
+    let killed = cluster.agents[0].node_id();
+    cluster.agents[0].kill();
+
+    let replacements = eventually("three replacements exist", async || {
+        let mut executions = cluster.executions(id).await;
+        executions.retain(|one| one.node_id != killed);
+        if executions.len() == 3 { Ok(executions) } else { Err(format!("{executions:?}")) }
+    })
+    .await;
+    // Both times are by the orchestrator's clock; the last heartbeat preceded the kill.
+    let node = cluster.client().describe_node(killed).await.unwrap();
+    let last_heartbeat = Timestamp::parse(&node.last_heartbeat).expect("the node sent a heartbeat");
+    for execution in replacements {
+        let waited = execution.create_time.since(last_heartbeat);
+        eprintln!("replaced {} ms after the last heartbeat", waited.as_millis());
+        assert!(waited >= LEASE, "{waited:?}: the lease was cut short");
+        assert!(waited <= LEASE + Duration::from_secs(1), "{waited:?}");
+    }
+    cluster.client().stop_job(id, "").await.unwrap();
+    cluster.agents[0].restart().await;
+    cluster.ending(id).await;
+    cluster.no_container_left().await;
+}
+
+/// An idle cluster whose orchestrator was down for longer than the lease.
+#[tokio::test]
+async fn a_restarted_orchestrator_gives_every_node_a_whole_lease() {
+    let agent = || AgentSpec::new().engines("noop");
+    let mut cluster = spec().agent(agent()).agent(agent()).start_without_docker().await;
+    cluster.orchestrator.kill();
+    tokio::time::sleep(2 * LEASE).await;
+    cluster.orchestrator.restart().await;
+    for agent in &cluster.agents {
+        assert_eq!(connection(&cluster, agent.node_id()).await, Connection::Connected);
+    }
+    let ended = cluster.run_one(&noop()).await;
+    assert_eq!(ended.compute_state.state_type, ComputeState::Completed);
+}
+
+async fn all_three_run(cluster: &Cluster, id: JobId) {
+    eventually("all executions run", async || {
         let executions = cluster.executions(id).await;
         let running = |one: &&Execution| one.compute_state.state_type == ComputeState::BidAccepted;
         match executions.iter().filter(running).count() {
@@ -83,48 +151,10 @@ async fn the_work_of_a_killed_node_is_replaced_within_its_lease_and_a_second() {
         }
     })
     .await;
-    cluster.add_agent(&AgentSpec::new()).await;
-    let dead = cluster.agents[0].node_id();
-    cluster.agents[0].kill();
-
-    let replacements = eventually("there are three replacements", async || {
-        let mut executions = cluster.executions(id).await;
-        executions.retain(|one| one.node_id != dead);
-        if executions.len() == 3 { Ok(executions) } else { Err(format!("{executions:?}")) }
-    })
-    .await;
-    // Both by the orchestrator's clock: the last heartbeat was before the kill.
-    let node = cluster.client().describe_node(dead).await.unwrap();
-    let heard = Timestamp::parse(&node.last_heartbeat).expect("it had a heartbeat");
-    for execution in replacements {
-        let waited = execution.create_time.since(heard);
-        eprintln!("replaced {} ms after the last heartbeat", waited.as_millis());
-        assert!(waited >= LEASE, "{waited:?}: the lease was cut short");
-        assert!(waited <= LEASE + Duration::from_secs(1), "{waited:?}");
-    }
-    cluster.client().stop_job(id, "").await.unwrap();
-    cluster.agents[0].start_again().await;
-    cluster.ending(id).await;
-    cluster.no_container_left().await;
-}
-
-/// An idle cluster whose orchestrator was away for longer than the lease.
-#[tokio::test]
-async fn a_restarted_orchestrator_gives_every_node_a_whole_lease() {
-    let agent = || AgentSpec::new().engines("noop");
-    let mut cluster = spec().agent(agent()).agent(agent()).start_without_docker().await;
-    cluster.orchestrator.kill();
-    tokio::time::sleep(2 * LEASE).await;
-    cluster.orchestrator.start_again().await;
-    for agent in &cluster.agents {
-        assert_eq!(connection(&cluster, agent.node_id()).await, Connection::Connected);
-    }
-    let ended = cluster.run_one(&noop()).await;
-    assert_eq!(ended.compute_state.state_type, ComputeState::Completed);
 }
 
 async fn connection(cluster: &Cluster, node: NodeId) -> Connection {
-    cluster.client().describe_node(node).await.expect("it is known").connection
+    cluster.client().describe_node(node).await.expect("the node exists").connection
 }
 
 async fn containers(cluster: &Cluster, node: NodeId) -> usize {
@@ -132,8 +162,8 @@ async fn containers(cluster: &Cluster, node: NodeId) -> usize {
     containers.iter().filter(|container| container.node_id == node.to_string()).count()
 }
 
-/// The execution that runs in place of this one.
-pub(super) async fn replaced(cluster: &Cluster, id: JobId, first: &Execution) -> Execution {
+/// Waits for the execution that replaces `first`.
+pub(super) async fn replacement(cluster: &Cluster, id: JobId, first: &Execution) -> Execution {
     eventually("the execution is replaced", async || {
         let executions = cluster.executions(id).await;
         let second = executions.iter().find(|one| {

@@ -1,4 +1,4 @@
-//! An agent that is cut off: nothing is refused or reset, packets just do not arrive.
+//! An agent behind a cut link: connections are neither refused nor reset, packets just do not arrive.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use api_types::execution::ComputeState;
 use api_types::job::JobStateType;
 use testbed::harness::{AgentSpec, ClusterSpec, Link, batch, eventually};
 
-use super::leases::{find, replaced};
+use super::leases::{find, replacement};
 
-/// Three heartbeats fit into it; of the time between two of them the cut below leaves some.
+/// Long enough that a cut of [`SHORT_CUT`] does not consume a whole lease of three heartbeats.
 const LEASE_SECONDS: u64 = 9;
 const SHORT_CUT: Duration = Duration::from_secs(4);
 
 #[tokio::test]
-async fn an_agent_that_is_cut_off_keeps_its_work_for_a_lease_and_no_longer() {
-    let Some(link) = Link::make() else { return };
+async fn a_disconnected_agent_keeps_its_work_for_a_lease_and_no_longer() {
+    let Some(link) = Link::create() else { return };
     let Some(mut cluster) = ClusterSpec::new()
         .host(link.outside())
         .setting("ORCHESTRATOR_NODE_TTL", &LEASE_SECONDS.to_string())
@@ -25,17 +25,17 @@ async fn an_agent_that_is_cut_off_keeps_its_work_for_a_lease_and_no_longer() {
         return;
     };
     let id = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;
-    let first = cluster.execution_in(id, ComputeState::BidAccepted).await;
+    let first = cluster.wait_for_execution(id, ComputeState::BidAccepted).await;
     let quick = cluster.submit(&batch(&cluster.image, &["sleep", "2"])).await;
-    cluster.execution_in(quick, ComputeState::BidAccepted).await;
+    cluster.wait_for_execution(quick, ComputeState::BidAccepted).await;
     cluster.add_agent(&AgentSpec::new()).await;
 
-    // For less than the lease; one task ends meanwhile.
+    // A cut shorter than the lease, during which one task ends.
     link.cut();
     tokio::time::sleep(SHORT_CUT).await;
     let seen = cluster.client().describe_node(first.node_id).await.unwrap().last_heartbeat;
     link.heal();
-    eventually("the agent is heard of again", async || {
+    eventually("the agent sends heartbeats again", async || {
         let node = cluster.client().describe_node(first.node_id).await.unwrap();
         if node.last_heartbeat > seen { Ok(()) } else { Err(format!("{}", node.connection)) }
     })
@@ -45,15 +45,15 @@ async fn an_agent_that_is_cut_off_keeps_its_work_for_a_lease_and_no_longer() {
     let executions = cluster.executions(id).await;
     assert_eq!(executions.len(), 1, "nothing moved: {executions:#?}");
 
-    // For more.
+    // A cut longer than the lease.
     link.cut();
-    let second = replaced(&cluster, id, &first).await;
+    let second = replacement(&cluster, id, &first).await;
     assert_ne!(second.node_id, first.node_id);
     let lost = find(&cluster, id, &first).await;
     assert_eq!(lost.compute_state.state_type, ComputeState::Failed);
-    assert_eq!(cluster.containers().await.len(), 2, "cut off, it does not know");
+    assert_eq!(cluster.containers().await.len(), 2, "the disconnected agent does not know yet");
     link.heal();
-    eventually("what is no longer wanted is stopped", async || {
+    eventually("the replaced execution is stopped", async || {
         match cluster.containers().await.as_slice() {
             [one] if one.execution_id == second.id.to_string() => Ok(()),
             containers => Err(format!("{containers:?}")),

@@ -9,16 +9,16 @@ use api_types::execution::{ComputeState, Execution};
 use api_types::job::JobStateType;
 use api_types::node::Connection;
 use serde_json::{Value, json};
+use task_image::{docker, image};
 use tempfile::TempDir;
 use testbed::harness::{DataUrl, batch, binary, eventually};
-use testbed::{docker, image};
 
-use super::{has, root, said};
+use super::{has, root, text_of};
 
-/// Seconds for which a silent node keeps its work.
+/// Lease of a node in seconds.
 const NODE_TTL: &str = "3";
 
-/// A cluster of this test alone; it is ended, and its image removed, when this is dropped.
+/// The cluster of this test. Dropping it stops the cluster and removes its image.
 struct Containers {
     name: String,
     image: String,
@@ -29,9 +29,9 @@ struct Containers {
 // === impl Containers ===
 
 impl Containers {
-    /// The image is made of the tests' own programs, with the libraries that they are linked with.
+    /// Starts the cluster with an image of the tests' programs and their libraries.
     fn start() -> Self {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("there is a free port");
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let port = listener.local_addr().expect("it is bound").port();
         drop(listener);
         let name = format!("testbed-{}-{port}", std::process::id());
@@ -42,10 +42,10 @@ impl Containers {
             .arg(programs.path())
             .output()
             .expect("it starts");
-        assert!(made.status.success(), "{}", said(&made));
+        assert!(made.status.success(), "{}", text_of(&made));
         let cluster = Self { name, image, port, ended: false };
         let up = cluster.run(&["up"]);
-        assert!(up.status.success(), "{}", said(&up));
+        assert!(up.status.success(), "{}", text_of(&up));
         cluster
     }
 
@@ -64,8 +64,8 @@ impl Containers {
         Client::new(&format!("http://127.0.0.1:{}", self.port)).expect("a base URL")
     }
 
-    /// Names of what docker has of this cluster.
-    fn left(&self) -> String {
+    /// Containers, volumes and networks of this cluster that docker lists.
+    fn leftovers(&self) -> String {
         let filter = format!("name={}", self.name);
         [&["ps", "--all"][..], &["volume", "ls"], &["network", "ls"]]
             .iter()
@@ -75,7 +75,7 @@ impl Containers {
                     .args(["--quiet", "--filter", &filter])
                     .output()
                     .expect("docker starts");
-                said(&listed)
+                text_of(&listed)
             })
             .collect()
     }
@@ -85,7 +85,7 @@ impl Drop for Containers {
     fn drop(&mut self) {
         if !self.ended {
             if std::thread::panicking() {
-                eprintln!("{}", said(&self.run(&["logs", "--tail=100"])));
+                eprintln!("{}", text_of(&self.run(&["logs", "--tail=100"])));
             }
             drop(self.run(&["down"]));
         }
@@ -93,10 +93,10 @@ impl Drop for Containers {
     }
 }
 
-/// The tests' programs side by side.
+/// A directory with links to the tests' programs.
 fn programs() -> TempDir {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    for name in ["orchestrator", "compute-agent", "jobctl"] {
+    for name in ["orchestrator", "compute-agent", "wasm-runner", "jobctl"] {
         std::os::unix::fs::symlink(binary(name), directory.path().join(name)).expect("a new link");
     }
     directory
@@ -111,16 +111,16 @@ async fn submit(client: &Client, job: &Value) -> JobId {
     client.create_job_raw(body.into(), None).await.expect("it is accepted").job_id
 }
 
-async fn in_state(client: &Client, id: JobId, wanted: JobStateType) {
-    eventually(&format!("the job is {wanted}"), async || {
+async fn wait_for_state(client: &Client, id: JobId, expected: JobStateType) {
+    eventually(&format!("the job is {expected}"), async || {
         let state = client.describe_job(id).await.map_err(|error| error.to_string())?.state;
-        if state.state_type == wanted { Ok(()) } else { Err(format!("{state:?}")) }
+        if state.state_type == expected { Ok(()) } else { Err(format!("{state:?}")) }
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_cluster_runs_jobs_survives_an_agent_and_leaves_nothing_behind() {
+async fn the_cluster_runs_jobs_survives_a_killed_agent_and_leaves_nothing_behind() {
     let v2 = Command::new("docker").args(["compose", "version"]).output();
     if !v2.is_ok_and(|output| output.status.success()) && !has("docker-compose", "docker-compose") {
         return;
@@ -136,18 +136,18 @@ async fn the_cluster_runs_jobs_survives_an_agent_and_leaves_nothing_behind() {
     let mut cluster = Containers::start();
     let client = cluster.client();
 
-    // An input goes through the agent's volume: the Engine mounts it from the host.
+    // The input passes through the agent's volume, which the Engine mounts from the host.
     let mut job = batch(&task, &["cat", "/in/text"]);
     job["Tasks"][0]["InputSources"] = json!([{
         "Target": "/in/text",
         "Source": { "Type": "inline", "Params": { "URL": DataUrl::text("from the volume") } },
     }]);
     let id = submit(&client, &job).await;
-    in_state(&client, id, JobStateType::Completed).await;
+    wait_for_state(&client, id, JobStateType::Completed).await;
     let output = executions(&client, id).await.remove(0).run_output;
     assert_eq!(output.stdout.trim(), "from the volume", "{output:?}");
 
-    // The agent of a task is killed; another does the work.
+    // The agent of a task is killed; another node takes over.
     let id = submit(&client, &batch(&task, &["sleep", "6000"])).await;
     let first = eventually("it runs", async || match executions(&client, id).await.as_slice() {
         [execution] if execution.compute_state.state_type == ComputeState::BidAccepted => {
@@ -159,7 +159,7 @@ async fn the_cluster_runs_jobs_survives_an_agent_and_leaves_nothing_behind() {
     let node = client.describe_node(first.node_id).await.expect("it is known");
     let service = format!("agent-{}", node.labels["agent"]);
     let killed = cluster.run(&["kill", &service]);
-    assert!(killed.status.success(), "{}", said(&killed));
+    assert!(killed.status.success(), "{}", text_of(&killed));
     eventually("another node runs it", async || {
         let all = executions(&client, id).await;
         let moved = all.iter().any(|execution| {
@@ -175,21 +175,21 @@ async fn the_cluster_runs_jobs_survives_an_agent_and_leaves_nothing_behind() {
     let nodes = client.list_nodes(&NodesQuery::default()).await.expect("a page").nodes;
     let down = cluster.run(&["down"]);
     cluster.ended = true;
-    assert!(down.status.success(), "{}", said(&down));
-    assert_eq!(cluster.left(), "", "{}", said(&down));
+    assert!(down.status.success(), "{}", text_of(&down));
+    assert_eq!(cluster.leftovers(), "", "{}", text_of(&down));
     for node in nodes {
         let node = node.peer_info.id.to_string();
         let tasks = docker::containers_of_node(&engine, &node).await;
-        assert_eq!(tasks.expect("docker answers"), [], "{}", said(&down));
+        assert_eq!(tasks.expect("docker responds"), [], "{}", text_of(&down));
         let sandboxes = docker::sandboxes_of_node(&engine, &node).await;
-        assert_eq!(sandboxes.expect("docker answers"), [], "{}", said(&down));
+        assert_eq!(sandboxes.expect("docker responds"), [], "{}", text_of(&down));
     }
 }
 
 #[test]
-fn prometheus_is_told_of_every_daemon_of_the_cluster() {
+fn prometheus_scrapes_every_daemon_of_the_cluster() {
     let read = |path: &str| -> Value {
-        let text = fs::read_to_string(root().join(path)).expect("the file is there");
+        let text = fs::read_to_string(root().join(path)).expect("the file exists");
         yaml_serde::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
     };
     let scraped = read("deploy/prometheus/prometheus.yml");

@@ -1,4 +1,4 @@
-//! `deploy/install.sh`, into a directory that stands for the machine.
+//! `deploy/install.sh`, with a directory in place of the root file system.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,11 +7,11 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-use super::{root, said};
+use super::{root, text_of};
 
-const PROGRAMS: [&str; 3] = ["orchestrator", "compute-agent", "jobctl"];
+const PROGRAMS: [&str; 4] = ["orchestrator", "compute-agent", "wasm-runner", "jobctl"];
 
-/// A machine, and programs that were built.
+/// A root directory, and built programs.
 struct Machine {
     directory: TempDir,
 }
@@ -49,15 +49,15 @@ impl Machine {
 
     fn installed(&self, arguments: &[&str]) -> String {
         let output = self.install(arguments);
-        assert!(output.status.success(), "{}", said(&output));
-        said(&output)
+        assert!(output.status.success(), "{}", text_of(&output));
+        text_of(&output)
     }
 
     fn path(&self, path: &str) -> std::path::PathBuf {
         self.directory.path().join("root").join(path)
     }
 
-    /// Every file, from the root.
+    /// All installed files.
     fn files(&self) -> Vec<String> {
         let root = self.path("");
         let mut found = Vec::new();
@@ -85,7 +85,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn everything_is_put_where_it_belongs_and_taken_away_again() {
+fn everything_is_installed_and_uninstalled() {
     let machine = Machine::new();
     machine.installed(&[]);
     let everything = [
@@ -98,6 +98,7 @@ fn everything_is_put_where_it_belongs_and_taken_away_again() {
         "usr/local/bin/compute-agent",
         "usr/local/bin/jobctl",
         "usr/local/bin/orchestrator",
+        "usr/local/bin/wasm-runner",
     ];
     assert_eq!(machine.files(), everything);
     for file in everything {
@@ -105,29 +106,32 @@ fn everything_is_put_where_it_belongs_and_taken_away_again() {
         assert_eq!(mode(&machine.path(file)), expected, "{file}");
     }
     let users = fs::read_to_string(machine.path("etc/sysusers.d/compute-agent.conf")).unwrap();
-    assert!(users.contains("\nm compute-agent docker\n"), "it may use the Docker Engine: {users}");
+    assert!(
+        users.contains("\nm compute-agent docker\n"),
+        "the agent may use the Docker Engine: {users}"
+    );
 
-    let told = machine.installed(&["--uninstall"]);
-    assert!(told.contains("left: /etc/orchestrator (settings)"), "{told}");
+    let output = machine.installed(&["--uninstall"]);
+    assert!(output.contains("left: /etc/orchestrator (settings)"), "{output}");
     assert_eq!(machine.files(), everything[..2]);
 }
 
 #[test]
-fn an_upgrade_replaces_programs_and_leaves_settings_alone() {
+fn an_upgrade_replaces_programs_and_keeps_settings() {
     let machine = Machine::new();
     machine.installed(&[]);
     let settings = machine.path("etc/orchestrator/orchestrator.toml");
     fs::write(&settings, "node_ttl = 5\n").unwrap();
     machine.build("two");
-    let told = machine.installed(&[]);
-    assert!(told.contains("left alone: /etc/orchestrator/orchestrator.toml"), "{told}");
+    let output = machine.installed(&[]);
+    assert!(output.contains("left alone: /etc/orchestrator/orchestrator.toml"), "{output}");
     assert_eq!(fs::read_to_string(&settings).unwrap(), "node_ttl = 5\n");
     let program = fs::read_to_string(machine.path("usr/local/bin/orchestrator")).unwrap();
     assert!(program.contains("orchestrator two"), "{program}");
 }
 
 #[test]
-fn a_node_gets_the_agent_alone_and_elsewhere_if_wanted() {
+fn the_agent_can_be_installed_alone_and_with_another_prefix() {
     let machine = Machine::new();
     machine.installed(&["--prefix", "/opt/jobs", "compute-agent"]);
     let expected = [
@@ -135,6 +139,7 @@ fn a_node_gets_the_agent_alone_and_elsewhere_if_wanted() {
         "etc/systemd/system/compute-agent.service",
         "etc/sysusers.d/compute-agent.conf",
         "opt/jobs/bin/compute-agent",
+        "opt/jobs/bin/wasm-runner",
     ];
     assert_eq!(machine.files(), expected);
     let unit = fs::read_to_string(machine.path(expected[1])).unwrap();
@@ -145,7 +150,7 @@ fn a_node_gets_the_agent_alone_and_elsewhere_if_wanted() {
 }
 
 #[test]
-fn what_is_missing_is_told_before_anything_changes() {
+fn mistakes_are_reported_before_anything_changes() {
     let machine = Machine::new();
     fs::remove_file(machine.directory.path().join("built/jobctl")).unwrap();
     for (arguments, word) in [
@@ -156,7 +161,7 @@ fn what_is_missing_is_told_before_anything_changes() {
     ] {
         let output = machine.install(arguments);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");
-        assert!(said(&output).contains(word), "{}", said(&output));
+        assert!(text_of(&output).contains(word), "{}", text_of(&output));
         assert_eq!(machine.files(), [""; 0]);
     }
 }

@@ -1,5 +1,4 @@
-//! The sample settings files, and all that must know of a setting: the sample, `--help` and
-//! `docs/operations.md`.
+//! Every setting appears in the sample settings files, in `--help` and in `docs/operations.md`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,20 +11,20 @@ use figment::providers::{Format, Serialized, Toml};
 use serde_json::Value;
 use testbed::harness::binary;
 
-use super::{root, said};
+use super::{root, text_of};
 
-/// A daemon's settings, and where they must be told.
-struct Told {
+/// A daemon's settings and its sample file.
+struct Daemon {
     program: &'static str,
     prefix: &'static str,
     sample: String,
-    /// Every setting that there is, tables and key joined by dots.
+    /// All settings, as table and key joined by dots.
     known: BTreeSet<String>,
 }
 
-// === impl Told ===
+// === impl Daemon ===
 
-impl Told {
+impl Daemon {
     fn orchestrator() -> Self {
         let defaults = serde_json::to_value(orchestrator::Settings::default())
             .expect("settings are plain data");
@@ -42,8 +41,8 @@ impl Told {
 
     fn new(program: &'static str, prefix: &'static str, known: BTreeSet<String>) -> Self {
         let path = root().join(format!("deploy/{program}.toml"));
-        let sample = fs::read_to_string(path).expect("the sample is there");
-        assert!(known.len() > 5, "{program}: these cannot be all settings: {known:?}");
+        let sample = fs::read_to_string(path).expect("the sample exists");
+        assert!(known.len() > 5, "{program}: settings are missing: {known:?}");
         Self { program, prefix, sample, known }
     }
 
@@ -58,7 +57,7 @@ impl Told {
     }
 }
 
-/// Every value that is no table.
+/// Collects the paths of all values that are not tables.
 fn leaves(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     match value {
         Value::Object(table) => {
@@ -71,7 +70,7 @@ fn leaves(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// What a structure that refuses unknown keys says it knows, table by table.
+/// Collects the keys that a structure lists when it refuses an unknown key, table by table.
 fn fields(
     load: &dyn Fn(&str) -> Result<(), Box<figment::Error>>,
     table: &str,
@@ -87,7 +86,7 @@ fn fields(
                 fields(load, &path, found);
             }
         }
-        // It is no table, but a value, or a table with keys of the user's own.
+        // A value, or a table with arbitrary keys.
         _ => drop(found.insert(table.to_owned())),
     }
 }
@@ -96,15 +95,15 @@ fn agent(text: &str) -> Result<compute_agent::Settings, Box<figment::Error>> {
     Figment::from(Toml::string(text)).extract().map_err(Box::new)
 }
 
-fn told() -> [Told; 2] {
-    [Told::orchestrator(), Told::compute_agent()]
+fn daemons() -> [Daemon; 2] {
+    [Daemon::orchestrator(), Daemon::compute_agent()]
 }
 
 #[test]
-fn the_samples_name_every_setting_and_no_other() {
-    for told in told() {
-        let named: BTreeSet<_> = told.described().into_iter().map(|it| it.path).collect();
-        let Told { program, known, .. } = &told;
+fn the_samples_contain_every_setting_and_no_other() {
+    for daemon in daemons() {
+        let named: BTreeSet<_> = daemon.described().into_iter().map(|it| it.path).collect();
+        let Daemon { program, known, .. } = &daemon;
         let missing: Vec<_> = known.difference(&named).collect();
         assert!(
             missing.is_empty(),
@@ -112,22 +111,18 @@ fn the_samples_name_every_setting_and_no_other() {
         );
         let unknown: Vec<_> = named.difference(known).collect();
         assert!(unknown.is_empty(), "deploy/{program}.toml names {unknown:?}, which do not exist");
-        for setting in told.described() {
-            assert!(
-                !setting.prose.is_empty(),
-                "deploy/{program}.toml: say what {} is",
-                setting.path
-            );
+        for setting in daemon.described() {
+            assert!(!setting.prose.is_empty(), "deploy/{program}.toml: describe {}", setting.path);
         }
     }
 }
 
 #[test]
-fn the_samples_hold_the_defaults() {
-    let told = Told::orchestrator();
+fn the_samples_contain_the_defaults() {
+    let daemon = Daemon::orchestrator();
     let loaded: orchestrator::Settings =
         Figment::from(Serialized::defaults(orchestrator::Settings::default()))
-            .merge(Toml::string(&sample::uncommented(&told.sample, |it| !it.is_example())))
+            .merge(Toml::string(&sample::uncommented(&daemon.sample, |it| !it.is_example())))
             .extract()
             .expect("deploy/orchestrator.toml can be loaded");
     assert_eq!(
@@ -136,10 +131,10 @@ fn the_samples_hold_the_defaults() {
         "a value of deploy/orchestrator.toml is not the default; say 'By default' where it is an example"
     );
 
-    let told = Told::compute_agent();
-    // The variable DOCKER_HOST, where it is set, is the default of this one.
+    let daemon = Daemon::compute_agent();
+    // The default of this setting is the variable DOCKER_HOST, if it is set.
     let is_default = |it: &Described<'_>| !it.is_example() && it.path != "docker.host";
-    let loaded = agent(&sample::uncommented(&told.sample, is_default))
+    let loaded = agent(&sample::uncommented(&daemon.sample, is_default))
         .expect("deploy/compute-agent.toml can be loaded");
     assert_eq!(
         format!("{loaded:#?}"),
@@ -149,30 +144,30 @@ fn the_samples_hold_the_defaults() {
 }
 
 #[test]
-fn the_daemons_take_the_samples_with_every_setting_in_force() {
+fn the_daemons_accept_the_samples_with_every_setting_enabled() {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    for told in told() {
-        let file = directory.path().join(told.program);
-        fs::write(&file, sample::uncommented(&told.sample, |_| true)).unwrap();
+    for daemon in daemons() {
+        let file = directory.path().join(daemon.program);
+        fs::write(&file, sample::uncommented(&daemon.sample, |_| true)).unwrap();
         let file = file.as_path();
-        let loaded = match told.program {
+        let loaded = match daemon.program {
             "orchestrator" => {
                 orchestrator::Settings::load(Some(file)).err().map(|it| it.to_string())
             }
             _ => compute_agent::Settings::load(Some(file)).err().map(|it| it.to_string()),
         };
-        assert_eq!(loaded, None, "deploy/{}.toml with every # removed", told.program);
+        assert_eq!(loaded, None, "deploy/{}.toml with every # removed", daemon.program);
     }
 }
 
 #[test]
-fn help_names_every_setting() {
-    for told in told() {
-        let output = Command::new(binary(told.program)).arg("--help").output().unwrap();
-        let help = said(&output);
+fn help_lists_every_setting() {
+    for daemon in daemons() {
+        let output = Command::new(binary(daemon.program)).arg("--help").output().unwrap();
+        let help = text_of(&output);
         assert!(output.status.success(), "{help}");
-        for path in &told.known {
-            let variable = told.variable(path);
+        for path in &daemon.known {
+            let variable = daemon.variable(path);
             assert!(help.contains(&format!("  {variable}  [{path}]\n")), "no {variable}:\n{help}");
         }
     }
@@ -183,9 +178,9 @@ fn the_operations_page_has_a_row_for_every_setting() {
     let page = fs::read_to_string(root().join("docs/operations.md")).unwrap();
     let rows: Vec<_> = page.lines().filter(|line| line.starts_with("| `")).collect();
     let mut missing = Vec::new();
-    for told in told() {
-        for path in &told.known {
-            let variable = told.variable(path);
+    for daemon in daemons() {
+        for path in &daemon.known {
+            let variable = daemon.variable(path);
             // Settings of one table may share a row: `PREFIX_TABLE__ONE`, `__OTHER`.
             let (table, key) = variable.rsplit_once("__").unwrap_or((&variable, ""));
             let found = rows.iter().any(|row| {

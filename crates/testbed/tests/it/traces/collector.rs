@@ -1,4 +1,4 @@
-//! A collector that is played: takes OTLP over HTTP, and keeps what it reads.
+//! A simulated collector: receives OTLP over HTTP and stores the spans.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ struct Kept {
     tokens: Vec<String>,
 }
 
-/// A span, with ids as text.
+/// A received span, with ids as text.
 #[derive(Debug, Clone)]
 pub(super) struct Collected {
     pub(super) service: String,
@@ -66,7 +66,7 @@ impl Collector {
         self.kept.lock().expect("no panic while it is held").spans.clone()
     }
 
-    /// What the header `x-token` said, each once.
+    /// The distinct values of the header `x-token`.
     pub(super) fn tokens(&self) -> Vec<String> {
         let mut tokens = self.kept.lock().expect("no panic while it is held").tokens.clone();
         tokens.sort();
@@ -74,7 +74,7 @@ impl Collector {
         tokens
     }
 
-    /// One request after the other, until the peer hangs up.
+    /// Serves the requests of a connection.
     async fn serve(&self, stream: TcpStream) {
         let mut stream = BufReader::new(stream);
         loop {
@@ -101,8 +101,8 @@ impl Collector {
             stream.read_exact(&mut body).await.expect("a whole body");
             let request = ExportTraceServiceRequest::decode(&*body).expect("a message");
             self.keep(request, header("x-token"));
-            let answer = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 0\r\n\r\n";
-            if stream.write_all(answer).await.is_err() {
+            let response = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 0\r\n\r\n";
+            if stream.write_all(response).await.is_err() {
                 return;
             }
         }

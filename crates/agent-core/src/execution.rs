@@ -1,0 +1,376 @@
+//! The lifecycle of one execution on this node: events in, effects out; no I/O and no clock.
+//!
+//! ```text
+//! offer ─▶ Accepted ─▶ Preparing ─▶ Starting ─▶ Running ─▶ Collecting ─▶ Done
+//!   │          │           │            │           │           ▲          ▲
+//!   ▼          │      Withdrawing   Overtaken ─▶ Stopping ──────┘          │
+//! Done         └───────────┴───────────────────────────────────────────────┘
+//! (declined)
+//! ```
+//!
+//! Every step that an effect requests is idempotent. After a crash of the agent,
+//! [`Execution::resume`] requests the interrupted step again; recovery needs nothing else, so each
+//! phase holds everything its next step needs. An agent that crashed soon after the order to run
+//! may find the execution only `Accepted` in its ledger; the orchestrator then repeats the order.
+
+mod event;
+mod phase;
+mod report;
+mod verdict;
+
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use api_types::execution::{ComputeState, DesiredState, RunOutput};
+use api_types::protocol::Work;
+use api_types::{ExecutionId, Timestamp};
+
+pub use event::{Collected, Effect, Event, Exit, Failure, Publishing};
+pub use phase::{Phase, StopReason};
+pub use verdict::Verdict;
+
+/// The exit code in the output of a run whose process never started, or whose end was not
+/// observed.
+pub const NO_EXIT_CODE: i32 = -1;
+
+/// One execution, as this node knows it.
+#[derive(Debug, Clone)]
+pub struct Execution {
+    pub id: ExecutionId,
+    pub work: Arc<Work>,
+    /// Indexes of this node's GPUs that the execution holds until it is done.
+    pub gpus: Vec<u32>,
+    pub desired: DesiredState,
+    pub phase: Phase,
+    /// The sequence number of its latest report.
+    pub reported: u64,
+}
+
+// === impl Execution ===
+
+impl Execution {
+    /// The response to an offer: accepted with these GPUs, or declined with the reason.
+    pub fn offered(
+        id: ExecutionId,
+        work: Arc<Work>,
+        admission: Result<Vec<u32>, String>,
+        now: Timestamp,
+    ) -> (Self, Vec<Effect>) {
+        let (desired, phase) = (DesiredState::Pending, Phase::Accepted);
+        let mut execution = Self { id, work, gpus: Vec::new(), desired, phase, reported: 0 };
+        let mut effects = Vec::new();
+        match admission {
+            Ok(gpus) => {
+                execution.gpus = gpus;
+                effects.push(execution.report(ComputeState::AskForBidAccepted, ""));
+            }
+            Err(reason) => {
+                execution.finish(ComputeState::AskForBidRejected, &reason, now);
+                effects.push(execution.report(ComputeState::AskForBidRejected, &reason));
+            }
+        }
+        (execution, effects)
+    }
+
+    /// Resumes the interrupted step after a restart of the agent.
+    pub fn resume(&mut self, now: Timestamp) -> Vec<Effect> {
+        match &self.phase {
+            Phase::Accepted | Phase::Done { .. } => Vec::new(),
+            Phase::Preparing => vec![Effect::Prepare],
+            Phase::Withdrawing { message } => {
+                let message = message.clone();
+                self.cancelled(&message, now)
+            }
+            Phase::Starting => vec![Effect::Start],
+            // The agent does not know whether the process runs: stopping and waiting covers both
+            // cases.
+            Phase::Overtaken { message } => {
+                let reason = StopReason::NoLongerWanted { message: message.clone() };
+                self.phase = Phase::Stopping { reason };
+                vec![Effect::Stop, Effect::Watch { deadline: None }]
+            }
+            Phase::Running { started_at } => vec![self.watch(*started_at)],
+            Phase::Stopping { .. } => vec![Effect::Stop, Effect::Watch { deadline: None }],
+            Phase::Collecting { verdict } => {
+                vec![Effect::Collect { exit_code: verdict.exit_code }]
+            }
+        }
+    }
+
+    /// Applies one event. An event that does not belong to the phase is late or repeated, and
+    /// changes nothing.
+    pub fn handle(&mut self, event: Event, now: Timestamp) -> Vec<Effect> {
+        match event {
+            Event::Desired { state: DesiredState::Pending, .. } => Vec::new(),
+            Event::Desired { state: DesiredState::Running, .. } => self.run(),
+            Event::Desired { state: DesiredState::Stopped, message } => self.stop(message, now),
+            Event::Progress { message } => self.progressed(&message),
+            Event::Prepared => self.prepared(now),
+            Event::Started { at } => self.started(at),
+            Event::TimedOut => self.made_to_end(StopReason::ExecutionTimeout),
+            Event::Overfull(failure) => self.made_to_end(StopReason::Overfull(failure)),
+            Event::Exited(exit) => self.exited(&exit),
+            Event::Collected(collected) => self.collected(collected, now),
+            Event::Failed(failure) => self.failed(failure, now),
+        }
+    }
+
+    /// Accepted => Preparing.
+    fn run(&mut self) -> Vec<Effect> {
+        match self.phase {
+            Phase::Accepted => {
+                self.desired = DesiredState::Running;
+                self.phase = Phase::Preparing;
+                vec![Effect::Prepare]
+            }
+            Phase::Preparing
+            | Phase::Withdrawing { .. }
+            | Phase::Starting
+            | Phase::Overtaken { .. }
+            | Phase::Running { .. }
+            | Phase::Stopping { .. }
+            | Phase::Collecting { .. }
+            | Phase::Done { .. } => Vec::new(),
+        }
+    }
+
+    /// Accepted => Done; Preparing => Withdrawing; Starting => Overtaken; Running => Stopping.
+    ///
+    /// A run whose process has ended keeps its outcome.
+    fn stop(&mut self, message: String, now: Timestamp) -> Vec<Effect> {
+        self.desired = DesiredState::Stopped;
+        match self.phase {
+            Phase::Accepted => {
+                // Before a crash the orchestrator may already have ordered the run, and the agent
+                // may have made something.
+                self.cancelled(&message, now)
+            }
+            Phase::Preparing => {
+                self.phase = Phase::Withdrawing { message };
+                vec![Effect::CancelPrepare]
+            }
+            Phase::Starting => {
+                self.phase = Phase::Overtaken { message };
+                Vec::new()
+            }
+            Phase::Running { .. } => {
+                self.phase = Phase::Stopping { reason: StopReason::NoLongerWanted { message } };
+                vec![Effect::Stop]
+            }
+            Phase::Withdrawing { .. }
+            | Phase::Overtaken { .. }
+            | Phase::Stopping { .. }
+            | Phase::Collecting { .. }
+            | Phase::Done { .. } => Vec::new(),
+        }
+    }
+
+    /// Preparing => Preparing; progress in any other phase is late.
+    fn progressed(&mut self, message: &str) -> Vec<Effect> {
+        match self.phase {
+            Phase::Preparing => vec![self.report(ComputeState::AskForBidAccepted, message)],
+            Phase::Accepted
+            | Phase::Withdrawing { .. }
+            | Phase::Starting
+            | Phase::Overtaken { .. }
+            | Phase::Running { .. }
+            | Phase::Stopping { .. }
+            | Phase::Collecting { .. }
+            | Phase::Done { .. } => Vec::new(),
+        }
+    }
+
+    /// Preparing => Starting; Withdrawing => Done.
+    fn prepared(&mut self, now: Timestamp) -> Vec<Effect> {
+        match &self.phase {
+            Phase::Preparing => {
+                self.phase = Phase::Starting;
+                vec![Effect::Start]
+            }
+            Phase::Withdrawing { message } => {
+                let message = message.clone();
+                self.cancelled(&message, now)
+            }
+            Phase::Accepted
+            | Phase::Starting
+            | Phase::Overtaken { .. }
+            | Phase::Running { .. }
+            | Phase::Stopping { .. }
+            | Phase::Collecting { .. }
+            | Phase::Done { .. } => Vec::new(),
+        }
+    }
+
+    /// Starting => Running; Overtaken => Stopping.
+    fn started(&mut self, at: Timestamp) -> Vec<Effect> {
+        match &self.phase {
+            Phase::Starting => {
+                self.phase = Phase::Running { started_at: at };
+                vec![self.report(ComputeState::BidAccepted, ""), self.watch(at)]
+            }
+            Phase::Overtaken { message } => {
+                let reason = StopReason::NoLongerWanted { message: message.clone() };
+                self.phase = Phase::Stopping { reason };
+                vec![
+                    self.report(ComputeState::BidAccepted, ""),
+                    Effect::Stop,
+                    Effect::Watch { deadline: None },
+                ]
+            }
+            Phase::Accepted
+            | Phase::Preparing
+            | Phase::Withdrawing { .. }
+            | Phase::Running { .. }
+            | Phase::Stopping { .. }
+            | Phase::Collecting { .. }
+            | Phase::Done { .. } => Vec::new(),
+        }
+    }
+
+    /// Running => Stopping.
+    fn made_to_end(&mut self, reason: StopReason) -> Vec<Effect> {
+        match self.phase {
+            Phase::Running { .. } => {
+                self.phase = Phase::Stopping { reason };
+                vec![Effect::Stop]
+            }
+            Phase::Accepted
+            | Phase::Preparing
+            | Phase::Withdrawing { .. }
+            | Phase::Starting
+            | Phase::Overtaken { .. }
+            | Phase::Stopping { .. }
+            | Phase::Collecting { .. }
+            | Phase::Done { .. } => Vec::new(),
+        }
+    }
+
+    /// Running, Stopping => Collecting.
+    fn exited(&mut self, exit: &Exit) -> Vec<Effect> {
+        let verdict = match &self.phase {
+            Phase::Running { .. } => Verdict::of_exit(exit, &self.work),
+            Phase::Stopping { reason } => Verdict::of_stop(reason, exit, &self.work),
+            Phase::Accepted
+            | Phase::Preparing
+            | Phase::Withdrawing { .. }
+            | Phase::Starting
+            | Phase::Overtaken { .. }
+            | Phase::Collecting { .. }
+            | Phase::Done { .. } => return Vec::new(),
+        };
+        let exit_code = verdict.exit_code;
+        self.phase = Phase::Collecting { verdict };
+        vec![Effect::Collect { exit_code }]
+    }
+
+    /// Collecting => Done.
+    fn collected(&mut self, collected: Collected, now: Timestamp) -> Vec<Effect> {
+        let Phase::Collecting { verdict } = &self.phase else { return Vec::new() };
+        let mut verdict = verdict.clone();
+        let mut message = verdict.message.clone();
+        let mut notes = collected.notes;
+        if let Some(Failure { cause, message }) = collected.spoilt {
+            // A run that was stopped for the same reason has already reported it.
+            if verdict.message != message {
+                notes.insert(0, verdict.spoilt(cause, message));
+            }
+        }
+        let published = match collected.publishing {
+            Publishing::NotAsked => None,
+            Publishing::Done(result) => Some(result),
+            Publishing::Failed(failure) => {
+                notes.push(verdict.unpublished(failure));
+                None
+            }
+        };
+        for note in &notes {
+            if !message.is_empty() {
+                message.push_str("; ");
+            }
+            message.push_str(note);
+        }
+        self.finish(verdict.state, &message, now);
+        let mut report = self.next_report(verdict.state, &message);
+        report.cause = verdict.cause;
+        report.run_output = Some(RunOutput {
+            exit_code: verdict.exit_code,
+            runner_error: verdict.runner_error,
+            ..collected.output
+        });
+        report.published_result = published;
+        vec![Effect::Report(Box::new(report)), Effect::Discard]
+    }
+
+    /// Any phase under way => Done.
+    fn failed(&mut self, failure: Failure, now: Timestamp) -> Vec<Effect> {
+        match &self.phase {
+            Phase::Withdrawing { message } | Phase::Overtaken { message } => {
+                let message = message.clone();
+                return self.cancelled(&message, now);
+            }
+            Phase::Stopping { reason: StopReason::NoLongerWanted { message } } => {
+                let message = message.clone();
+                return self.cancelled(&message, now);
+            }
+            Phase::Accepted | Phase::Done { .. } => return Vec::new(),
+            Phase::Preparing
+            | Phase::Starting
+            | Phase::Running { .. }
+            | Phase::Stopping { reason: StopReason::ExecutionTimeout | StopReason::Overfull(_) }
+            | Phase::Collecting { .. } => {}
+        }
+        // Once the verdict exists, what the process did is known, even if its output is lost.
+        let exit_code = match &self.phase {
+            Phase::Collecting { verdict } => verdict.exit_code,
+            _ => NO_EXIT_CODE,
+        };
+        self.finish(ComputeState::Failed, &failure.message, now);
+        let mut report = self.next_report(ComputeState::Failed, &failure.message);
+        report.cause = failure.cause;
+        report.run_output =
+            Some(RunOutput { exit_code, runner_error: failure.message, ..RunOutput::default() });
+        vec![Effect::Report(Box::new(report)), Effect::Discard]
+    }
+
+    /// Repeats the outcome for an orchestrator that acknowledged it and no longer knows it. The
+    /// output went with the first report only.
+    pub fn repeat_outcome(&mut self) -> Vec<Effect> {
+        match &self.phase {
+            Phase::Done { state, message, .. } => {
+                let (state, message) = (*state, message.clone());
+                vec![self.report(state, &message)]
+            }
+            Phase::Accepted
+            | Phase::Preparing
+            | Phase::Withdrawing { .. }
+            | Phase::Starting
+            | Phase::Overtaken { .. }
+            | Phase::Running { .. }
+            | Phase::Stopping { .. }
+            | Phase::Collecting { .. } => Vec::new(),
+        }
+    }
+
+    fn cancelled(&mut self, message: &str, now: Timestamp) -> Vec<Effect> {
+        self.finish(ComputeState::Cancelled, message, now);
+        vec![self.report(ComputeState::Cancelled, message), Effect::Discard]
+    }
+
+    fn finish(&mut self, state: ComputeState, message: &str, now: Timestamp) {
+        self.phase = Phase::Done { state, message: message.to_owned(), finished_at: now };
+    }
+
+    fn watch(&self, started_at: Timestamp) -> Effect {
+        let timeout = self.work.task.timeouts.execution_timeout;
+        let deadline = (timeout > 0).then(|| started_at + Duration::from_secs(timeout));
+        Effect::Watch { deadline }
+    }
+}
+
+#[cfg(test)]
+mod tests;

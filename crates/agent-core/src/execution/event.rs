@@ -1,0 +1,123 @@
+//! Events that an execution receives, and effects that it requests.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use api_types::Timestamp;
+use api_types::execution::{DesiredState, PublishedResult, RunOutput};
+use api_types::protocol::{FailureCause, Report};
+use serde::{Deserialize, Serialize};
+
+/// Something that happened to an execution.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// The orchestrator's desired state changed.
+    Desired {
+        state: DesiredState,
+        message: String,
+    },
+    /// Progress of fetching the image and inputs, in words for the user.
+    Progress {
+        message: String,
+    },
+    Prepared,
+    Started {
+        at: Timestamp,
+    },
+    TimedOut,
+    /// The task wrote more than its limit, or more than the node has space for.
+    Overfull(Failure),
+    Exited(Exit),
+    Collected(Collected),
+    /// The step under way failed.
+    Failed(Failure),
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exit {
+    pub code: i32,
+    /// The task reached its memory limit: the kernel killed one of its processes, or refused it
+    /// memory.
+    pub out_of_memory: bool,
+    /// The cause of the end when the process did not exit by itself, such as a wasm trap.
+    #[serde(default)]
+    pub fault: Option<String>,
+}
+
+/// What the agent kept of a run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Collected {
+    /// Its `exitCode` and `runnerError` are ignored: the verdict holds them.
+    pub output: RunOutput,
+    pub publishing: Publishing,
+    /// Notes for the user, such as a result path that does not exist.
+    pub notes: Vec<String>,
+    /// Why the run failed although its process succeeded: its output exceeds its limit, or the
+    /// space on the node's disk.
+    pub spoilt: Option<Failure>,
+}
+
+/// The outcome of publishing a run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum Publishing {
+    /// The task has no publisher.
+    #[default]
+    NotAsked,
+    Done(PublishedResult),
+    Failed(Failure),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    pub cause: FailureCause,
+    /// What failed and what to do next, in words for the user.
+    pub message: String,
+}
+
+/// What to do once the ledger has committed this execution's new state; `Prepare` need not wait
+/// for the commit.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    Report(Box<Report>),
+    /// Fetch the image and inputs, and create the container.
+    Prepare,
+    /// Cancel the fetch as soon as possible; the step still ends with its event.
+    CancelPrepare,
+    Start,
+    /// Wait for the process to end; send an event if the deadline passes first.
+    Watch {
+        deadline: Option<Timestamp>,
+    },
+    Stop,
+    /// Collect what the process left behind, and publish it.
+    Collect {
+        exit_code: i32,
+    },
+    /// Remove the container and the inputs; nothing waits for this.
+    Discard,
+}
+
+// === impl Failure ===
+
+impl Failure {
+    pub fn node(message: impl Into<String>) -> Self {
+        Self { cause: FailureCause::Node, message: message.into() }
+    }
+
+    /// An image, a module or an input cannot be had: no fault of the node.
+    pub fn fetch(message: impl Into<String>) -> Self {
+        Self { cause: FailureCause::Fetch, message: message.into() }
+    }
+
+    pub fn task(message: impl Into<String>) -> Self {
+        Self { cause: FailureCause::Task, message: message.into() }
+    }
+}
+
+impl core::fmt::Display for Failure {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(&self.message)
+    }
+}

@@ -1,0 +1,105 @@
+//! The phase of an execution; each phase owns what is true only then.
+
+use alloc::string::String;
+
+use api_types::Timestamp;
+use api_types::execution::ComputeState;
+use serde::{Deserialize, Serialize};
+
+use super::{Failure, Verdict};
+
+/// The part that the ledger keeps.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Phase {
+    /// Accepted; waits for the order to run.
+    Accepted,
+    /// The agent fetches the image and inputs and creates the container.
+    Preparing,
+    /// As `Preparing`, but no longer wanted.
+    Withdrawing {
+        message: String,
+    },
+    Starting,
+    /// As `Starting`, but no longer wanted.
+    Overtaken {
+        message: String,
+    },
+    Running {
+        started_at: Timestamp,
+    },
+    /// The agent requested its end; its process may still run.
+    Stopping {
+        reason: StopReason,
+    },
+    /// Its process has ended; the agent collects and publishes output and results.
+    Collecting {
+        verdict: Verdict,
+    },
+    Done {
+        state: ComputeState,
+        message: String,
+        finished_at: Timestamp,
+    },
+}
+
+/// Why the agent stops a running task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StopReason {
+    NoLongerWanted {
+        message: String,
+    },
+    ExecutionTimeout,
+    /// There is no more space for what it writes.
+    Overfull(Failure),
+}
+
+// === impl Phase ===
+
+impl Phase {
+    pub fn is_done(&self) -> bool {
+        matches!(self, Self::Done { .. })
+    }
+
+    /// Whether the ledger may record the phase after the effect started: `Preparing` is
+    /// idempotent, and an execution found `Accepted` after a crash discards whatever was prepared.
+    pub fn can_be_written_later(&self) -> bool {
+        matches!(self, Self::Preparing)
+    }
+
+    /// The phase in one word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Accepted => "Accepted",
+            Self::Preparing => "Preparing",
+            Self::Withdrawing { .. } => "Withdrawing",
+            Self::Starting | Self::Overtaken { .. } => "Starting",
+            Self::Running { .. } => "Running",
+            Self::Stopping { .. } => "Stopping",
+            Self::Collecting { .. } => "Collecting",
+            Self::Done { state, .. } => match state {
+                ComputeState::Completed => "Completed",
+                ComputeState::Cancelled => "Cancelled",
+                ComputeState::AskForBidRejected | ComputeState::BidRejected => "Declined",
+                ComputeState::Failed
+                | ComputeState::Undefined
+                | ComputeState::New
+                | ComputeState::AskForBid
+                | ComputeState::AskForBidAccepted
+                | ComputeState::BidAccepted => "Failed",
+            },
+        }
+    }
+
+    pub(super) fn message(&self) -> &str {
+        match self {
+            Self::Withdrawing { message }
+            | Self::Overtaken { message }
+            | Self::Done { message, .. }
+            | Self::Stopping { reason: StopReason::NoLongerWanted { message } } => message,
+            Self::Stopping { reason: StopReason::ExecutionTimeout } => "execution timeout",
+            Self::Stopping { reason: StopReason::Overfull(failure) } => &failure.message,
+            Self::Collecting { verdict } => &verdict.message,
+            Self::Accepted | Self::Preparing | Self::Starting | Self::Running { .. } => "",
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What the end of a process means.
+
+use alloc::format;
+use alloc::string::String;
+
+use api_types::execution::ComputeState;
+use api_types::protocol::{FailureCause, Work};
+use api_types::quantity::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::{Exit, Failure, StopReason};
+
+/// The outcome of a run, kept until its output and results are collected.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    pub state: ComputeState,
+    /// Whether the task or the node caused the failure, when the state is `Failed`.
+    pub cause: FailureCause,
+    pub message: String,
+    /// Empty when the exit code is the whole explanation.
+    pub runner_error: String,
+    pub exit_code: i32,
+}
+
+impl Verdict {
+    /// The process ended by itself.
+    pub(super) fn of_exit(exit: &Exit, work: &Work) -> Self {
+        let Exit { code, out_of_memory, ref fault } = *exit;
+        let (state, cause) = match code {
+            0 => (ComputeState::Completed, FailureCause::Task),
+            _ => (ComputeState::Failed, FailureCause::Task),
+        };
+        // A task that continued after one of its processes was killed, and then succeeded, is
+        // fine.
+        let (message, runner_error) = match code {
+            0 => (String::new(), String::new()),
+            _ if out_of_memory => {
+                let limit = Bytes(work.resources.memory);
+                let message = match fault {
+                    Some(fault) => format!("out of memory (limit {limit}): {fault}"),
+                    None => format!("killed: out of memory (limit {limit})"),
+                };
+                (message.clone(), message)
+            }
+            _ if let Some(fault) = fault => (fault.clone(), fault.clone()),
+            _ => (format!("exit code {code}"), String::new()),
+        };
+        Self { state, cause, message, runner_error, exit_code: code }
+    }
+
+    /// The agent stopped the process.
+    pub(super) fn of_stop(reason: &StopReason, exit: &Exit, work: &Work) -> Self {
+        let (state, cause, message) = match reason {
+            StopReason::NoLongerWanted { message } => {
+                (ComputeState::Cancelled, FailureCause::Task, message.clone())
+            }
+            StopReason::ExecutionTimeout => {
+                let limit = work.task.timeouts.execution_timeout;
+                let message = format!("execution timeout: still running after {limit} s");
+                (ComputeState::Failed, FailureCause::Timeout, message)
+            }
+            StopReason::Overfull(Failure { cause, message }) => {
+                (ComputeState::Failed, *cause, message.clone())
+            }
+        };
+        Self { state, cause, runner_error: message.clone(), message, exit_code: exit.code }
+    }
+
+    /// Fails a run that succeeded but could not be published; returns the message for the user.
+    pub(super) fn unpublished(&mut self, failure: Failure) -> String {
+        let told = format!("the results could not be published: {}", failure.message);
+        let cause = match failure.cause {
+            // Its disk could not even hold the archive: another node may have room.
+            FailureCause::Node => FailureCause::Node,
+            FailureCause::Task
+            | FailureCause::Timeout
+            | FailureCause::Fetch
+            | FailureCause::Room
+            | FailureCause::Publish => FailureCause::Publish,
+        };
+        self.spoilt(cause, told)
+    }
+
+    /// Fails a run that succeeded for this reason; returns the message for the user.
+    pub(super) fn spoilt(&mut self, cause: FailureCause, told: String) -> String {
+        if self.state == ComputeState::Completed {
+            self.state = ComputeState::Failed;
+            self.cause = cause;
+            self.runner_error.clone_from(&told);
+        }
+        told
+    }
+}

@@ -1,0 +1,332 @@
+//! The state of this node and its reactions, as a pure state machine over all its executions.
+//!
+//! Each input produces a [`Turn`]: changes for the ledger, and effects that may run once the
+//! changes are committed. The supervisor runs it against the real ledger and the real engines; the
+//! simulator runs it with crashes between any two steps.
+//!
+//! An execution takes a few hundred bytes here besides its specification; at most [`MAX_FINISHED`]
+//! finished ones are kept.
+
+mod queries;
+mod reconcile;
+mod slot;
+mod turn;
+
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use api_types::execution::{ComputeState, DesiredState};
+use api_types::protocol::{Acknowledgement, Assignment, FailureCause, Report, Work};
+use api_types::quantity::Resources;
+use api_types::{ExecutionId, Timestamp};
+use tracing::{debug, info, warn};
+
+use crate::execution::{Effect, Event, Execution, Phase};
+use crate::ledger::Contents;
+
+pub use queries::{Found, Usage};
+use slot::Slot;
+pub use turn::Turn;
+use turn::Unwritten;
+
+/// Finished executions that the node remembers with their directories; beyond this number the node
+/// forgets the oldest one early.
+const MAX_FINISHED: usize = 1000;
+
+/// Every execution that this node has not forgotten.
+pub struct NodeState {
+    table: BTreeMap<ExecutionId, Slot>,
+    /// Done, with every report acknowledged; ordered by the time of their end.
+    finished: BTreeSet<(Timestamp, ExecutionId)>,
+    /// Reports about executions that this node never had, until they are acknowledged.
+    unknown_executions: BTreeSet<ExecutionId>,
+    unwritten: Unwritten,
+    /// Position of the next report.
+    next_position: u64,
+    limits: Limits,
+}
+
+/// The limits and properties of this node.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    pub capacity: Resources,
+    /// How long the node remembers a finished execution.
+    pub retain: Duration,
+}
+
+/// Whether this node can run an offered task; otherwise the reason.
+pub type Admit<'a> = &'a dyn Fn(&Work) -> Result<(), String>;
+
+/// An input of the core.
+#[derive(Debug)]
+pub enum Input {
+    /// The complete desired state of this node, as it was at this time or later.
+    Snapshot(Timestamp, Vec<Assignment>),
+    /// The new desired state of one execution.
+    Change(Box<Assignment>),
+    /// A step of an execution ended.
+    Event(ExecutionId, Event),
+    Acknowledged(Vec<Acknowledgement>),
+}
+
+// === impl NodeState ===
+
+impl NodeState {
+    /// Continues from the content of the ledger.
+    pub fn restore(contents: &Contents, limits: Limits) -> Self {
+        let mut table: BTreeMap<_, _> = contents
+            .executions
+            .iter()
+            .map(|execution| (execution.id, Slot::new(execution.clone())))
+            .collect();
+        let mut unknown_executions = BTreeSet::new();
+        for stored in &contents.reports {
+            let id = stored.report.execution_id;
+            match table.get_mut(&id) {
+                Some(slot) => slot.unacknowledged += 1,
+                None => drop(unknown_executions.insert(id)),
+            }
+        }
+        let next_position = contents.reports.last().map_or(1, |last| last.position + 1);
+        let finished = table.values().filter_map(Slot::finished).collect();
+        let unwritten = Unwritten::default();
+        Self { table, finished, unknown_executions, unwritten, next_position, limits }
+    }
+
+    /// Resumes interrupted steps after a restart.
+    pub fn resume(&mut self, now: Timestamp, turn: &mut Turn) {
+        let mut ids: Vec<_> = self.table.keys().copied().collect();
+        ids.sort_unstable();
+        for id in ids {
+            let Some(slot) = self.table.get_mut(&id) else { continue };
+            let before = slot.execution.phase.word();
+            let effects = slot.execution.resume(now);
+            if !effects.is_empty() {
+                info!(execution = %id, phase = before, "resuming an execution");
+                self.take_effects(id, effects, turn);
+            }
+        }
+    }
+
+    /// Applies one input. `admit` says whether this node can run an offered task.
+    pub fn take(&mut self, input: Input, admit: Admit<'_>, now: Timestamp, turn: &mut Turn) {
+        match input {
+            Input::Snapshot(as_of, assignments) => {
+                self.reconcile(as_of, assignments, admit, now, turn);
+            }
+            Input::Change(assignment) => self.assign(*assignment, admit, now, turn),
+            Input::Event(id, event) => self.event(id, event, now, turn),
+            Input::Acknowledged(acknowledged) => self.acknowledge(acknowledged, now),
+        }
+    }
+
+    /// Completes the turn: its batch then holds everything to write. Deferrable changes join an
+    /// existing commit, or any commit if the turn `settles` everything.
+    pub fn close(&mut self, now: Timestamp, settles: bool, turn: &mut Turn) {
+        self.retire(now, turn);
+        if settles || turn.is_written() {
+            turn.touched.append(&mut self.unwritten.executions);
+            turn.batch.acknowledged.append(&mut self.unwritten.acknowledged);
+        }
+        for id in core::mem::take(&mut turn.touched) {
+            if let Some(slot) = self.table.get(&id) {
+                turn.batch.changed.insert(id, slot.execution.clone());
+            }
+        }
+    }
+
+    /// The specification to run, for a step that starts now.
+    pub fn execution(&self, id: ExecutionId) -> Option<&Execution> {
+        self.table.get(&id).map(|slot| &slot.execution)
+    }
+
+    /// The snapshot is the complete desired state: everything else is no longer wanted.
+    fn reconcile(
+        &mut self,
+        as_of: Timestamp,
+        assignments: Vec<Assignment>,
+        admit: Admit<'_>,
+        now: Timestamp,
+        turn: &mut Turn,
+    ) {
+        let held = self.table.values().map(|slot| (slot.execution.id, &slot.execution.phase));
+        for id in reconcile::unwanted(held, &assignments) {
+            info!(execution = %id, "an execution is no longer wanted");
+            let message = "no longer wanted by the orchestrator".to_owned();
+            self.event(id, Event::Desired { state: DesiredState::Stopped, message }, now, turn);
+        }
+        for assignment in assignments {
+            let id = assignment.execution_id;
+            self.assign(assignment, admit, now, turn);
+            if let Some(slot) = self.table.get_mut(&id)
+                && slot.execution.phase.is_done()
+                && slot.unacknowledged == 0
+                && slot.acknowledged_at < as_of
+            {
+                let effects = slot.execution.repeat_outcome();
+                self.take_effects(id, effects, turn);
+            }
+        }
+    }
+
+    fn assign(
+        &mut self,
+        assignment: Assignment,
+        admit: Admit<'_>,
+        now: Timestamp,
+        turn: &mut Turn,
+    ) {
+        let Assignment { execution_id: id, desired_state: state, compute_state, message, work } =
+            assignment;
+        let message = match state {
+            DesiredState::Stopped if message.is_empty() => "stopped".to_owned(),
+            _ => message,
+        };
+        if self.table.contains_key(&id) {
+            return self.event(id, Event::Desired { state, message }, now, turn);
+        }
+        let was_offered_only = matches!(compute_state, ComputeState::New | ComputeState::AskForBid);
+        match (state, work) {
+            (DesiredState::Stopped, _) => {
+                self.report_unknown(id, ComputeState::Cancelled, message, turn);
+            }
+            (DesiredState::Pending | DesiredState::Running, Some(work)) if was_offered_only => {
+                let decision = admit(&work);
+                self.offer(id, work, decision, now, turn);
+                self.event(id, Event::Desired { state, message }, now, turn);
+            }
+            // It may have run here already: only another execution is certain to run at most once.
+            (DesiredState::Pending | DesiredState::Running, _) => {
+                warn!(execution = %id, "the orchestrator wants an execution that this node has no record of");
+                let message = "its node has no record of it, and does not run it a second time";
+                self.report_unknown(id, ComputeState::Failed, message.to_owned(), turn);
+            }
+        }
+    }
+
+    fn offer(
+        &mut self,
+        id: ExecutionId,
+        work: Work,
+        decision: Result<(), String>,
+        now: Timestamp,
+        turn: &mut Turn,
+    ) {
+        let decision = decision.and_then(|()| self.free_gpus(work.resources.gpu));
+        if let Err(reason) = &decision {
+            info!(execution = %id, reason, "declining an execution");
+        }
+        let work = Arc::new(work);
+        let (execution, effects) = Execution::offered(id, work.clone(), decision, now);
+        self.table.insert(id, Slot::new(execution));
+        turn.batch.admitted.push((id, work));
+        self.take_effects(id, effects, turn);
+    }
+
+    /// Reports the state of an execution that this node does not have.
+    fn report_unknown(
+        &mut self,
+        id: ExecutionId,
+        state: ComputeState,
+        message: String,
+        turn: &mut Turn,
+    ) {
+        if !self.unknown_executions.insert(id) {
+            return;
+        }
+        let report = Report {
+            execution_id: id,
+            sequence: 1,
+            compute_state: state,
+            message,
+            cause: FailureCause::Node,
+            run_output: None,
+            published_result: None,
+        };
+        self.store_report(report, turn);
+    }
+
+    fn event(&mut self, id: ExecutionId, event: Event, now: Timestamp, turn: &mut Turn) {
+        let Some(slot) = self.table.get_mut(&id) else {
+            return debug!(execution = %id, ?event, "ignoring an event of a forgotten execution");
+        };
+        let (phase, desired) = (slot.execution.phase.word(), slot.execution.desired);
+        let effects = slot.execution.handle(event, now);
+        let execution = &slot.execution;
+        if execution.phase.word() != phase {
+            let job = execution.work.job_id;
+            debug!(execution = %id, %job, from = phase, to = execution.phase.word(), "phase");
+            match &execution.phase {
+                // Thousands of these a second are an ordinary load.
+                Phase::Done { state: ComputeState::Completed, .. } => {
+                    debug!(execution = %id, %job, "an execution is completed");
+                }
+                Phase::Done { state, message: why, .. } => {
+                    info!(execution = %id, %job, ?state, why, "an execution is done");
+                }
+                _ => {}
+            }
+        }
+        // An event that changes nothing writes no row.
+        if !effects.is_empty() || execution.phase.word() != phase || execution.desired != desired {
+            self.take_effects(id, effects, turn);
+        }
+    }
+
+    fn take_effects(&mut self, id: ExecutionId, effects: Vec<Effect>, turn: &mut Turn) {
+        if self.table.get(&id).is_some_and(|slot| slot.execution.phase.can_be_written_later()) {
+            self.unwritten.executions.insert(id);
+        } else {
+            turn.touched.insert(id);
+        }
+        for effect in effects {
+            match effect {
+                Effect::Report(report) => self.store_report(*report, turn),
+                other => turn.effects.push((id, other)),
+            }
+        }
+    }
+
+    fn store_report(&mut self, report: Report, turn: &mut Turn) {
+        if let Some(slot) = self.table.get_mut(&report.execution_id) {
+            slot.unacknowledged += 1;
+            self.finished.remove(&slot.finished_key());
+        }
+        turn.store(self.next_position, report);
+        self.next_position += 1;
+    }
+
+    fn acknowledge(&mut self, acknowledged: Vec<Acknowledgement>, now: Timestamp) {
+        for Acknowledgement { execution_id, .. } in &acknowledged {
+            match self.table.get_mut(execution_id) {
+                Some(slot) => {
+                    slot.unacknowledged = slot.unacknowledged.saturating_sub(1);
+                    slot.acknowledged_at = now;
+                    self.finished.extend(slot.finished());
+                }
+                None => drop(self.unknown_executions.remove(execution_id)),
+            }
+        }
+        self.unwritten.acknowledged.extend(acknowledged);
+    }
+
+    /// Forgets finished executions that exceed the retention time or number.
+    fn retire(&mut self, now: Timestamp, turn: &mut Turn) {
+        while let Some((finished_at, id)) = self.finished.first().copied() {
+            if self.finished.len() <= MAX_FINISHED && now.since(finished_at) < self.limits.retain {
+                break;
+            }
+            self.finished.pop_first();
+            self.table.remove(&id);
+            turn.batch.forgotten.push(id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,41 @@
+//! One execution in the core's table.
+
+use api_types::{ExecutionId, Timestamp};
+
+use crate::execution::{Execution, Phase};
+
+pub(super) struct Slot {
+    pub(super) execution: Execution,
+    /// Reports that the orchestrator has not acknowledged.
+    pub(super) unacknowledged: u32,
+    /// Time of the latest one; zero when it was before this agent started.
+    pub(super) acknowledged_at: Timestamp,
+}
+
+// === impl Slot ===
+
+impl Slot {
+    pub(super) fn new(execution: Execution) -> Self {
+        Self { execution, unacknowledged: 0, acknowledged_at: Timestamp::ZERO }
+    }
+
+    /// Its key among the finished executions, if it is finished.
+    pub(super) fn finished(&self) -> Option<(Timestamp, ExecutionId)> {
+        (self.execution.phase.is_done() && self.unacknowledged == 0).then(|| self.finished_key())
+    }
+
+    pub(super) fn finished_key(&self) -> (Timestamp, ExecutionId) {
+        let finished_at = match self.execution.phase {
+            Phase::Done { finished_at, .. } => finished_at,
+            Phase::Accepted
+            | Phase::Preparing
+            | Phase::Withdrawing { .. }
+            | Phase::Starting
+            | Phase::Overtaken { .. }
+            | Phase::Running { .. }
+            | Phase::Stopping { .. }
+            | Phase::Collecting { .. } => Timestamp::ZERO,
+        };
+        (finished_at, self.execution.id)
+    }
+}

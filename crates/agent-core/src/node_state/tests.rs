@@ -1,0 +1,89 @@
+//! The writes of each turn, and the effect of a crash before them.
+
+use alloc::vec;
+
+use super::*;
+use crate::testing::{execution_id, plain_work};
+
+const NOW: Timestamp = Timestamp(1);
+
+/// A core, and what its ledger holds.
+struct Node {
+    core: NodeState,
+    ledger: Contents,
+}
+
+impl Node {
+    fn of(ledger: Contents) -> Self {
+        let capacity = Resources { cpu_millis: 4000, memory_bytes: 1 << 40, ..Resources::ZERO };
+        let core =
+            NodeState::restore(&ledger, Limits { capacity, retain: Duration::from_secs(60) });
+        Self { core, ledger }
+    }
+
+    /// A core that has accepted the execution, with the acceptance acknowledged.
+    fn with_one_accepted() -> Self {
+        let mut node = Self::of(Contents::default());
+        node.take(Input::Change(Box::new(assignment(DesiredState::Pending))), false);
+        let sequence = node.ledger.reports[0].report.sequence;
+        let execution_id = execution_id(1);
+        node.take(Input::Acknowledged(vec![Acknowledgement { execution_id, sequence }]), true);
+        node
+    }
+
+    /// What the ledger holds about the execution after the turn, and the effects.
+    fn take(&mut self, input: Input, settles: bool) -> (&'static str, Vec<Effect>) {
+        let mut turn = Turn::default();
+        self.core.take(input, &|_| Ok(()), NOW, &mut turn);
+        self.core.close(NOW, settles, &mut turn);
+        self.ledger.apply(&turn.batch);
+        let written = self.ledger.executions[0].phase.word();
+        (written, turn.effects.into_iter().map(|(_, effect)| effect).collect())
+    }
+
+    fn crashed(self) -> Self {
+        Self::of(self.ledger)
+    }
+}
+
+fn assignment(desired_state: DesiredState) -> Assignment {
+    Assignment {
+        execution_id: execution_id(1),
+        desired_state,
+        compute_state: ComputeState::AskForBid,
+        message: String::new(),
+        work: Some(plain_work()),
+    }
+}
+
+fn told_to_run() -> Input {
+    Input::Change(Box::new(assignment(DesiredState::Running)))
+}
+
+#[test]
+fn the_order_to_run_is_written_with_the_next_commit() {
+    let mut node = Node::with_one_accepted();
+    assert_eq!(node.take(told_to_run(), false), ("Accepted", vec![Effect::Prepare]));
+    let prepared = Input::Event(execution_id(1), Event::Prepared);
+    assert_eq!(node.take(prepared, false), ("Starting", vec![Effect::Start]));
+
+    let mut node = Node::with_one_accepted();
+    node.take(told_to_run(), false);
+    assert_eq!(node.take(Input::Acknowledged(Vec::new()), true), ("Preparing", Vec::new()));
+}
+
+#[test]
+fn an_execution_ordered_to_run_before_a_crash_is_ordered_again_or_leaves_nothing() {
+    let crashed = || {
+        let mut node = Node::with_one_accepted();
+        node.take(told_to_run(), false);
+        node.crashed()
+    };
+    let mut node = crashed();
+    let snapshot = Input::Snapshot(NOW, vec![assignment(DesiredState::Running)]);
+    assert_eq!(node.take(snapshot, false), ("Accepted", vec![Effect::Prepare]));
+
+    let mut node = crashed();
+    let nothing_wanted = Input::Snapshot(NOW, Vec::new());
+    assert_eq!(node.take(nothing_wanted, false), ("Cancelled", vec![Effect::Discard]));
+}

@@ -1,0 +1,183 @@
+//! Creates a state database of a given size with the scheduler and the store, without HTTP: a million
+//! submissions over sockets would take longer than the measurements.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use api_types::engine::{EngineSpec, EngineType, NetworkType, Params, PublisherSpec};
+use api_types::execution::ComputeState;
+use api_types::job::{JobSpec, JobType, NetworkSpec, RetryPolicy, Task, TaskResources, Timeouts};
+use api_types::protocol::{FailureCause, Report, SessionRequest};
+use api_types::{JobId, NodeId};
+use control_plane::clock::{Reading, ServiceClock};
+use control_plane::store::sqlite::{self, SqliteStore};
+use control_plane::store::{Commit, Store};
+use scheduler::change::Effect;
+use scheduler::input::{Answer, Input, Submit};
+use scheduler::mint::Mint;
+use scheduler::{Output, Restore, Scheduler, Settings};
+use uuid::Uuid;
+
+use super::fleet;
+
+/// Inputs per commit.
+const BATCH: u64 = 1000;
+
+/// Number of values of the label `team`, so that a selector matches a part of the jobs.
+pub(super) const TEAMS: u64 = 100;
+
+pub(super) struct Seed {
+    scheduler: Scheduler,
+    clock: ServiceClock,
+    store: SqliteStore,
+    commits: u64,
+    output: Output,
+    last_id: u128,
+}
+
+// === impl Seed ===
+
+impl Seed {
+    pub(super) fn open(directory: &Path) -> anyhow::Result<Self> {
+        let (mut store, _) = sqlite::open(directory)?;
+        let mut restore = Restore::new(Settings::default(), Mint::from_seed([1; 32]));
+        let live = store.load(&mut |job| restore.job(job))?;
+        let reading = Reading::now();
+        let mut clock = ServiceClock::resume(store.last_stamp()?, &reading);
+        let scheduler = restore.finish(live, clock.now(&reading).moment)?;
+        let commits = store.last_commit()?;
+        let output = Output::default();
+        Ok(Self { scheduler, clock, store, commits, output, last_id: 1 << 96 })
+    }
+
+    /// Closes the database and flushes it to disk, so that no writes disturb the measurements.
+    pub(super) fn finish(self) {
+        drop(self);
+        rustix::fs::sync();
+    }
+
+    /// Adds queued jobs; there is no node.
+    pub(super) fn queued(&mut self, jobs: u64) -> anyhow::Result<()> {
+        for number in 0..jobs {
+            self.submit(number, 1)?;
+            if number % BATCH == 0 {
+                self.commit()?;
+            }
+        }
+        self.commit()
+    }
+
+    /// Adds ended jobs; returns a sample of their ids.
+    pub(super) fn ended(&mut self, jobs: u64) -> anyhow::Result<Vec<JobId>> {
+        /// Size of the sample.
+        const SAMPLES: u64 = 1000;
+        let mut ids = Vec::new();
+        for number in 0..jobs {
+            let job = self.submit(number, 1)?;
+            if number % (jobs / SAMPLES).max(1) == 0 {
+                ids.push(job);
+            }
+            self.handle(Input::Stop { job, reason: "seeded".to_owned() })?;
+            if number % BATCH == 0 {
+                self.commit()?;
+            }
+        }
+        self.commit()?;
+        Ok(ids)
+    }
+
+    /// Adds running executions on one node.
+    pub(super) fn live(&mut self, executions: u32) -> anyhow::Result<()> {
+        const COUNT: u32 = 1000;
+        let node = NodeId::from_uuid(Uuid::from_u128(7));
+        let request: SessionRequest = fleet::record(1e9);
+        let answer = self.handle(Input::Join { node, request: Box::new(request) })?;
+        let Answer::Joined { session, .. } = answer else { bail!("{answer:?}") };
+        for number in 0..u64::from(executions / COUNT) {
+            self.submit(number, COUNT)?;
+            // One tick may not place all executions.
+            self.handle(Input::Tick)?;
+            self.handle(Input::Tick)?;
+            let offered: Vec<_> = self
+                .output
+                .effects
+                .drain(..)
+                .filter_map(|effect| match effect {
+                    Effect::Assign { change, .. } => Some(change.execution),
+                    Effect::CloseStream { .. } => None,
+                })
+                .collect();
+            for state in [ComputeState::AskForBidAccepted, ComputeState::BidAccepted] {
+                let report = |execution_id| Report {
+                    execution_id,
+                    sequence: 1,
+                    compute_state: state,
+                    message: String::new(),
+                    cause: FailureCause::Task,
+                    run_output: None,
+                    published_result: None,
+                };
+                let reports = offered.iter().copied().map(report).collect();
+                self.handle(Input::Reports { node, session, reports })?;
+            }
+            self.commit()?;
+        }
+        Ok(())
+    }
+
+    fn submit(&mut self, number: u64, count: u32) -> anyhow::Result<JobId> {
+        self.last_id += 0x9E37_79B9_7F4A_7C15_F39C;
+        let id =
+            JobId::from_uuid(Uuid::from_u128(self.last_id.wrapping_mul(0xD1B5_4A32_D192_ED03)));
+        let spec = spec(number, count);
+        let spec_json = serde_json::to_string(&spec)?.into();
+        self.handle(Input::Submit(Box::new(Submit { id, spec: spec.into(), spec_json })))?;
+        Ok(id)
+    }
+
+    fn handle(&mut self, input: Input) -> anyhow::Result<Answer> {
+        let now = self.clock.now(&Reading::now());
+        match self.scheduler.handle(now, input, &mut self.output) {
+            Answer::Refused(refusal) => Err(refusal.into()),
+            answer => Ok(answer),
+        }
+    }
+
+    fn commit(&mut self) -> anyhow::Result<()> {
+        let output = std::mem::take(&mut self.output);
+        self.commits += 1;
+        let stamp = self.clock.stamp(&Reading::now());
+        let (number, changes) = (self.commits, &output.changes);
+        let commit = Commit { number, stamp, changes, keys: &[] };
+        self.store.commit(&commit).context("commit a part of the seed")
+    }
+}
+
+/// The specification of a small job.
+pub(super) fn spec(number: u64, count: u32) -> JobSpec {
+    let labels = [("team", format!("t{}", number % TEAMS)), ("number", number.to_string())];
+    JobSpec {
+        name: format!("seeded-{number}"),
+        namespace: "default".to_owned(),
+        job_type: JobType::Batch,
+        priority: 50,
+        count,
+        constraints: Vec::new(),
+        meta: BTreeMap::new(),
+        labels: labels.map(|(key, value)| (key.to_owned(), value)).into(),
+        retry_policy: RetryPolicy::default_for(JobType::Batch),
+        tasks: vec![Task {
+            name: "main".to_owned(),
+            engine: EngineSpec { engine_type: EngineType::Noop, params: Params::new() },
+            publisher: PublisherSpec::default(),
+            env: BTreeMap::new(),
+            meta: BTreeMap::new(),
+            input_sources: Vec::new(),
+            result_paths: Vec::new(),
+            resources: TaskResources::default(),
+            network: NetworkSpec { network_type: NetworkType::None, domains: Vec::new() },
+            timeouts: Timeouts::default(),
+        }],
+    }
+}

@@ -1,0 +1,11 @@
+//! Data that enters and leaves this node: inputs, results, logs, and their transports.
+
+pub(crate) mod archive;
+pub(crate) mod egress;
+pub(crate) mod inputs;
+pub(crate) mod ipfs;
+pub(crate) mod logs;
+pub(crate) mod progress;
+pub(crate) mod results;
+pub(crate) mod retry;
+pub(crate) mod s3;

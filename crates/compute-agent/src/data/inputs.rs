@@ -1,0 +1,187 @@
+//! The inputs of a task: one contract, several source types.
+//!
+//! The agent fetches an input below the execution's directory and mounts it at its Target,
+//! read-only unless the input belongs to the node and the task requests write access. A fetch is
+//! repeatable after a crash: it starts again from the beginning. All fetching ends before the
+//! execution's clock starts.
+
+mod cache;
+mod inline;
+mod ipfs;
+mod local_directory;
+pub(crate) mod placement;
+mod repository;
+mod s3;
+mod source;
+mod url_download;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use agent_core::execution::Failure;
+use api_types::source::{InputSource, SourceType};
+
+use crate::data::egress::EgressClient;
+use crate::data::egress::addresses::EgressPolicy;
+use crate::data::ipfs::Kubo;
+use crate::data::progress::Progress;
+use crate::data::retry::{AttemptError, RetryPolicy};
+use crate::data::s3::Buckets;
+use crate::host::data_dir::{ExecutionDir, remove_all};
+use crate::host::disk::{self, Disk, LimitedBy};
+use crate::host::settings::Settings;
+use crate::observer;
+
+use cache::Cache;
+use inline::Inline;
+use ipfs::Ipfs;
+use local_directory::LocalDirectory;
+use placement::{InputDestination, MountedInput, Quota, check_file_name};
+use repository::{LargeFiles, Programs, Repository};
+use s3::S3;
+use source::{Fetch, Source};
+use url_download::UrlDownload;
+
+/// The source types that work on this node.
+#[derive(Debug)]
+pub(crate) struct Sources {
+    inline: Inline,
+    url_download: UrlDownload,
+    local_directory: Option<LocalDirectory>,
+    s3: Option<S3>,
+    repository: Option<Repository>,
+    repository_lfs: Option<Repository>,
+    ipfs: Option<Ipfs>,
+    cache: Cache,
+    /// The limit for the inputs of a task that requests no disk.
+    max_bytes: u64,
+    disk: Disk,
+}
+
+// === impl Sources ===
+
+impl Sources {
+    /// Builds the sources that the settings and the machine allow; they may keep inputs in
+    /// `cache`.
+    pub(crate) fn new(settings: &Settings, cache: PathBuf) -> Self {
+        Self::with_programs(settings, cache, Programs::of_this_machine())
+    }
+
+    fn with_programs(settings: &Settings, cache: PathBuf, programs: Programs) -> Self {
+        let client = EgressClient::new(EgressPolicy::of(settings));
+        let repository = |large_files| Repository {
+            client: client.clone(),
+            local: LocalDirectory::new(&settings.allow_local_paths),
+            large_files,
+            retry: RetryPolicy::NETWORK,
+        };
+        let ipfs = Kubo::new(&settings.ipfs.api).map(|kubo| Ipfs::new(kubo, RetryPolicy::NETWORK));
+        Self {
+            inline: Inline,
+            ipfs,
+            repository: programs.git.then(|| repository(LargeFiles::Left)),
+            repository_lfs: programs.git_lfs.then(|| repository(LargeFiles::Fetched)),
+            s3: Buckets::new(&settings.aws, client.clone(), RetryPolicy::NETWORK).map(S3::new),
+            url_download: UrlDownload::new(client, RetryPolicy::NETWORK),
+            local_directory: LocalDirectory::new(&settings.allow_local_paths),
+            // The cache lies in the data directory, which exists.
+            disk: Disk::new(cache.parent().unwrap_or(&cache), settings.disk.reserve_bytes),
+            cache: Cache::new(cache, settings.inputs.cache_bytes),
+            max_bytes: settings.inputs.max_bytes,
+        }
+    }
+
+    pub(crate) fn offered(&self) -> Vec<SourceType> {
+        SourceType::ALL.iter().copied().filter(|kind| self.get(*kind).is_some()).collect()
+    }
+
+    pub(crate) fn get(&self, kind: SourceType) -> Option<&dyn Source> {
+        fn some(source: &impl Source) -> &dyn Source {
+            source
+        }
+        match kind {
+            SourceType::Inline => Some(&self.inline),
+            SourceType::UrlDownload => Some(&self.url_download),
+            SourceType::LocalDirectory => self.local_directory.as_ref().map(some),
+            SourceType::S3 => self.s3.as_ref().map(some),
+            SourceType::RepoClone => self.repository.as_ref().map(some),
+            SourceType::RepoCloneLfs => self.repository_lfs.as_ref().map(some),
+            SourceType::Ipfs => self.ipfs.as_ref().map(some),
+        }
+    }
+
+    /// Why this node cannot fetch this input, judging by its specification alone.
+    pub(crate) fn admit(&self, input: &InputSource) -> Result<(), String> {
+        let Some(source) = self.get(input.source.source_type) else {
+            let offered: Vec<_> = self.offered().iter().map(ToString::to_string).collect();
+            return Err(format!("not supported on this node; supported: {}", offered.join(", ")));
+        };
+        if !input.alias.is_empty() {
+            check_file_name(&input.alias).map_err(|reason| format!("its Alias {reason}"))?;
+        }
+        source.admit(input)
+    }
+
+    /// Fetches all inputs of a task in sequence, and reports progress when that takes long;
+    /// `disk_bytes` is the disk that the task requests, if any.
+    pub(crate) async fn fetch_all(
+        &self,
+        inputs: &[InputSource],
+        disk_bytes: u64,
+        dir: &ExecutionDir,
+        progress: &Progress,
+    ) -> Result<Vec<MountedInput>, Failure> {
+        let quota = Arc::new(match disk_bytes {
+            0 => Quota::new(self.max_bytes, LimitedBy::Node, self.disk.clone()),
+            disk_bytes => Quota::new(disk_bytes, LimitedBy::Task, self.disk.clone()),
+        });
+        let mut mounted = Vec::with_capacity(inputs.len());
+        for (index, input) in inputs.iter().enumerate() {
+            let kind = input.source.source_type;
+            let name = format!("input {index} ({kind}, for '{}')", input.target);
+            let before_bytes = quota.taken_bytes();
+            let progress_text =
+                || format!("fetching {name}: {}", quota.progress_text(before_bytes));
+            let fetching = self.fetch_one(index, input, &quota, dir);
+            let mut fetched = progress.during(fetching, progress_text).await;
+            // Cached inputs are evicted before a task fails for lack of space.
+            if fetched.is_err() && self.disk.shortage().is_some() && self.cache.make_room().await {
+                quota.give_back(quota.taken_bytes().saturating_sub(before_bytes));
+                fetched =
+                    progress.during(self.fetch_one(index, input, &quota, dir), progress_text).await;
+            }
+            mounted.push(fetched.map_err(|failure| Failure {
+                message: format!("{name}: {}", failure.message),
+                ..failure
+            })?);
+        }
+        Ok(mounted)
+    }
+
+    async fn fetch_one(
+        &self,
+        index: usize,
+        input: &InputSource,
+        quota: &Arc<Quota>,
+        dir: &ExecutionDir,
+    ) -> Result<MountedInput, Failure> {
+        let source = self
+            .get(input.source.source_type)
+            .ok_or_else(|| Failure::node("not supported on this node"))?;
+        let root = dir.input(index);
+        remove_all(&root)
+            .and_then(|()| std::fs::create_dir_all(&root))
+            .map_err(|error| disk::failure(&error))?;
+        let place = InputDestination::new(root, input);
+        let fetch = Fetch { input, place, quota: Arc::clone(quota), cache: &self.cache };
+        observer::fetch(input.source.source_type, index, || quota.taken_bytes(), async {
+            source.fetch(fetch).await.map_err(|error| match error {
+                AttemptError::Permanent(failure) | AttemptError::Transient(failure) => failure,
+            })
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+mod contract;

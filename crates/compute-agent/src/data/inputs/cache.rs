@@ -1,0 +1,195 @@
+//! A cache of fetched inputs, keyed by the identity of their content.
+//!
+//! An entry is a directory as a source filled it. Inputs share its files through hard links: using
+//! an entry copies nothing, and evicting one takes nothing away from a running task. Tasks see
+//! inputs read-only; nothing writes to a file in the cache. When the cache exceeds its limit, it
+//! evicts the least recently used entry.
+//!
+//! The key of an entry identifies its content, such as a URL with the response's validator;
+//! a source that cannot identify its content does not use the cache.
+
+use std::collections::HashMap;
+use std::fs::{self, File, FileTimes};
+use std::future::Future;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::SystemTime;
+
+use ring::digest::{SHA256, digest};
+use tokio::sync::Mutex as AsyncMutex;
+use tracing::{debug, warn};
+
+use super::placement::Quota;
+use crate::data::retry::AttemptError;
+use crate::host::clock;
+use crate::host::data_dir::{remove_all, size_of};
+
+#[derive(Debug)]
+pub(crate) struct Cache {
+    root: PathBuf,
+    /// The size limit of all entries; a larger input is not cached. 0 disables the cache.
+    max_bytes: u64,
+    /// Keys that are being fetched: a second caller waits and finds the entry.
+    under_way: Mutex<HashMap<String, Weak<AsyncMutex<()>>>>,
+}
+
+// === impl Cache ===
+
+impl Cache {
+    pub(crate) fn new(root: PathBuf, max_bytes: u64) -> Self {
+        Self { root, max_bytes, under_way: Mutex::new(HashMap::new()) }
+    }
+
+    /// The name of an entry: a hash of everything that identifies its content.
+    pub(crate) fn key(parts: &[&str]) -> String {
+        let mut text = Vec::new();
+        for part in parts {
+            // Each part with its length, so that different lists of parts never produce the same
+            // text.
+            text.extend_from_slice(&(part.len() as u64).to_be_bytes());
+            text.extend_from_slice(part.as_bytes());
+        }
+        digest(&SHA256, &text).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Fills `directory` from the entry, or with `fetch`, whose result becomes the entry.
+    pub(crate) async fn fill<F: Future<Output = Result<(), AttemptError>>>(
+        &self,
+        key: &str,
+        directory: &Path,
+        quota: &Quota,
+        fetch: impl FnOnce() -> F,
+    ) -> Result<(), AttemptError> {
+        if self.max_bytes == 0 {
+            return fetch().await;
+        }
+        let turn = self.turn(key);
+        let _turn = turn.lock().await;
+        let entry = self.root.join(key);
+        let (from, to) = (entry.clone(), directory.to_owned());
+        let found = blocking(move || link_if_there(&from, &to)).await?;
+        if let Some(bytes) = found {
+            debug!(key, bytes, "an input comes from the cache");
+            return quota.count(bytes);
+        }
+        fetch().await?;
+        let (root, from) = (self.root.clone(), directory.to_owned());
+        let max_bytes = self.max_bytes;
+        if let Err(error) = blocking(move || keep(&root, &entry, &from, max_bytes)).await {
+            // The input is complete; failing to cache it only costs the next task a fetch.
+            warn!(%error, key, "cannot keep an input in the cache");
+        }
+        Ok(())
+    }
+
+    /// Evicts every entry to free disk space; returns whether there were any.
+    pub(crate) async fn make_room(&self) -> bool {
+        let root = self.root.clone();
+        match blocking(move || shrink(&root, 0)).await {
+            Ok(dropped) => dropped > 0,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+            Err(error) => {
+                warn!(%error, "cannot empty the input cache");
+                false
+            }
+        }
+    }
+
+    fn turn(&self, key: &str) -> Arc<AsyncMutex<()>> {
+        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        under_way.retain(|_, turn| turn.strong_count() > 0);
+        if let Some(turn) = under_way.get(key).and_then(Weak::upgrade) {
+            return turn;
+        }
+        let turn = Arc::new(AsyncMutex::new(()));
+        under_way.insert(key.to_owned(), Arc::downgrade(&turn));
+        turn
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(io::Error::other(error)))
+}
+
+/// Links the entry to `directory` and returns its size; none when there is no entry.
+fn link_if_there(entry: &Path, directory: &Path) -> io::Result<Option<u64>> {
+    match File::open(entry) {
+        Ok(opened) => opened.set_times(FileTimes::new().set_modified(now()))?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    }
+    remove_all(directory)?;
+    link_tree(entry, directory).map(Some)
+}
+
+/// Adds the directory as an entry atomically, and evicts entries beyond the limit.
+fn keep(root: &Path, entry: &Path, directory: &Path, max_bytes: u64) -> io::Result<()> {
+    if size_of(directory)? > max_bytes {
+        return Ok(());
+    }
+    fs::create_dir_all(root)?;
+    let beside = entry.with_extension("new");
+    remove_all(&beside)?;
+    link_tree(directory, &beside)?;
+    remove_all(entry)?;
+    fs::rename(&beside, entry)?;
+    File::open(entry)?.set_times(FileTimes::new().set_modified(now()))?;
+    shrink(root, max_bytes).map(drop)
+}
+
+/// Evicts the least recently used entries until the rest fits; returns how many.
+fn shrink(root: &Path, max_bytes: u64) -> io::Result<usize> {
+    let mut entries = Vec::new();
+    let mut total_bytes: u64 = 0;
+    for entry in fs::read_dir(root)? {
+        let path = entry?.path();
+        let bytes = size_of(&path)?;
+        total_bytes += bytes;
+        entries.push((fs::metadata(&path)?.modified()?, bytes, path));
+    }
+    entries.sort();
+    let mut dropped = 0;
+    for (_, bytes, path) in entries {
+        if total_bytes <= max_bytes {
+            break;
+        }
+        remove_all(&path)?;
+        total_bytes -= bytes;
+        dropped += 1;
+    }
+    Ok(dropped)
+}
+
+/// The same tree under another name: files are shared, directories and links are new.
+fn link_tree(from: &Path, to: &Path) -> io::Result<u64> {
+    let mut bytes = 0;
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (kind, place) = (entry.file_type()?, to.join(entry.file_name()));
+        if kind.is_dir() {
+            bytes += link_tree(&entry.path(), &place)?;
+        } else if kind.is_symlink() {
+            std::os::unix::fs::symlink(fs::read_link(entry.path())?, place)?;
+        } else {
+            fs::hard_link(entry.path(), place)?;
+            bytes += entry.metadata()?.len();
+        }
+    }
+    // A link shares the file's permissions; a directory needs its own.
+    let mode = fs::metadata(from)?.permissions().mode();
+    fs::set_permissions(to, fs::Permissions::from_mode(mode))?;
+    Ok(bytes)
+}
+
+fn now() -> SystemTime {
+    SystemTime::UNIX_EPOCH
+        + std::time::Duration::from_nanos(u64::try_from(clock::steady().0).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests;

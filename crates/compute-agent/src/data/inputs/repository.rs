@@ -1,0 +1,277 @@
+//! Inputs from git repositories: the tree of one commit, with or without its LFS files.
+//!
+//! The `git` program does the work, isolated from the user's configuration. The agent resolves the
+//! connection first: a client that applies the egress policy requests the URL and follows
+//! redirects; git then gets the final URL and the address that responded, and may not follow
+//! redirects. `git lfs` fetches from the server that the repository names, outside the policy; its
+//! files are accepted only if their content matches the commit.
+
+mod git;
+
+use agent_core::execution::Failure;
+use api_types::source::{InputSource, RepositoryParams};
+use futures_util::future::{BoxFuture, FutureExt};
+use http::HeaderMap;
+use reqwest::Url;
+use std::path::{Path, PathBuf};
+
+use super::cache::Cache;
+use super::local_directory::LocalDirectory;
+use super::placement::{MountedInput, make_tree_readable};
+use super::source::{Fetch, Source, params};
+use crate::data::egress::{self, EgressClient};
+use crate::data::retry::{AttemptError, RetryPolicy};
+use git::Git;
+pub(crate) use git::Programs;
+
+/// The path of a client's first request to a git server.
+const FIRST_QUESTION: &str = "/info/refs";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LargeFiles {
+    /// LFS pointers stay pointers.
+    Left,
+    Fetched,
+}
+
+#[derive(Debug)]
+pub(crate) struct Repository {
+    pub(crate) client: EgressClient,
+    /// The paths that `file` URLs may lead to.
+    pub(crate) local: Option<LocalDirectory>,
+    pub(crate) large_files: LargeFiles,
+    pub(crate) retry: RetryPolicy,
+}
+
+/// The location that git uses.
+#[derive(Debug)]
+struct Settled {
+    url: Url,
+    /// `host:port:address`, for a server.
+    address: Option<String>,
+}
+
+/// A commit, and the reference under which the server offers it.
+#[derive(Debug, PartialEq, Eq)]
+struct Tip {
+    commit: String,
+    name: String,
+}
+
+// === impl Repository ===
+
+impl Repository {
+    async fn bring(&self, fetch: Fetch<'_>) -> Result<MountedInput, AttemptError> {
+        let of_task = |reason| AttemptError::Permanent(Failure::task(reason));
+        let params: RepositoryParams = params(fetch.input).map_err(of_task)?;
+        let url = url(&params.repo).map_err(of_task)?;
+        let attempt = || self.bring_once(&fetch, &url, &params.reference);
+        self.retry.run(attempt).await.map_err(AttemptError::Permanent)?;
+        Ok(fetch.place.mounted_directory())
+    }
+
+    async fn bring_once(
+        &self,
+        fetch: &Fetch<'_>,
+        url: &Url,
+        reference: &str,
+    ) -> Result<(), AttemptError> {
+        let settled = self.settle(url).await?;
+        let git = Git::new(fetch.place.beside("gitconfig"), &settled.url, settled.address)?;
+        let listed = git.run(&["ls-remote", git.url()], None).await?;
+        let tip = find(&listed, reference).ok_or_else(|| {
+            AttemptError::permanent(format!(
+                "{} has no branch or tag '{reference}'; check Ref (a commit needs its whole id)",
+                egress::shown(url)
+            ))
+        })?;
+        let kind = match self.large_files {
+            LargeFiles::Left => "repoclone",
+            LargeFiles::Fetched => "repoclonelfs",
+        };
+        let key = Cache::key(&[kind, url.as_str(), &tip.commit]);
+        let directory = fetch.place.directory();
+        let clone = || self.clone(&git, url, &tip, &directory, fetch);
+        fetch.cache.fill(&key, &directory, &fetch.quota, clone).await
+    }
+
+    async fn clone(
+        &self,
+        git: &Git,
+        url: &Url,
+        tip: &Tip,
+        directory: &Path,
+        fetch: &Fetch<'_>,
+    ) -> Result<(), AttemptError> {
+        crate::host::data_dir::remove_all(directory)?;
+        std::fs::create_dir_all(directory)?;
+        let watched = Some((directory, &*fetch.quota));
+        git.run_in(directory, &["init", "--quiet", "--template="], None).await?;
+        git.run_in(directory, &["remote", "add", "origin", git.url()], None).await?;
+        let shallow = ["fetch", "--quiet", "--no-tags", "--depth=1", "origin", &tip.name];
+        if let Err(error) = git.run_in(directory, &shallow, watched).await {
+            if !git::is_about_shallow(&error) {
+                return Err(error);
+            }
+            // A server of plain files, or one that does not offer commits by their ID.
+            let whole = ["fetch", "--quiet", "origin", "+refs/*:refs/origin/*"];
+            git.run_in(directory, &whole, watched).await?;
+        }
+        let known = format!("{}^{{commit}}", tip.commit);
+        let look_up = ["rev-parse", "--quiet", "--verify", &known];
+        if git.run_in(directory, &look_up, None).await.is_err() {
+            let message =
+                format!("{} has no commit '{}'; check Ref", egress::shown(url), tip.commit);
+            return Err(AttemptError::permanent(message));
+        }
+        let checkout = ["checkout", "--quiet", "--detach", &tip.commit];
+        git.run_in(directory, &checkout, watched).await?;
+        if self.large_files == LargeFiles::Fetched {
+            for step in [&["lfs", "install", "--local", "--skip-repo"][..], &["lfs", "pull"]] {
+                git.run_in(directory, step, watched).await?;
+            }
+        }
+        let root = directory.to_owned();
+        let size_bytes = tokio::task::spawn_blocking(move || {
+            make_tree_readable(&root)?;
+            crate::host::data_dir::size_of(&root)
+        })
+        .await
+        .unwrap_or_else(|error| Err(std::io::Error::other(error)))?;
+        fetch.quota.count(size_bytes)
+    }
+
+    async fn settle(&self, url: &Url) -> Result<Settled, AttemptError> {
+        if url.scheme() == "file" {
+            let path = self.local_path(url).map_err(AttemptError::permanent)?;
+            let local =
+                self.local.as_ref().ok_or_else(|| AttemptError::permanent(nothing_local()))?;
+            let real = local.find(&path)?;
+            let url = Url::from_file_path(&real)
+                .map_err(|()| AttemptError::permanent(nothing_local()))?;
+            return Ok(Settled { url, address: None });
+        }
+        let mut question = url.clone();
+        question.set_path(&format!("{}{FIRST_QUESTION}", url.path().trim_end_matches('/')));
+        question.set_query(Some("service=git-upload-pack"));
+        let response = self.client.get(&question, HeaderMap::new()).await?;
+        if !response.status().is_success() {
+            return Err(egress::refusal(url, response.status()));
+        }
+        let mut last = response.url().clone();
+        let path = last.path().strip_suffix(FIRST_QUESTION).map(str::to_owned);
+        let path = path.ok_or_else(|| {
+            AttemptError::permanent(format!(
+                "{} redirects to a URL that is not a repository",
+                egress::shown(url)
+            ))
+        })?;
+        last.set_path(&path);
+        last.set_query(None);
+        let address = response.remote_addr().zip(last.port_or_known_default());
+        let address = address.map(|(address, port)| {
+            let host = last.host_str().unwrap_or_default();
+            match address.ip() {
+                std::net::IpAddr::V4(ip) => format!("{host}:{port}:{ip}"),
+                std::net::IpAddr::V6(ip) => format!("{host}:{port}:[{ip}]"),
+            }
+        });
+        Ok(Settled { url: last, address })
+    }
+
+    fn local_path(&self, url: &Url) -> Result<PathBuf, String> {
+        let path =
+            url.to_file_path().map_err(|()| format!("'{url}' is not a path of this node"))?;
+        let local = self.local.as_ref().ok_or_else(nothing_local)?;
+        local.may_be_inside(&path)?;
+        Ok(path)
+    }
+}
+
+impl Source for Repository {
+    fn admit(&self, input: &InputSource) -> Result<(), String> {
+        let params: RepositoryParams = params(input)?;
+        let url = url(&params.repo)?;
+        if params.reference.starts_with('-') || params.reference.contains(char::is_whitespace) {
+            return Err(format!("its Ref '{}' is not a branch, tag or commit", params.reference));
+        }
+        match url.scheme() {
+            "file" => self.local_path(&url).map(drop),
+            _ => self.client.check(&url).map_err(|refused| refused.to_string()),
+        }
+    }
+
+    fn fetch<'a>(&'a self, fetch: Fetch<'a>) -> BoxFuture<'a, Result<MountedInput, AttemptError>> {
+        self.bring(fetch).boxed()
+    }
+}
+
+fn nothing_local() -> String {
+    "this node's settings allow no repositories of its own (allow_local_paths)".to_owned()
+}
+
+fn url(repo: &str) -> Result<Url, String> {
+    let url = Url::parse(repo).map_err(|error| format!("its Repo '{repo}': {error}"))?;
+    match url.scheme() {
+        "http" | "https" | "file" => Ok(url),
+        other => Err(format!("its Repo begins with '{other}:'; https, http and file work")),
+    }
+}
+
+/// Finds a branch, a tag, any full reference name, or a commit in the output of `git ls-remote`.
+fn find(listed: &str, reference: &str) -> Option<Tip> {
+    let tips: Vec<(&str, &str)> = listed.lines().filter_map(|line| line.split_once('\t')).collect();
+    let named = |name: &str| {
+        let commit_of = |name: &str| tips.iter().find(|tip| tip.1 == name).map(|tip| tip.0);
+        let own = commit_of(name)?;
+        // An annotated tag is an object of its own that points to the commit.
+        let commit = commit_of(&format!("{name}^{{}}")).unwrap_or(own).to_owned();
+        Some(Tip { commit, name: name.to_owned() })
+    };
+    let is_commit = matches!(reference.len(), 40 | 64)
+        && reference.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match reference {
+        "" => named("HEAD"),
+        _ => named(&format!("refs/heads/{reference}"))
+            .or_else(|| named(&format!("refs/tags/{reference}")))
+            .or_else(|| named(reference).filter(|_| reference.starts_with("refs/")))
+            .or_else(|| {
+                let commit = reference.to_ascii_lowercase();
+                is_commit.then(|| Tip { name: commit.clone(), commit })
+            }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reference_is_a_branch_before_a_tag_before_a_commit() {
+        let commit = |digit: &str| digit.repeat(40);
+        let listed = format!(
+            "{a}\tHEAD\n{a}\trefs/heads/main\n{b}\trefs/heads/both\n{c}\trefs/tags/both\n\
+             {d}\trefs/tags/annotated\n{e}\trefs/tags/annotated^{{}}\n{c}\trefs/pull/1/head\n",
+            a = commit("a"),
+            b = commit("b"),
+            c = commit("c"),
+            d = commit("d"),
+            e = commit("e"),
+        );
+        let other = commit("F");
+        for (reference, found) in [
+            ("", Some(("a", "HEAD"))),
+            ("main", Some(("a", "refs/heads/main"))),
+            ("both", Some(("b", "refs/heads/both"))),
+            ("annotated", Some(("e", "refs/tags/annotated"))),
+            ("refs/pull/1/head", Some(("c", "refs/pull/1/head"))),
+            ("absent", None),
+            ("aaaaaaa", None),
+        ] {
+            let found = found.map(|(digit, name)| Tip { commit: commit(digit), name: name.into() });
+            assert_eq!(find(&listed, reference), found, "{reference}");
+        }
+        let found = find(&listed, &other).unwrap();
+        assert_eq!((found.commit, found.name), (commit("f"), commit("f")));
+    }
+}

@@ -1,0 +1,282 @@
+//! The output of a task: from the engine while the container exists, then from this node's disk.
+//!
+//! A reader may start anywhere: positions count the bytes of each stream from its start, and are
+//! the same for the engine and the disk. A reader can therefore move from the engine to the disk,
+//! and resume after a broken connection, without a gap or a repetition.
+//!
+//! A slow reader blocks only its own connection to the engine, which buffers output in files.
+
+mod cut;
+mod generator;
+pub(crate) mod kept;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent_core::node_state::Found;
+use api_types::ExecutionId;
+use api_types::engine::EngineType;
+use api_types::id::IdPrefix;
+use api_types::log::{LogPosition, LogStream};
+use futures_util::stream::{Stream, StreamExt};
+use tracing::debug;
+
+use crate::host::data_dir::ExecutionDirs;
+use crate::node::mailbox::Mailbox;
+use crate::runtime::registry::Engines;
+use crate::runtime::{ExecutorError, OutputChunk};
+use cut::{Cut, Lines};
+use generator::{Out, generate};
+
+/// Interval at which a following reader checks whether the task has started, or its output was
+/// collected.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Consecutive failures of the engine that a reader without `follow` tolerates: a task may end,
+/// and its output move from the engine to the disk, during a read.
+const MAX_TRIES: u32 = 5;
+
+/// Reads the output of this node's executions.
+pub(crate) struct Outputs {
+    engines: Arc<Engines>,
+    mailbox: Mailbox,
+    dirs: ExecutionDirs,
+}
+
+/// Selects a part of an execution's output.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
+    pub(crate) id: ExecutionId,
+    /// Continues until the execution ends.
+    pub(crate) follow: bool,
+    /// Both when none.
+    pub(crate) stream: Option<LogStream>,
+    pub(crate) begin: Begin,
+}
+
+/// The start of the selection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Begin {
+    At(LogPosition),
+    /// This many lines before the current end.
+    Tail(u64),
+}
+
+/// The items of a reader: `Begin` first, then the rest.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Output {
+    Begin(LogPosition),
+    Chunk(OutputChunk),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OutputError {
+    #[error("the node has no record of this execution")]
+    Absent,
+    #[error(transparent)]
+    Executor(#[from] ExecutorError),
+    #[error("cannot read the output on the node's disk")]
+    Disk(#[from] io::Error),
+    #[error("the agent is stopping")]
+    Stopping,
+}
+
+/// The current location of the output.
+enum OutputLocation {
+    /// The task has not started.
+    NotStarted,
+    /// The task runs and may print more.
+    Running(EngineType),
+    /// The task has ended and prints no more.
+    Ended(EngineType),
+    Disk,
+}
+
+/// One reader and its position.
+struct Reading {
+    outputs: Arc<Outputs>,
+    wanted: Wanted,
+    out: Out<Result<Output, OutputError>>,
+    /// The next position; none until `Begin` was sent.
+    position: Option<LogPosition>,
+}
+
+// === impl Outputs ===
+
+impl Outputs {
+    pub(crate) fn new(
+        engines: &Arc<Engines>,
+        mailbox: &Mailbox,
+        dirs: &ExecutionDirs,
+    ) -> Arc<Self> {
+        let (engines, mailbox, dirs) = (Arc::clone(engines), mailbox.clone(), dirs.clone());
+        Arc::new(Self { engines, mailbox, dirs })
+    }
+
+    /// Ends after the selected output; an error is the last item.
+    pub(crate) fn read(
+        self: &Arc<Self>,
+        wanted: Wanted,
+    ) -> impl Stream<Item = Result<Output, OutputError>> + Send + use<> {
+        let outputs = Arc::clone(self);
+        generate(|out| async move {
+            let mut reading = Reading { outputs, wanted, out, position: None };
+            if let Err(error) = reading.read_whole().await {
+                reading.out.send(Err(error)).await;
+            }
+        })
+    }
+
+    async fn location(&self, id: ExecutionId) -> Result<OutputLocation, OutputError> {
+        let exactly = IdPrefix { low: id.uuid(), high: id.uuid() };
+        match self.mailbox.find(exactly).await.map_err(|_| OutputError::Stopping)? {
+            Found::None => Err(OutputError::Absent),
+            Found::One { local, engine } => Ok(match local.phase.as_str() {
+                "Accepted" | "Preparing" | "Withdrawing" | "Starting" => OutputLocation::NotStarted,
+                "Running" | "Stopping" => OutputLocation::Running(engine),
+                "Collecting" => OutputLocation::Ended(engine),
+                _ => OutputLocation::Disk,
+            }),
+            Found::Many(ids) => unreachable_many(&ids),
+        }
+    }
+}
+
+fn unreachable_many(ids: &[ExecutionId]) -> ! {
+    panic!("one full id named {} executions of the table, whose keys are ids", ids.len())
+}
+
+// === impl Reading ===
+
+impl Reading {
+    async fn read_whole(&mut self) -> Result<(), OutputError> {
+        let mut tries = 0;
+        loop {
+            let place = self.outputs.location(self.wanted.id).await?;
+            // The end of the task may cut off a read that started while it ran; a read after the
+            // end is complete.
+            let (is_all, read) = match place {
+                OutputLocation::NotStarted => (false, Ok(())),
+                OutputLocation::Running(engine) => (false, self.read_engine(engine, true).await),
+                OutputLocation::Ended(engine) => (true, self.read_engine(engine, false).await),
+                OutputLocation::Disk => {
+                    self.read_disk().await?;
+                    (true, Ok(()))
+                }
+            };
+            match read {
+                Ok(()) if is_all || !self.wanted.follow => return self.begin_at_last().await,
+                Ok(()) => {}
+                // The output moved to the disk, or the engine is unreachable, which a task
+                // survives.
+                Err(error @ (ExecutorError::Gone | ExecutorError::Unreachable { .. })) => {
+                    tries += 1;
+                    if tries >= MAX_TRIES && !self.wanted.follow {
+                        return Err(error.into());
+                    }
+                    debug!(execution = %self.wanted.id, %error, "retrying to read output");
+                }
+                Err(error) => return Err(error.into()),
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// A complete read has begun, even if the output is empty.
+    async fn begin_at_last(&mut self) -> Result<(), OutputError> {
+        if self.position.is_none() {
+            self.begin(LogPosition::default()).await;
+        }
+        Ok(())
+    }
+
+    async fn begin(&mut self, position: LogPosition) {
+        self.position = Some(position);
+        self.out.send(Ok(Output::Begin(position))).await;
+    }
+
+    async fn read_engine(
+        &mut self,
+        engine: EngineType,
+        may_print_more: bool,
+    ) -> Result<(), ExecutorError> {
+        let outputs = Arc::clone(&self.outputs);
+        let Some(executor) = outputs.engines.get(engine) else {
+            return Err(ExecutorError::Unreachable {
+                engine: "it",
+                reason: format!("engine '{engine}' was removed from this node's settings"),
+            });
+        };
+        let mut lines = Lines::default();
+        if self.counts_lines() {
+            let mut chunks = executor.logs(self.wanted.id, false);
+            while let Some(chunk) = chunks.next().await {
+                self.only(chunk?).iter().for_each(|chunk| lines.count(chunk));
+            }
+        }
+        let mut cut = self.cut(&lines).await;
+        let follow = self.wanted.follow && may_print_more;
+        let mut chunks = executor.logs(self.wanted.id, follow);
+        while let Some(chunk) = chunks.next().await {
+            self.take(&mut cut, chunk?).await;
+        }
+        Ok(())
+    }
+
+    async fn read_disk(&mut self) -> io::Result<()> {
+        let dir = self.outputs.dirs.of(self.wanted.id);
+        let mut lines = Lines::default();
+        if self.counts_lines()
+            && let Some(mut reader) = kept::Reader::open(&dir).await?
+        {
+            while let Some(chunk) = reader.next().await? {
+                self.only(chunk).iter().for_each(|chunk| lines.count(chunk));
+            }
+        }
+        let mut cut = self.cut(&lines).await;
+        let Some(mut reader) = kept::Reader::open(&dir).await? else { return Ok(()) };
+        while let Some(chunk) = reader.next().await? {
+            self.take(&mut cut, chunk).await;
+        }
+        Ok(())
+    }
+
+    fn counts_lines(&self) -> bool {
+        self.position.is_none() && matches!(self.wanted.begin, Begin::Tail(_))
+    }
+
+    /// The bytes to skip, given the number of lines in the output.
+    async fn cut(&mut self, lines: &Lines) -> Cut {
+        let mut cut = match (self.position, self.wanted.begin) {
+            (Some(position), _) => Cut::after_bytes(position),
+            (None, Begin::At(position)) => {
+                self.begin(position).await;
+                Cut::after_bytes(position)
+            }
+            (None, Begin::Tail(count)) => Cut::after_lines(lines.begun.saturating_sub(count)),
+        };
+        if self.position.is_none() && cut.is_reached() {
+            let position = cut.open();
+            self.begin(position).await;
+        }
+        cut
+    }
+
+    async fn take(&mut self, cut: &mut Cut, chunk: OutputChunk) {
+        let Some(chunk) = self.only(chunk) else { return };
+        let rest = cut.pass(chunk);
+        if self.position.is_none() && (rest.is_some() || cut.is_reached()) {
+            let position = cut.open();
+            self.begin(position).await;
+        }
+        if let (Some(chunk), Some(position)) = (rest, &mut self.position) {
+            *position.of_mut(chunk.stream) += chunk.bytes.len() as u64;
+            self.out.send(Ok(Output::Chunk(chunk))).await;
+        }
+    }
+
+    fn only(&self, chunk: OutputChunk) -> Option<OutputChunk> {
+        self.wanted.stream.is_none_or(|wanted| wanted == chunk.stream).then_some(chunk)
+    }
+}

@@ -1,0 +1,42 @@
+//! Collects what a task left behind: its output and its result paths.
+//!
+//! A full disk, the node's or the task's own, does not stop this: the report contains everything
+//! known about the run, together with the resulting failure.
+
+pub(crate) mod intake;
+mod output;
+mod results;
+
+use agent_core::execution::{Collected, Publishing};
+
+use crate::data::results::publisher::Publishers;
+use crate::data::results::publisher::publication::Publication;
+use crate::runtime::Executor;
+
+use intake::{CollectError, Intake, WHOLE};
+
+/// Collects and publishes everything, from the start if an earlier attempt was interrupted.
+pub(crate) async fn collect(
+    executor: &dyn Executor,
+    publishers: &Publishers,
+    run: &Publication<'_>,
+    mut intake: Intake<'_>,
+) -> Result<Collected, CollectError> {
+    let output = output::take_in(executor.logs(run.id, false), run.dir, &mut intake).await?;
+    let mut notes = Vec::new();
+    for result in &run.work.task.result_paths {
+        if intake.is_the_disk_full() {
+            break;
+        }
+        notes.extend(results::take_in(executor, run, result, &mut intake).await?);
+    }
+    if intake.limit.is_the_tasks_own() && intake.spoilt.is_none() {
+        let written_bytes = executor.written_bytes(run.id).await?.unwrap_or_default();
+        intake.spoilt = intake.limit.check(WHOLE, written_bytes);
+    }
+    let publishing = match intake.is_the_disk_full() {
+        true => Publishing::NotAsked,
+        false => publishers.publish(run).await,
+    };
+    Ok(Collected { output, publishing, notes, spoilt: intake.spoilt })
+}

@@ -1,0 +1,61 @@
+//! The byte limit for collecting a task's output, and the bytes collected.
+
+use std::io;
+
+use agent_core::execution::Failure;
+
+use crate::host::disk::{self, Disk, OutputLimit};
+use crate::runtime::ExecutorError;
+
+/// The term in messages for everything that a task wrote.
+pub(crate) const WHOLE: &str = "what the task wrote (below '/', its inputs apart)";
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CollectError {
+    #[error(transparent)]
+    Executor(#[from] ExecutorError),
+    #[error("cannot store the output: {}", disk::failure(_0).message)]
+    Disk(#[from] io::Error),
+}
+
+/// The byte limit, and the bytes collected.
+pub(crate) struct Intake<'a> {
+    pub(crate) disk: &'a Disk,
+    pub(super) limit: OutputLimit,
+    pub(super) taken_bytes: u64,
+    /// Why a successful run failed nevertheless: the first reason.
+    pub(super) spoilt: Option<Failure>,
+}
+
+// === impl Intake ===
+
+impl<'a> Intake<'a> {
+    pub(crate) fn new(disk: &'a Disk, limit: OutputLimit) -> Self {
+        Self { disk, limit, taken_bytes: 0, spoilt: None }
+    }
+
+    pub(super) fn left_bytes(&self) -> u64 {
+        self.limit.left_after(self.taken_bytes)
+    }
+
+    pub(super) fn spoil(&mut self, failure: Failure) {
+        self.spoilt.get_or_insert(failure);
+    }
+
+    /// Another node may have space for it.
+    pub(super) fn is_the_disk_full(&self) -> bool {
+        use api_types::protocol::FailureCause;
+        self.spoilt.as_ref().is_some_and(|failure| failure.cause == FailureCause::Node)
+    }
+}
+
+// === impl CollectError ===
+
+impl From<CollectError> for Failure {
+    fn from(error: CollectError) -> Self {
+        match error {
+            CollectError::Executor(error) => error.into(),
+            CollectError::Disk(_) => Self::node(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The contract of a publisher: from the collected results of a run to their published location.
+
+use api_types::engine::PublisherType;
+use api_types::execution::PublishedResult;
+use api_types::protocol::Work;
+use api_types::{ExecutionId, NodeId};
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+
+use super::archive::Archive;
+use crate::data::retry::AttemptError;
+use crate::host::data_dir::ExecutionDir;
+
+pub(crate) trait Publisher: Send + Sync {
+    /// Why this node cannot publish this task's results, judging by its specification alone.
+    fn admit(&self, work: &Work) -> Result<(), String>;
+
+    /// Makes one attempt to publish the archive. It is repeatable, after a crash too.
+    fn publish<'a>(
+        &'a self,
+        run: &'a Publication<'a>,
+        archive: &'a Archive,
+    ) -> BoxFuture<'a, Result<PublishedResult, AttemptError>>;
+}
+
+/// A run with collected results.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Publication<'a> {
+    pub(crate) id: ExecutionId,
+    pub(crate) node_id: NodeId,
+    pub(crate) work: &'a Work,
+    pub(crate) exit_code: i32,
+    /// The location of the results.
+    pub(crate) dir: &'a ExecutionDir,
+}
+
+/// Builds a result with the `Params` of its type.
+pub(super) fn published<T: Serialize>(
+    publisher_type: PublisherType,
+    params: &T,
+) -> Result<PublishedResult, AttemptError> {
+    match serde_json::to_value(params) {
+        Ok(serde_json::Value::Object(params)) => Ok(PublishedResult { publisher_type, params }),
+        other => Err(AttemptError::permanent(format!("its result cannot be written: {other:?}"))),
+    }
+}

@@ -1,0 +1,228 @@
+//! S3-compatible buckets, for inputs and results.
+//!
+//! Credentials, and the endpoint when a job names none, come from the agent's `AWS_…` variables.
+//! An endpoint that a job names is untrusted and subject to the egress policy; the operator's own
+//! is not.
+
+use std::error::Error;
+
+use agent_core::execution::Failure;
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::client::{HttpClient, HttpConnector};
+use object_store::path::Path;
+use object_store::{BackoffConfig, ClientOptions, RetryConfig};
+use reqwest::Url;
+
+use crate::data::egress::EgressClient;
+use crate::data::egress::addresses::{EgressPolicy, Forbidden};
+use crate::data::retry::{AttemptError, RetryPolicy};
+use crate::host::settings::AwsVariables;
+
+/// The region when neither the job nor the agent names one; most other services ignore it.
+const DEFAULT_REGION: &str = "us-east-1";
+
+/// Any of these variables indicates credentials, or that none are needed.
+const CREDENTIALS: [&str; 5] = [
+    "AWS_ACCESS_KEY_ID",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_SKIP_SIGNATURE",
+];
+
+#[derive(Debug, Clone)]
+pub(crate) struct Buckets {
+    variables: AwsVariables,
+    /// For endpoints that jobs name.
+    client: EgressClient,
+    /// For the operator's endpoint.
+    own_client: EgressClient,
+    retry: RetryPolicy,
+}
+
+/// A bucket as a job names it.
+pub(crate) struct Bucket {
+    pub(crate) store: AmazonS3,
+    pub(crate) name: String,
+    pub(crate) region: String,
+    /// Its location, for messages.
+    pub(crate) endpoint: String,
+}
+
+/// Gives the store a client that applies the egress policy.
+#[derive(Debug)]
+struct Connector(EgressClient);
+
+// === impl Buckets ===
+
+impl Buckets {
+    /// None without credentials: every request would fail.
+    pub(crate) fn new(
+        variables: &AwsVariables,
+        client: EgressClient,
+        retry: RetryPolicy,
+    ) -> Option<Self> {
+        let given = |name: &str| variables.0.get(name).is_some_and(|value| !value.is_empty());
+        CREDENTIALS.iter().any(|name| given(name)).then(|| Self {
+            variables: variables.clone(),
+            client,
+            own_client: EgressClient::new(EgressPolicy::Anywhere),
+            retry,
+        })
+    }
+
+    /// Why a job's bucket is invalid, judging by its specification alone.
+    pub(crate) fn admit(&self, bucket: &str, endpoint: &str) -> Result<(), String> {
+        if bucket.is_empty() {
+            return Err("its Params need a Bucket".to_owned());
+        }
+        if !endpoint.is_empty() && Some(endpoint) != self.own_endpoint() {
+            let url = Url::parse(endpoint)
+                .ok()
+                .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+                .ok_or_else(|| format!("its Endpoint '{endpoint}' is not an http or https URL"))?;
+            self.client.check(&url).map_err(|refused| refused.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Opens the bucket without any request. An empty region or endpoint means the node's own.
+    pub(crate) fn open(
+        &self,
+        bucket: &str,
+        region: &str,
+        endpoint: &str,
+    ) -> Result<Bucket, AttemptError> {
+        self.admit(bucket, endpoint)
+            .map_err(|reason| AttemptError::Permanent(Failure::task(reason)))?;
+        let mut builder = AmazonS3Builder::new();
+        for (name, value) in &self.variables.0 {
+            // The same names as in every other program that reads these variables; unknown ones
+            // belong to other programs.
+            if let Ok(key) = name.to_ascii_lowercase().parse::<AmazonS3ConfigKey>() {
+                builder = builder.with_config(key, value);
+            }
+        }
+        let region = match (region, self.own_region()) {
+            ("", Some(own)) => own,
+            ("", None) => DEFAULT_REGION,
+            (given, _) => given,
+        };
+        let (client, endpoint) = match (endpoint, self.own_endpoint()) {
+            ("", own) => (&self.own_client, own.unwrap_or_default()),
+            (given, own) if Some(given) == own => (&self.own_client, given),
+            (given, _) => (&self.client, given),
+        };
+        if !endpoint.is_empty() {
+            builder = builder.with_endpoint(endpoint);
+        }
+        let store = builder
+            .with_bucket_name(bucket)
+            .with_region(region)
+            .with_http_connector(Connector(client.clone()))
+            .with_retry(self.retry())
+            .build()
+            .map_err(|error| {
+                AttemptError::permanent(format!("bucket '{bucket}': {}", words(&error)))
+            })?;
+        Ok(Bucket {
+            store,
+            name: bucket.to_owned(),
+            region: region.to_owned(),
+            endpoint: match endpoint {
+                "" => format!("Amazon S3 ({region})"),
+                endpoint => endpoint.to_owned(),
+            },
+        })
+    }
+
+    fn own_endpoint(&self) -> Option<&str> {
+        ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"]
+            .iter()
+            .find_map(|name| self.variables.0.get(*name))
+            .map(String::as_str)
+            .filter(|endpoint| !endpoint.is_empty())
+    }
+
+    fn own_region(&self) -> Option<&str> {
+        ["AWS_REGION", "AWS_DEFAULT_REGION"]
+            .iter()
+            .find_map(|name| self.variables.0.get(*name))
+            .map(String::as_str)
+            .filter(|region| !region.is_empty())
+    }
+
+    /// The store retries each request itself, and resumes broken responses.
+    fn retry(&self) -> RetryConfig {
+        let RetryPolicy { tries, first, longest } = self.retry;
+        RetryConfig {
+            backoff: BackoffConfig { init_backoff: first, max_backoff: longest, base: 2.0 },
+            max_retries: tries.saturating_sub(1) as usize,
+            ..RetryConfig::default()
+        }
+    }
+}
+
+// === impl Bucket ===
+
+impl Bucket {
+    /// Describes an error about a key; the store has already retried.
+    pub(crate) fn attempt_error(&self, key: &str, error: &object_store::Error) -> AttemptError {
+        use object_store::Error as E;
+        let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+        while let Some(inner) = cause {
+            if let Some(forbidden) = inner.downcast_ref::<Forbidden>() {
+                return AttemptError::permanent(forbidden.to_string());
+            }
+            cause = inner.source();
+        }
+        let Self { name, endpoint, .. } = self;
+        AttemptError::permanent(match error {
+            E::NotFound { .. } if words(error).contains("NoSuchBucket") => {
+                format!("there is no bucket '{name}' at {endpoint}; check Bucket and Endpoint")
+            }
+            E::NotFound { .. } => format!(
+                "there is no object '{key}' in bucket '{name}' at {endpoint}; check Key and VersionID"
+            ),
+            E::PermissionDenied { .. } | E::Unauthenticated { .. } => format!(
+                "'{key}' in bucket '{name}' at {endpoint} is not open to this node; check the \
+                 AWS_… variables of its agent: {}",
+                words(error)
+            ),
+            E::Precondition { .. } => {
+                format!("object '{key}' in bucket '{name}' changed during the download")
+            }
+            _ => format!("'{key}' in bucket '{name}' at {endpoint}: {}", words(error)),
+        })
+    }
+
+    /// A key in the form that the store uses.
+    pub(crate) fn path(&self, key: &str) -> Result<Path, AttemptError> {
+        Path::parse(key).map_err(|error| {
+            let message = format!("Key '{key}' is invalid: {}", words(&error));
+            AttemptError::Permanent(Failure::task(message))
+        })
+    }
+}
+
+// === impl Connector ===
+
+impl HttpConnector for Connector {
+    fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
+        Ok(HttpClient::new(self.0.client().clone()))
+    }
+}
+
+/// An error with its causes, unless they repeat it.
+fn words(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let words = inner.to_string();
+        if !text.contains(&words) {
+            text = format!("{text}: {words}");
+        }
+        cause = inner.source();
+    }
+    text
+}

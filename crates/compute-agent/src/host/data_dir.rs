@@ -1,0 +1,238 @@
+//! The agent's directory on disk: its lock and its layout.
+//!
+//! ```text
+//! lock                         held by the one agent that uses the directory
+//! ledger.sqlite                see `ledger`
+//! clock                        see `host::clock`
+//! draining                     see `drain`
+//! images.json                  images that the agent pulled, see `runtime::docker`
+//! published/<execution id>.tar.gz   archives that the agent serves, see `data::results::publisher::local`
+//! cache/<key>/                 inputs that were fetched before, see `data::inputs::cache`
+//! wasm-cache/                  compiled modules by their digest, see `runtime::wasm::store`
+//! executions/<execution id>/   inputs/<n>, stdout, stderr, output.index, results/<name>,
+//!                              wasm/ while its engine holds it (see `runtime::wasm`)
+//! ```
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use api_types::ExecutionId;
+
+#[derive(Debug, thiserror::Error)]
+pub enum DataDirError {
+    #[error("cannot use the data directory {}: {source}; make it writable or set another with data_dir", path.display())]
+    Unusable { path: PathBuf, source: io::Error },
+    #[error("the data directory {} is in use by another agent; give each agent its own", path.display())]
+    InUse { path: PathBuf },
+}
+
+/// The data directory, locked for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct DataDir {
+    root: PathBuf,
+    _lock: File,
+}
+
+/// The directory of one execution; it may not exist (yet, or any more).
+#[derive(Debug, Clone)]
+pub(crate) struct ExecutionDir {
+    root: PathBuf,
+}
+
+// === impl DataDir ===
+
+impl DataDir {
+    /// Creates the directory if it does not exist, and locks it.
+    pub(crate) fn open(root: &Path) -> Result<Self, DataDirError> {
+        let unusable = |source| DataDirError::Unusable { path: root.to_owned(), source };
+        fs::create_dir_all(root.join("executions")).map_err(unusable)?;
+        // The Engine requires absolute paths for mounts.
+        let root = fs::canonicalize(root).map_err(unusable)?;
+        match daemon::lock(&root.join("lock")).map_err(unusable)? {
+            Some(lock) => Ok(Self { root, _lock: lock }),
+            None => Err(DataDirError::InUse { path: root }),
+        }
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The record of pulled images.
+    pub(crate) fn images(&self) -> PathBuf {
+        self.root.join("images.json")
+    }
+
+    pub(crate) fn ledger(&self) -> PathBuf {
+        self.root.join("ledger.sqlite")
+    }
+
+    /// Compiled modules; losing them only costs recompilation.
+    pub(crate) fn wasm_cache(&self) -> PathBuf {
+        self.root.join("wasm-cache")
+    }
+
+    /// The anchor of the steady clock.
+    pub(crate) fn clock_note(&self) -> PathBuf {
+        self.root.join("clock")
+    }
+
+    pub(crate) fn drain_note(&self) -> PathBuf {
+        self.root.join("draining")
+    }
+
+    pub(crate) fn published(&self) -> PathBuf {
+        self.root.join("published")
+    }
+
+    pub(crate) fn cache(&self) -> PathBuf {
+        self.root.join("cache")
+    }
+
+    pub(crate) fn executions(&self) -> ExecutionDirs {
+        ExecutionDirs { root: self.root.join("executions") }
+    }
+}
+
+/// The parent of the executions' directories.
+#[derive(Debug, Clone)]
+pub(crate) struct ExecutionDirs {
+    root: PathBuf,
+}
+
+// === impl ExecutionDirs ===
+
+impl ExecutionDirs {
+    pub(crate) fn of(&self, id: ExecutionId) -> ExecutionDir {
+        ExecutionDir { root: self.root.join(id.to_string()) }
+    }
+
+    /// Every execution that has a directory.
+    pub(crate) fn list(&self) -> io::Result<Vec<ExecutionId>> {
+        let mut ids = Vec::new();
+        for entry in fs::read_dir(&self.root)? {
+            if let Some(id) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) {
+                ids.push(id);
+            }
+        }
+        Ok(ids)
+    }
+}
+
+// === impl ExecutionDir ===
+
+impl ExecutionDir {
+    pub(crate) fn input(&self, index: usize) -> PathBuf {
+        self.root.join("inputs").join(index.to_string())
+    }
+
+    pub(crate) fn stdout(&self) -> PathBuf {
+        self.root.join("stdout")
+    }
+
+    pub(crate) fn stderr(&self) -> PathBuf {
+        self.root.join("stderr")
+    }
+
+    /// The order and the times of the output in `stdout` and `stderr`.
+    pub(crate) fn output_index(&self) -> PathBuf {
+        self.root.join("output.index")
+    }
+
+    pub(crate) fn results(&self) -> PathBuf {
+        self.root.join("results")
+    }
+
+    /// The wasm engine's files of a run.
+    pub(crate) fn wasm(&self) -> PathBuf {
+        self.root.join("wasm")
+    }
+
+    /// The archive before it is published.
+    pub(crate) fn archive(&self) -> PathBuf {
+        self.root.join("archive.tar.gz")
+    }
+
+    /// The size of the inputs in this directory.
+    pub(crate) fn inputs_bytes(&self) -> io::Result<u64> {
+        size_of(&self.root.join("inputs"))
+    }
+
+    pub(crate) fn remove_output(&self) -> io::Result<()> {
+        for file in [self.stdout(), self.stderr(), self.output_index()] {
+            match fs::remove_file(file) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn create(&self) -> io::Result<()> {
+        fs::create_dir_all(&self.root)
+    }
+
+    pub(crate) fn remove_inputs(&self) -> io::Result<()> {
+        remove_all(&self.root.join("inputs"))
+    }
+
+    pub(crate) fn remove(&self) -> io::Result<()> {
+        remove_all(&self.root)
+    }
+}
+
+/// Removes a file or directory; it is fine if there is none.
+pub(crate) fn remove_all(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The total bytes of the files at or below a path; 0 if it does not exist. Files that come and go
+/// during the scan may or may not count.
+pub(crate) fn size_of(path: &Path) -> io::Result<u64> {
+    let absent = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => Ok(0),
+        _ => Err(error),
+    };
+    let metadata = match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) => return absent(error),
+    };
+    if !metadata.is_dir() {
+        return Ok(metadata.len());
+    }
+    let mut bytes = 0;
+    let entries = match fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(error) => return absent(error),
+    };
+    for entry in entries {
+        bytes += size_of(&entry?.path())?;
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_agents_cannot_share_a_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = DataDir::open(dir.path()).unwrap();
+        let refused = DataDir::open(dir.path());
+        assert!(matches!(refused, Err(DataDirError::InUse { .. })), "{refused:?}");
+        drop(first);
+        DataDir::open(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn a_path_that_is_not_a_directory_is_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let refused = DataDir::open(file.path());
+        assert!(matches!(refused, Err(DataDirError::Unusable { .. })), "{refused:?}");
+    }
+}

@@ -1,0 +1,356 @@
+//! Settings: defaults, then a TOML file, then `COMPUTE_AGENT_…` from the environment.
+
+mod docker;
+mod secret;
+mod values;
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use api_types::engine::EngineType;
+use api_types::quantity::Resources;
+use figment::Figment;
+use figment::providers::{Env, Format, Toml};
+use serde::Deserialize;
+use telemetry::log::LogFormat;
+use telemetry::traces::OtlpSettings;
+
+pub use docker::{DockerSettings, RegistryCredentials};
+pub use secret::Secret;
+
+/// The prefix of this daemon's environment variables; `__` nests.
+pub const ENV_PREFIX: &str = "COMPUTE_AGENT_";
+
+/// The prefix of the variables for S3.
+const AWS_VARIABLES: &str = "AWS_";
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// The address of the agent's own HTTP API.
+    pub listen: SocketAddr,
+    /// Holds the ledger and the executions' files; one agent at a time may use it.
+    pub data_dir: PathBuf,
+    /// Base URL of the orchestrator.
+    pub orchestrator: String,
+    /// Extends and overrides the labels that the agent detects.
+    #[serde(deserialize_with = "values::labels")]
+    pub labels: BTreeMap<String, String>,
+    pub capacity: CapacitySettings,
+    /// Engines to offer, where they are available.
+    #[serde(deserialize_with = "values::engines")]
+    pub engines: Vec<EngineType>,
+    /// The resources of a task that requests none.
+    pub default_resources: DefaultResources,
+    /// Between SIGTERM and SIGKILL.
+    pub stop_grace_seconds: u64,
+    /// Whether a clean stop waits until no task runs here; otherwise tasks continue, and the next
+    /// agent adopts them.
+    pub drain_on_stop: bool,
+    /// The longest wait of a drain.
+    pub drain_deadline_seconds: u64,
+    /// How long the output and results of a finished execution stay on the node.
+    pub retain_finished_seconds: u64,
+    pub docker: DockerSettings,
+    pub wasm: WasmSettings,
+    pub gpu: GpuSettings,
+    /// Host paths that may contain `localdirectory` inputs.
+    #[serde(deserialize_with = "values::list")]
+    pub allow_local_paths: Vec<String>,
+    /// Whether jobs may use URLs that lead to loopback, private and link-local addresses.
+    pub allow_private_addresses: bool,
+    pub inputs: InputSettings,
+    pub results: ResultSettings,
+    pub disk: DiskSettings,
+    pub ipfs: IpfsSettings,
+    /// Text for people, or JSON for machines.
+    pub log_format: LogFormat,
+    /// The destination of traces, if any.
+    pub otlp: OtlpSettings,
+    /// The process's own `AWS_…` variables: credentials, region and endpoint for S3. They have the
+    /// same names as in every other program, and no settings file contains them.
+    #[serde(skip)]
+    pub aws: AwsVariables,
+}
+
+/// Variables by name; their values are secret.
+#[derive(Clone, Default)]
+pub struct AwsVariables(pub BTreeMap<String, String>);
+
+/// The IPFS node of inputs and results.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct IpfsSettings {
+    /// Base URL of a Kubo RPC API, like `http://127.0.0.1:5001`; no node when it is empty.
+    pub api: String,
+}
+
+/// The disk space that the agent reserves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DiskSettings {
+    /// Free bytes at which inputs, outputs and archives stop, so that the ledger stays writable;
+    /// at most a tenth of the file system.
+    #[serde(deserialize_with = "values::size")]
+    pub reserve_bytes: u64,
+}
+
+/// Limits of results, and how the `local` publisher serves archives.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ResultSettings {
+    /// The base URL of this agent for others; the listen address when it is empty.
+    pub base_url: String,
+    /// How long an archive is kept.
+    pub retain_seconds: u64,
+    /// Bytes that a task may write and print in total when it requests no `Disk`.
+    #[serde(deserialize_with = "values::size")]
+    pub max_bytes: u64,
+    /// Total bytes of archives to keep; the oldest are removed first.
+    #[serde(deserialize_with = "values::size")]
+    pub published_max_bytes: u64,
+}
+
+/// Limits of inputs on the node's disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct InputSettings {
+    /// Total bytes of the inputs of a task that requests no `Disk`.
+    #[serde(deserialize_with = "values::size")]
+    pub max_bytes: u64,
+    /// Bytes of inputs that the cache keeps for later tasks; 0 disables it.
+    #[serde(deserialize_with = "values::size")]
+    pub cache_bytes: u64,
+}
+
+/// Each value replaces the detected one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CapacitySettings {
+    /// Millicores; written as cores (`0.5`) or millicores (`500m`).
+    #[serde(deserialize_with = "values::cpu_millis")]
+    pub cpu: Option<u64>,
+    /// Bytes; written with an optional unit (`512MB`, `1Gi`).
+    #[serde(deserialize_with = "values::bytes")]
+    pub memory: Option<u64>,
+    #[serde(deserialize_with = "values::bytes")]
+    pub disk: Option<u64>,
+    #[serde(deserialize_with = "values::gpus")]
+    pub gpu: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DefaultResources {
+    #[serde(deserialize_with = "values::cpu_millis")]
+    pub cpu: Option<u64>,
+    #[serde(deserialize_with = "values::bytes")]
+    pub memory: Option<u64>,
+}
+
+/// The runner of WebAssembly programs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct WasmSettings {
+    /// Path of the program `wasm-runner`; when it is empty, the one beside the agent's program,
+    /// then the one on `PATH`.
+    pub runner: String,
+}
+
+/// Where the agent detects NVIDIA GPUs.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GpuSettings {
+    /// The program, as a path or a name on `PATH`.
+    pub nvidia_smi: String,
+    /// The root of the driver's files: `/`, or the mount point of the host's files in a container.
+    pub driver_root: PathBuf,
+}
+
+/// Errors in the settings that prevent a start.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidSettings {
+    #[error("cannot read the settings file {}: {reason}", path.display())]
+    File { path: PathBuf, reason: String },
+    #[error("{0}")]
+    Value(Box<figment::Error>),
+    #[error("{key}: {reason}")]
+    Refused { key: &'static str, reason: String },
+}
+
+// === impl Settings ===
+
+impl Settings {
+    /// Defaults, then `file`, then the environment.
+    pub fn load(file: Option<&Path>) -> Result<Self, InvalidSettings> {
+        let mut figment = Figment::new();
+        if let Some(path) = file {
+            // figment treats a missing file as an empty one.
+            let text = std::fs::read_to_string(path).map_err(|error| InvalidSettings::File {
+                path: path.to_owned(),
+                reason: error.to_string(),
+            })?;
+            figment = figment.merge(Toml::string(&text));
+        }
+        let settings: Self = figment
+            .merge(Env::prefixed(ENV_PREFIX).split("__"))
+            .extract()
+            .map_err(|error| InvalidSettings::Value(Box::new(secret::without_source(error))))?;
+        settings.checked()
+    }
+
+    fn checked(self) -> Result<Self, InvalidSettings> {
+        if let Some(key) = self.labels.keys().find(|key| key.is_empty()) {
+            let reason = format!("a label needs a key, '{key}={}' came", self.labels[key]);
+            return Err(InvalidSettings::Refused { key: "labels", reason });
+        }
+        if self.engines.is_empty() {
+            let reason = "an agent without any engine can run nothing".to_owned();
+            return Err(InvalidSettings::Refused { key: "engines", reason });
+        }
+        self.docker.check()?;
+        for (key, url) in
+            [("ipfs.api", &self.ipfs.api), ("results.base_url", &self.results.base_url)]
+        {
+            let is_url = ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme))
+                && reqwest::Url::parse(url).is_ok();
+            if !url.is_empty() && !is_url {
+                let reason = format!("'{url}' is not an http or https URL");
+                return Err(InvalidSettings::Refused { key, reason });
+            }
+        }
+        self.otlp.check().map_err(|(key, reason)| InvalidSettings::Refused { key, reason })?;
+        Ok(self)
+    }
+
+    pub fn stop_grace(&self) -> Duration {
+        Duration::from_secs(self.stop_grace_seconds)
+    }
+
+    pub fn drain_deadline(&self) -> Duration {
+        Duration::from_secs(self.drain_deadline_seconds)
+    }
+
+    pub fn retain_finished(&self) -> Duration {
+        Duration::from_secs(self.retain_finished_seconds)
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 1234)),
+            data_dir: PathBuf::from("/var/lib/compute-agent"),
+            orchestrator: "http://127.0.0.1:1234".to_owned(),
+            labels: BTreeMap::new(),
+            capacity: CapacitySettings::default(),
+            engines: vec![EngineType::Docker, EngineType::Wasm],
+            default_resources: DefaultResources::default(),
+            stop_grace_seconds: 10,
+            drain_on_stop: false,
+            drain_deadline_seconds: 600,
+            retain_finished_seconds: 3600,
+            docker: DockerSettings::default(),
+            wasm: WasmSettings::default(),
+            gpu: GpuSettings::default(),
+            allow_local_paths: Vec::new(),
+            allow_private_addresses: false,
+            inputs: InputSettings::default(),
+            results: ResultSettings::default(),
+            disk: DiskSettings::default(),
+            ipfs: IpfsSettings::default(),
+            log_format: LogFormat::Text,
+            otlp: OtlpSettings::default(),
+            aws: AwsVariables::of_this_process(),
+        }
+    }
+}
+
+// === impl DefaultResources ===
+
+impl DefaultResources {
+    const CPU_MILLIS: u64 = 500;
+    const MEMORY_BYTES: u64 = 512_000_000;
+
+    pub fn resources(&self) -> Resources {
+        Resources {
+            cpu_millis: self.cpu.unwrap_or(Self::CPU_MILLIS),
+            memory_bytes: self.memory.unwrap_or(Self::MEMORY_BYTES),
+            ..Resources::ZERO
+        }
+    }
+}
+
+impl Default for DefaultResources {
+    fn default() -> Self {
+        Self { cpu: Some(Self::CPU_MILLIS), memory: Some(Self::MEMORY_BYTES) }
+    }
+}
+
+// === impl GpuSettings ===
+
+impl Default for GpuSettings {
+    fn default() -> Self {
+        Self { nvidia_smi: "nvidia-smi".to_owned(), driver_root: PathBuf::from("/") }
+    }
+}
+
+// === impl InputSettings ===
+
+impl Default for InputSettings {
+    /// Enough for the inputs of ordinary jobs; a job with more requests it with its `Disk`.
+    fn default() -> Self {
+        Self { max_bytes: 10_000_000_000, cache_bytes: 10_000_000_000 }
+    }
+}
+
+// === impl ResultSettings ===
+
+impl ResultSettings {
+    pub fn retain(&self) -> Duration {
+        Duration::from_secs(self.retain_seconds)
+    }
+}
+
+impl Default for ResultSettings {
+    fn default() -> Self {
+        Self {
+            base_url: String::new(),
+            retain_seconds: 86_400,
+            max_bytes: 10_000_000_000,
+            published_max_bytes: 20_000_000_000,
+        }
+    }
+}
+
+// === impl DiskSettings ===
+
+impl Default for DiskSettings {
+    /// Far more than the ledger ever needs, since writes between two disk checks use it too.
+    fn default() -> Self {
+        Self { reserve_bytes: 256_000_000 }
+    }
+}
+
+// === impl AwsVariables ===
+
+impl AwsVariables {
+    fn of_this_process() -> Self {
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        let all = std::env::vars_os().filter_map(text);
+        Self(all.filter(|(name, _)| name.starts_with(AWS_VARIABLES)).collect())
+    }
+}
+
+impl std::fmt::Debug for AwsVariables {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

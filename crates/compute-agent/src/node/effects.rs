@@ -1,0 +1,332 @@
+//! Runs the effects of executions: each in a task of its own that ends with an event.
+
+mod failpoints;
+mod room;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent_core::execution::{Event, Failure};
+use api_types::protocol::Work;
+use api_types::{ExecutionId, NodeId, Timestamp};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, debug, warn};
+
+use crate::data::inputs::Sources;
+use crate::data::progress::Progress;
+use crate::data::results::collect;
+use crate::data::results::collect::intake::{CollectError, Intake};
+use crate::data::results::publisher::Publishers;
+use crate::data::results::publisher::publication::Publication;
+use crate::host::backoff::Backoff;
+use crate::host::clock;
+use crate::host::data_dir::{DataDir, ExecutionDir, ExecutionDirs};
+use crate::host::disk::Disk;
+use crate::host::gpu::Inventory;
+use crate::host::settings::Settings;
+use crate::node::mailbox::Mailbox;
+use crate::node::tasks::Tasks;
+use crate::observer::{Observer, Stage};
+use crate::runtime::registry::Engines;
+use crate::runtime::{Executor, ExecutorError, Run};
+use failpoints::{COLLECT, CREATE, REMOVE, START, STOP, WAIT};
+
+/// Delays between attempts that fail because the engine is unreachable.
+const RETRY_FIRST: Duration = Duration::from_millis(200);
+const RETRY_LONGEST: Duration = Duration::from_secs(5);
+
+/// How often the preparation of a task retries after the engine became unreachable, some seconds
+/// in total; after that another node may run it.
+const PREPARE_TRIES: u32 = 5;
+
+/// The shared state of all steps.
+pub(crate) struct Steps {
+    pub(crate) node_id: NodeId,
+    pub(crate) engines: Arc<Engines>,
+    pub(crate) gpus: Inventory,
+    pub(crate) observer: Arc<Observer>,
+    pub(crate) stop_grace: Duration,
+    pub(crate) tasks: Tasks,
+    pub(crate) files: Files,
+}
+
+/// The inputs, outputs and disk limits of this node.
+pub(crate) struct Files {
+    pub(crate) sources: Sources,
+    pub(crate) publishers: Publishers,
+    pub(crate) dirs: ExecutionDirs,
+    disk: Disk,
+    /// The write limit of a task that requests no disk.
+    results_max_bytes: u64,
+    /// Serialises measurements of what tasks wrote, since each is expensive for the engine.
+    measuring: Semaphore,
+}
+
+/// One execution, and the channel for its events.
+#[derive(Clone)]
+pub(crate) struct Step {
+    pub(crate) id: ExecutionId,
+    pub(crate) work: Arc<Work>,
+    /// By index.
+    pub(crate) gpus: Vec<u32>,
+    pub(crate) mailbox: Mailbox,
+}
+
+// === impl Files ===
+
+impl Files {
+    pub(crate) fn new(settings: &Settings, data_dir: &DataDir, listen: SocketAddr) -> Self {
+        Self {
+            sources: Sources::new(settings, data_dir.cache()),
+            publishers: Publishers::new(settings, data_dir.published(), listen),
+            dirs: data_dir.executions(),
+            disk: Disk::new(data_dir.root(), settings.disk.reserve_bytes),
+            results_max_bytes: settings.results.max_bytes,
+            measuring: Semaphore::new(1),
+        }
+    }
+}
+
+// === impl Steps ===
+
+impl Steps {
+    pub(crate) fn prepare(self: &Arc<Self>, step: Step, cancel: CancellationToken) {
+        let steps = Arc::clone(self);
+        self.spawn(&step.clone(), async move {
+            let event = match steps.make_ready(&step, &cancel).await {
+                Ok(()) => Event::Prepared,
+                Err(failure) => Event::Failed(failure),
+            };
+            step.tell(event).await;
+        });
+    }
+
+    async fn make_ready(&self, step: &Step, cancel: &CancellationToken) -> Result<(), Failure> {
+        let executor = self.executor(&step.work)?;
+        let dir = self.files.dirs.of(step.id);
+        let mut wanted = step.work.task.input_sources.clone();
+        let inputs_count = wanted.len();
+        wanted.extend(executor.modules(&step.work));
+        let disk_bytes = step.work.resources.disk;
+        let watch = self.observer.watch(step.id, &step.work);
+        let progress = Progress::new(step.id, Arc::new(step.mailbox.clone()));
+        let fetching = self.files.sources.fetch_all(&wanted, disk_bytes, &dir, &progress);
+        let fetching = async {
+            let fetched = cancel.run_until_cancelled(fetching).await;
+            fetched.ok_or_else(|| Failure::from(ExecutorError::Cancelled))
+        };
+        let mut inputs = match watch.stage(Stage::Inputs, async { fetching.await? }).await {
+            Ok(inputs) => inputs,
+            Err(failure) => {
+                // Immediately: on a disk that its inputs fill, even the failure could not be
+                // recorded.
+                remove_inputs(dir, step.id).await;
+                return Err(failure);
+            }
+        };
+        let modules = inputs.split_off(inputs_count);
+        let modules = modules.into_iter().map(|module| module.source).collect();
+        let work = Arc::clone(&step.work);
+        let gpus = self.gpus.device_ids(&step.gpus);
+        let (id, node_id) = (step.id, self.node_id);
+        let run = Run { id, node_id, work, inputs, modules, gpus, progress };
+        watch.stage(Stage::Make, self.make(&run, cancel)).await
+    }
+
+    async fn make(&self, run: &Run, cancel: &CancellationToken) -> Result<(), Failure> {
+        let executor = self.executor(&run.work)?;
+        let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
+        let prepare = || failpoint::around(CREATE, || executor.prepare(run, cancel));
+        for _ in 1..PREPARE_TRIES {
+            match prepare().await {
+                Err(error @ ExecutorError::Unreachable { .. }) => {
+                    debug!(%error, "the engine is unreachable; retrying the preparation");
+                }
+                outcome => return Ok(outcome?),
+            }
+            cancel.run_until_cancelled(backoff.wait()).await.ok_or(ExecutorError::Cancelled)?;
+        }
+        Ok(prepare().await?)
+    }
+
+    pub(crate) fn start(self: &Arc<Self>, step: Step) {
+        let steps = Arc::clone(self);
+        self.spawn(&step.clone(), async move {
+            let watch = steps.observer.watch(step.id, &step.work);
+            let event = match watch.stage(Stage::Start, steps.start_once(&step)).await {
+                Ok(at) => Event::Started { at },
+                Err(failure) => Event::Failed(failure),
+            };
+            step.tell(event).await;
+        });
+    }
+
+    /// An engine that became unreachable during a start may have started the task: the agent
+    /// retries until it is back, so that no other node runs the task at the same time.
+    async fn start_once(&self, step: &Step) -> Result<Timestamp, Failure> {
+        let executor = self.executor(&step.work)?;
+        let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
+        loop {
+            match failpoint::around(START, || executor.start(step.id)).await {
+                Err(error @ ExecutorError::Unreachable { .. }) => {
+                    debug!(%error, "the engine is unreachable; retrying the start");
+                }
+                outcome => return Ok(outcome?),
+            }
+            backoff.wait().await;
+        }
+    }
+
+    pub(crate) fn watch(self: &Arc<Self>, step: Step, deadline: Option<Timestamp>) {
+        let steps = Arc::clone(self);
+        self.spawn(&step.clone(), async move {
+            let executor = match steps.executor(&step.work) {
+                Ok(executor) => executor,
+                Err(failure) => return step.tell(Event::Failed(failure)).await,
+            };
+            let mut end = std::pin::pin!(failpoint::around(WAIT, || executor.wait(step.id)));
+            let end = tokio::select! {
+                biased;
+                end = &mut end => end,
+                event = steps.made_to_end(&step, executor, deadline) => {
+                    step.tell(event).await;
+                    end.await
+                }
+            };
+            let event = match end {
+                Ok(exit) => {
+                    steps.observer.exited(step.id, &exit, clock::now());
+                    Event::Exited(exit)
+                }
+                Err(error) => Event::Failed(error.into()),
+            };
+            step.tell(event).await;
+        });
+    }
+
+    /// Why a running task must end, if it must.
+    async fn made_to_end(
+        &self,
+        step: &Step,
+        executor: &dyn Executor,
+        deadline: Option<Timestamp>,
+    ) -> Event {
+        let timeout = async {
+            match deadline {
+                None => std::future::pending().await,
+                Some(deadline) => clock::reach(deadline).await,
+            }
+        };
+        tokio::select! {
+            () = timeout => Event::TimedOut,
+            failure = room::overfull(self, step, executor) => Event::Overfull(failure),
+        }
+    }
+
+    /// Retries until the engine has stopped the task; the watcher reports the end of the process.
+    pub(crate) fn stop(self: &Arc<Self>, step: Step) {
+        let steps = Arc::clone(self);
+        self.spawn(&step.clone(), async move {
+            let Ok(executor) = steps.executor(&step.work) else { return };
+            let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
+            let stop = || executor.stop(step.id, steps.stop_grace);
+            while let Err(error) = failpoint::around(STOP, stop).await {
+                warn!(%error, "cannot stop a task; retrying");
+                backoff.wait().await;
+            }
+        });
+    }
+
+    pub(crate) fn collect(self: &Arc<Self>, step: Step, exit_code: i32) {
+        let steps = Arc::clone(self);
+        self.spawn(&step.clone(), async move {
+            let watch = steps.observer.watch(step.id, &step.work);
+            let event = match watch.within(steps.collect_whole(&step, exit_code)).await {
+                Ok(collected) => Event::Collected(collected),
+                Err(failure) => Event::Failed(failure),
+            };
+            step.tell(event).await;
+        });
+    }
+
+    async fn collect_whole(
+        &self,
+        step: &Step,
+        exit_code: i32,
+    ) -> Result<agent_core::execution::Collected, Failure> {
+        let executor = self.executor(&step.work)?;
+        let dir = self.files.dirs.of(step.id);
+        let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
+        loop {
+            let run = Publication {
+                id: step.id,
+                node_id: self.node_id,
+                work: &step.work,
+                exit_code,
+                dir: &dir,
+            };
+            let limit = room::limit(self, step).await;
+            let intake = || Intake::new(&self.files.disk, limit);
+            let collect = || collect::collect(executor, &self.files.publishers, &run, intake());
+            match failpoint::around(COLLECT, collect).await {
+                Err(CollectError::Executor(error @ ExecutorError::Unreachable { .. })) => {
+                    debug!(%error, "the engine is unreachable; retrying the collection");
+                }
+                outcome => return Ok(outcome?),
+            }
+            backoff.wait().await;
+        }
+    }
+
+    /// Removes the container and the inputs. The next sweep finds what could not be removed.
+    pub(crate) fn discard(self: &Arc<Self>, step: Step) {
+        let steps = Arc::clone(self);
+        self.spawn(&step.clone(), async move {
+            let Ok(executor) = steps.executor(&step.work) else { return };
+            if let Err(error) = failpoint::around(REMOVE, || executor.remove(step.id)).await {
+                debug!(%error, "a container is left to the next sweep");
+            }
+            let modules = executor.modules(&step.work);
+            if step.work.task.input_sources.is_empty() && modules.is_empty() {
+                return;
+            }
+            remove_inputs(steps.files.dirs.of(step.id), step.id).await;
+        });
+    }
+
+    /// Every log line inside names the execution.
+    fn spawn(&self, step: &Step, task: impl Future<Output = ()> + Send + 'static) {
+        let span = tracing::info_span!(
+            "step",
+            execution = %step.id,
+            job = %step.work.job_id,
+            node = %self.node_id
+        );
+        self.tasks.spawn(task.instrument(span));
+    }
+
+    fn executor(&self, work: &Work) -> Result<&dyn Executor, Failure> {
+        let engine = work.task.engine.engine_type;
+        self.engines.get(engine).ok_or_else(|| {
+            Failure::node(format!("engine '{engine}' was removed from this node's settings"))
+        })
+    }
+}
+
+async fn remove_inputs(dir: ExecutionDir, id: ExecutionId) {
+    let removed = tokio::task::spawn_blocking(move || dir.remove_inputs()).await;
+    if let Err(error) = removed.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
+        warn!(execution = %id, %error, "cannot remove the inputs");
+    }
+}
+
+// === impl Step ===
+
+impl Step {
+    async fn tell(&self, event: Event) {
+        self.mailbox.event(self.id, event).await;
+    }
+}

@@ -1,0 +1,269 @@
+//! The one owner of this node's executions.
+//!
+//! It takes whatever messages wait (bounded), hands each to the [`NodeState`], commits what all of them
+//! have brought about in one transaction, and only then lets effects, reports and answers out:
+//! nothing leaves the process before what it claims is on disk. What claims nothing waits for the
+//! next commit ([`NodeState::close`]). A commit that fails, on a full disk for instance, is tried again
+//! while everything waits and every task runs on.
+//!
+//! It is plain synchronous code on a thread of its own, so that a commit blocks nobody else.
+
+pub(crate) mod sweep;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use agent_core::execution::{Effect, Phase};
+use agent_core::node_state::{Input, Limits, NodeState, Turn};
+use agent_core::{Batch, Contents};
+use api_types::protocol::Work;
+use api_types::quantity::Resources;
+use api_types::{ExecutionId, NodeId};
+use daemon::Pulse;
+use failpoint::Fault;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tracing::error;
+
+use crate::host::clock;
+use crate::node::admission::Admission;
+use crate::node::effects::{Files, Step, Steps};
+use crate::node::ledger::{Ledger, LedgerError};
+use crate::node::outbox::Outbox;
+
+use crate::node::mailbox::{Mailbox, Message, WeakMailbox};
+use crate::node::vitals::Vitals;
+
+/// Messages that go into one commit; the others wait for the next.
+const MAX_MESSAGES_PER_TURN: usize = 1024;
+
+/// Between tries to write the ledger.
+const COMMIT_RETRY: Duration = Duration::from_secs(1);
+
+pub(crate) struct Supervisor {
+    ledger: Ledger,
+    state: NodeState,
+    /// What ends the fetching that is under way, for each execution that is being prepared.
+    cancels: HashMap<ExecutionId, CancellationToken>,
+    capacity: Resources,
+    outbox: Arc<Outbox>,
+    steps: Arc<Steps>,
+    mailbox: WeakMailbox,
+    pulse: Pulse,
+    vitals: Arc<Vitals>,
+}
+
+/// What the supervisor is made from, besides the ledger.
+pub(crate) struct Parts {
+    pub(crate) limits: Limits,
+    pub(crate) outbox: Arc<Outbox>,
+    pub(crate) steps: Arc<Steps>,
+    pub(crate) mailbox: Mailbox,
+    /// Where it publishes what heartbeats carry.
+    pub(crate) vitals: Arc<Vitals>,
+}
+
+/// One commit's worth.
+#[derive(Default)]
+struct Round {
+    turn: Turn,
+    /// What others asked, to be answered with what is on disk by then.
+    answers: Vec<Box<dyn FnOnce()>>,
+    /// What could wait for a commit waits no longer.
+    settles: bool,
+    stops: bool,
+}
+
+// === impl Supervisor ===
+
+impl Supervisor {
+    pub(crate) fn new(ledger: Ledger, contents: Contents, parts: Parts) -> Self {
+        let Parts { limits, outbox, steps, mailbox, vitals } = parts;
+        let state = NodeState::restore(&contents, limits);
+        outbox.push(contents.reports);
+        Self {
+            ledger,
+            state,
+            cancels: HashMap::new(),
+            capacity: limits.capacity,
+            outbox,
+            steps,
+            mailbox: mailbox.downgrade(),
+            pulse: Pulse::default(),
+            vitals,
+        }
+    }
+
+    /// Beats in each turn, and while a ledger that cannot be written is tried again.
+    pub(crate) fn pulse(&self) -> Pulse {
+        self.pulse.clone()
+    }
+
+    /// Takes up what was under way, then serves messages until it is told to stop.
+    pub(crate) fn run(mut self, mut messages: mpsc::Receiver<Message>) {
+        let mut round = Round::default();
+        self.state.resume(clock::steady(), &mut round.turn);
+        if !self.end(round) {
+            return;
+        }
+        let mut waiting = Vec::with_capacity(MAX_MESSAGES_PER_TURN);
+        while messages.blocking_recv_many(&mut waiting, MAX_MESSAGES_PER_TURN) > 0 {
+            self.pulse.beat();
+            self.vitals.turn_begins();
+            let mut round = Round::default();
+            for message in waiting.drain(..) {
+                self.take(message, &mut round);
+            }
+            let stops = round.stops;
+            if !self.end(round) || stops {
+                return;
+            }
+            self.vitals.turn_ends();
+        }
+    }
+
+    fn take(&mut self, message: Message, round: &mut Round) {
+        match message {
+            Message::Input(input) => {
+                if let Input::Acknowledged(reports) = &input {
+                    self.steps.observer.acknowledged(reports, clock::now());
+                }
+                let (steps, capacity) = (&self.steps, self.capacity);
+                let admit = |work: &Work| admission(steps, capacity, work);
+                self.state.take(input, &admit, clock::steady(), &mut round.turn);
+            }
+            Message::Tick => {
+                self.vitals.publish(self.state.usage());
+                round.settles = true;
+            }
+            Message::Usage(answer) => round.answer(answer, self.state.usage()),
+            Message::List(answer) => round.answer(answer, self.state.list(self.node_id())),
+            Message::Find(prefix, answer) => {
+                round.answer(answer, self.state.find(&prefix, self.node_id()));
+            }
+            Message::Leftovers(found, answer) => round.answer(answer, self.state.leftovers(found)),
+            Message::Stop => {
+                round.settles = true;
+                round.stops = true;
+            }
+        }
+    }
+
+    fn node_id(&self) -> NodeId {
+        self.ledger.node_id()
+    }
+
+    /// Commits the round and lets its effects out. Answers whether the agent goes on.
+    fn end(&mut self, round: Round) -> bool {
+        let Round { mut turn, answers, settles, .. } = round;
+        self.state.close(clock::steady(), settles, &mut turn);
+        if !turn.batch.is_empty() {
+            let began = Instant::now();
+            while let Err(failure) = self.commit(&turn.batch) {
+                if self.steps.tasks.stopping().is_cancelled() {
+                    return false;
+                }
+                error!(
+                    error = &failure as &dyn std::error::Error,
+                    "the ledger cannot be written; nothing goes on until it can"
+                );
+                self.pulse.beat();
+                self.vitals.waits_for_room();
+                std::thread::sleep(COMMIT_RETRY);
+            }
+            self.steps.observer.metrics.committed(began.elapsed().as_secs_f64());
+            self.observe(&turn.batch);
+        }
+        self.outbox.push(turn.batch.reports);
+        for (id, effect) in turn.effects {
+            self.carry_out(id, effect);
+        }
+        if !turn.batch.forgotten.is_empty() {
+            sweep::remove_directories(&self.steps, turn.batch.forgotten);
+        }
+        for answer in answers {
+            answer();
+        }
+        true
+    }
+
+    /// Tells those who watch what has happened now.
+    fn observe(&self, batch: &Batch) {
+        let now = clock::now();
+        for stored in &batch.reports {
+            if let Some(execution) = self.state.execution(stored.report.execution_id) {
+                self.steps.observer.reported(&stored.report, &execution.work, now);
+            }
+        }
+    }
+
+    fn commit(&mut self, batch: &Batch) -> Result<(), LedgerError> {
+        let refused = || LedgerError::Write(rusqlite::Error::InvalidQuery);
+        match failpoint::reach_blocking("ledger.before") {
+            None => {}
+            Some(Fault::Error) => return Err(refused()),
+            Some(Fault::Twice) => self.ledger.commit(batch)?,
+        }
+        self.ledger.commit(batch)?;
+        match failpoint::reach_blocking("ledger.after") {
+            Some(Fault::Error) => Err(refused()),
+            None | Some(Fault::Twice) => Ok(()),
+        }
+    }
+
+    fn carry_out(&mut self, id: ExecutionId, effect: Effect) {
+        let Some(execution) = self.state.execution(id) else { return };
+        let Some(mailbox) = self.mailbox.upgrade() else { return };
+        if let (Effect::Watch { .. }, Phase::Running { started_at }) = (&effect, &execution.phase) {
+            self.steps.observer.runs(id, &execution.work, clock::wall_at(*started_at));
+        }
+        let (work, gpus) = (Arc::clone(&execution.work), execution.gpus.clone());
+        let step = Step { id, work, gpus, mailbox };
+        match effect {
+            // Reports went to the outbox.
+            Effect::Report(_) => {}
+            Effect::Prepare => {
+                self.steps.observer.told_to_run(id, clock::now());
+                let cancel = CancellationToken::new();
+                self.cancels.insert(id, cancel.clone());
+                self.steps.prepare(step, cancel);
+            }
+            Effect::CancelPrepare => {
+                if let Some(cancel) = self.cancels.remove(&id) {
+                    cancel.cancel();
+                }
+            }
+            Effect::Start => {
+                self.cancels.remove(&id);
+                self.steps.start(step);
+            }
+            Effect::Watch { deadline } => self.steps.watch(step, deadline),
+            Effect::Stop => self.steps.stop(step),
+            Effect::Collect { exit_code } => self.steps.collect(step, exit_code),
+            Effect::Discard => {
+                self.cancels.remove(&id);
+                self.steps.discard(step);
+            }
+        }
+    }
+}
+
+/// Whether this node can run it; the reason if not.
+fn admission(steps: &Steps, capacity: Resources, work: &Work) -> Result<(), String> {
+    let Steps { engines, files: Files { sources, publishers, .. }, .. } = steps;
+    let admission = Admission { engines, sources, publishers, capacity };
+    admission.decide(work, &engines.available().borrow())
+}
+
+// === impl Round ===
+
+impl Round {
+    /// Answers at the end of the round; who asked may have gone.
+    fn answer<T: 'static>(&mut self, to: oneshot::Sender<T>, answer: T) {
+        self.answers.push(Box::new(move || drop(to.send(answer))));
+    }
+}
+
+#[cfg(test)]
+mod tests;

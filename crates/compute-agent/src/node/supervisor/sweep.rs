@@ -1,0 +1,94 @@
+//! Removes leftovers of executions that the node no longer needs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api_types::ExecutionId;
+use tracing::{debug, info, warn};
+
+use crate::data::results::publisher::PublishedDir;
+use crate::node::effects::Steps;
+use crate::node::mailbox::Mailbox;
+
+/// Interval between sweeps. Leftovers only exist when a removal failed or the agent crashed
+/// between two steps.
+const INTERVAL: Duration = Duration::from_secs(60);
+
+/// Delay of the first sweep after the start, and of a retry while an engine is unreachable.
+const FIRST: Duration = Duration::from_secs(1);
+
+/// Removes containers of this node that no execution needs, until the agent stops.
+pub(crate) async fn leftovers(steps: Arc<Steps>, mailbox: Mailbox) {
+    directories(&steps, &mailbox).await;
+    let mut swept = false;
+    loop {
+        tokio::time::sleep(if swept { INTERVAL } else { FIRST }).await;
+        swept = true;
+        for (engine, executor) in steps.engines.all() {
+            // List first, then ask the supervisor: containers made in between are not in the list.
+            let found = match executor.list(steps.node_id).await {
+                Ok(found) => found,
+                Err(error) => {
+                    debug!(%engine, %error, "the engine is unreachable; retrying the sweep");
+                    swept = false;
+                    continue;
+                }
+            };
+            if found.is_empty() {
+                continue;
+            }
+            let Ok(leftovers) = mailbox.leftovers(found).await else { return };
+            for id in leftovers {
+                match executor.remove(id).await {
+                    Ok(()) => info!(execution = %id, %engine, "removed a leftover"),
+                    Err(error) => warn!(execution = %id, %error, "cannot remove a leftover"),
+                }
+            }
+        }
+    }
+}
+
+/// Removes expired archives, until the agent stops.
+pub(crate) async fn published(published: PublishedDir, retain: Duration) {
+    loop {
+        let of_this_turn = published.clone();
+        let removing = tokio::task::spawn_blocking(move || of_this_turn.remove_older_than(retain));
+        match removing.await.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
+            Ok(0) => {}
+            Ok(count) => info!(count, "removed expired archives"),
+            Err(error) => warn!(%error, "cannot remove published archives"),
+        }
+        tokio::time::sleep(INTERVAL).await;
+    }
+}
+
+/// Removes directories without an execution, once.
+async fn directories(steps: &Arc<Steps>, mailbox: &Mailbox) {
+    let listed = match steps.files.dirs.list() {
+        Ok(listed) => listed,
+        Err(error) => return warn!(%error, "cannot list the executions' directories"),
+    };
+    let Ok(held) = mailbox.list().await else { return };
+    let held: std::collections::BTreeSet<_> = held.into_iter().map(|local| local.id).collect();
+    remove_directories(steps, listed.into_iter().filter(|id| !held.contains(id)).collect());
+}
+
+/// Removes the directories of forgotten executions.
+pub(super) fn remove_directories(steps: &Arc<Steps>, ids: Vec<ExecutionId>) {
+    if ids.is_empty() {
+        return;
+    }
+    let dirs = steps.files.dirs.clone();
+    steps.tasks.spawn(async move {
+        let removed = tokio::task::spawn_blocking(move || {
+            for id in ids {
+                if let Err(error) = dirs.of(id).remove() {
+                    warn!(execution = %id, %error, "cannot remove a directory");
+                }
+            }
+        });
+        if let Err(error) = removed.await {
+            warn!(%error, "directory removal failed");
+        }
+    });
+}

@@ -1,0 +1,182 @@
+//! The runtimes of tasks: one contract, several engines.
+//!
+//! Every operation is idempotent, and may be interrupted at any point by a crash of the agent; the
+//! next agent repeats it. The key of everything is the execution's id, from which an engine must
+//! find its state again without this process's memory.
+
+pub(crate) mod docker;
+mod environment;
+pub(crate) mod noop;
+pub(crate) mod registry;
+mod result_paths;
+pub(crate) mod wasm;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent_core::execution::{Exit, Failure};
+use api_types::log::LogStream;
+use api_types::protocol::Work;
+use api_types::source::InputSource;
+use api_types::{ExecutionId, NodeId, Timestamp};
+use bytes::Bytes;
+use futures_util::future::{BoxFuture, FutureExt, ready};
+use futures_util::stream::BoxStream;
+use tokio_util::sync::CancellationToken;
+
+use crate::data::inputs::placement::MountedInput;
+use crate::data::progress::Progress;
+
+/// Everything an engine needs to prepare a task.
+#[derive(Debug, Clone)]
+pub(crate) struct Run {
+    pub(crate) id: ExecutionId,
+    pub(crate) node_id: NodeId,
+    pub(crate) work: Arc<Work>,
+    pub(crate) inputs: Vec<MountedInput>,
+    /// The modules that [`Executor::modules`] requested, in its order.
+    pub(crate) modules: Vec<PathBuf>,
+    /// Its GPUs, by the names of the container runtime.
+    pub(crate) gpus: Vec<String>,
+    /// Receives the progress.
+    pub(crate) progress: Progress,
+}
+
+/// A chunk of a task's output, with arbitrary boundaries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OutputChunk {
+    pub(crate) stream: LogStream,
+    /// When it was printed.
+    pub(crate) time: Timestamp,
+    pub(crate) bytes: Bytes,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ExecutorError {
+    /// The engine did not respond; tasks under it may still run.
+    #[error("{engine} does not answer: {reason}")]
+    Unreachable { engine: &'static str, reason: String },
+    /// The engine has nothing with this execution's name.
+    #[error("the container of this execution is gone: it was removed by someone else")]
+    Gone,
+    /// The image existed, and was removed.
+    #[error("image '{image}' was removed while its container was made: {reason}")]
+    NoSuchImage { image: String, reason: String },
+    /// The task has nothing at this path.
+    #[error("there is nothing at '{path}'")]
+    NoSuchPath { path: String },
+    /// The preparation was cancelled.
+    #[error("given up")]
+    Cancelled,
+    #[error("{}", _0.message)]
+    Failed(Failure),
+}
+
+/// Whether an engine is available.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Availability {
+    /// For as long as the agent runs.
+    Always,
+    /// It may come and go, and is probed.
+    Probed,
+}
+
+pub(crate) trait Executor: Send + Sync {
+    fn availability(&self) -> Availability {
+        Availability::Always
+    }
+
+    /// Probes an engine that may be unreachable; returns its identity, for the log.
+    fn probe(&self) -> BoxFuture<'_, Result<String, ExecutorError>> {
+        ready(Ok(String::new())).boxed()
+    }
+
+    /// The engine's background work: it keeps resources ready and enforces limits, until the agent
+    /// stops. It must be safe to cancel at any point.
+    fn run_in_background(&self) -> BoxFuture<'_, ()> {
+        ready(()).boxed()
+    }
+
+    /// Removes idle resources that belong to no task, when the agent stops cleanly. Background
+    /// work has ended by then.
+    fn shutdown(&self) -> BoxFuture<'_, ()> {
+        ready(()).boxed()
+    }
+
+    /// Why this task cannot run here, judging by its specification alone.
+    fn admit(&self, work: &Work) -> Result<(), String>;
+
+    /// The engine's own inputs, which are fetched but not mounted at a path of the task: the
+    /// modules of a program.
+    fn modules(&self, _: &Work) -> Vec<InputSource> {
+        Vec::new()
+    }
+
+    /// Fetches what the engine needs and creates the task without starting it. Reuses whatever
+    /// exists.
+    fn prepare<'a>(
+        &'a self,
+        run: &'a Run,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<(), ExecutorError>>;
+
+    /// Starts the task, unless it was started before; returns when its process started, by the
+    /// steady clock.
+    fn start(&self, id: ExecutionId) -> BoxFuture<'_, Result<Timestamp, ExecutorError>>;
+
+    /// Waits for the end of the process, however long the engine is unreachable in between.
+    fn wait(&self, id: ExecutionId) -> BoxFuture<'_, Result<Exit, ExecutorError>>;
+
+    /// Asks the process to end, and kills it after the grace period.
+    fn stop(&self, id: ExecutionId, grace: Duration) -> BoxFuture<'_, Result<(), ExecutorError>>;
+
+    /// The output of the task, in order, from its first byte: so far, or with `follow` until its
+    /// process has ended. A followed stream may end early when the engine becomes unreachable; the
+    /// reader learns from the execution whether there is more.
+    fn logs(
+        &self,
+        id: ExecutionId,
+        follow: bool,
+    ) -> BoxStream<'_, Result<OutputChunk, ExecutorError>>;
+
+    /// A file or directory of an ended task, as a tar whose entries begin with the last component
+    /// of the path.
+    fn copy_out<'a>(
+        &'a self,
+        id: ExecutionId,
+        path: &'a str,
+    ) -> BoxStream<'a, Result<Bytes, ExecutorError>>;
+
+    /// The bytes that the task has written so far, except for its inputs and output that the
+    /// engine bounds itself; none where the engine cannot measure them.
+    fn written_bytes(&self, _: ExecutionId) -> BoxFuture<'_, Result<Option<u64>, ExecutorError>> {
+        ready(Ok(None)).boxed()
+    }
+
+    /// Whether running tasks write to the agent's data directory.
+    fn fills_the_data_directory(&self) -> bool {
+        false
+    }
+
+    /// Removes everything that the engine holds of the execution, whether it runs or not.
+    fn remove(&self, id: ExecutionId) -> BoxFuture<'_, Result<(), ExecutorError>>;
+
+    /// Every execution of this node of which the engine holds something.
+    fn list(&self, node_id: NodeId) -> BoxFuture<'_, Result<Vec<ExecutionId>, ExecutorError>>;
+}
+
+// === impl ExecutorError ===
+
+impl From<ExecutorError> for Failure {
+    fn from(error: ExecutorError) -> Self {
+        match error {
+            ExecutorError::Failed(failure) => failure,
+            ExecutorError::Unreachable { .. }
+            | ExecutorError::Gone
+            | ExecutorError::NoSuchImage { .. }
+            | ExecutorError::NoSuchPath { .. }
+            | ExecutorError::Cancelled => Self::node(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! Runs tasks as containers of a Docker Engine.
+//!
+//! A container is named after its execution, so that creating it twice is a conflict rather than a
+//! second run, and its labels name its owner, so that a restarted agent finds its own containers.
+//! A container is started only in the state `created`: one that has run stays as it ended until
+//! its output is collected.
+//!
+//! The Engine's `local` log driver keeps the output: it survives the agent, preserves bytes that
+//! are not UTF-8 (`json-file` does not), and has a size limit.
+//!
+//! Each running task costs one connection to the Engine, which waits for its end.
+
+mod container;
+mod error;
+mod image;
+mod making;
+mod output;
+mod result_directories;
+mod room;
+mod sandbox;
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use agent_core::execution::{Exit, NO_EXIT_CODE};
+use api_types::engine::{DockerParams, NetworkType};
+use api_types::protocol::Work;
+use api_types::{ExecutionId, NodeId, Timestamp};
+use bollard::API_DEFAULT_VERSION;
+use bollard::models::{ContainerState, ContainerStateStatusEnum};
+use bollard::query_parameters::{
+    InspectContainerOptions, ListContainersOptions, RemoveContainerOptions, StopContainerOptions,
+    WaitContainerOptions,
+};
+use bytes::Bytes;
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::{self, BoxStream, StreamExt};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+
+use super::{Availability, Executor, ExecutorError, OutputChunk, Run};
+use crate::host::backoff::Backoff;
+use crate::host::clock;
+use crate::host::settings::DockerSettings;
+use bollard::errors::Error;
+use error::{is_conflict, is_not_found};
+use sandbox::Sandboxes;
+
+/// The execution that a container belongs to.
+pub(crate) const LABEL_EXECUTION: &str = "service.org/execution";
+/// The job of that execution.
+pub(crate) const LABEL_JOB: &str = "service.org/job";
+/// The result directories created in the container, as a JSON array, for recreating it.
+pub(crate) const LABEL_RESULTS: &str = "service.org/result-directories";
+/// The node whose agent created the container.
+pub(crate) const LABEL_NODE: &str = "service.org/node";
+
+/// Time limit for one response of the Engine, after which it counts as unreachable. Creating a
+/// container on a busy disk has taken several seconds.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// An Engine that takes longer for a probe is not usable right now.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Containers created, started or removed concurrently; others wait. With more than four to eight
+/// the Engine only gets slower.
+const MAX_CHANGES_AT_ONCE: usize = 8;
+
+/// Consecutive errors of the Engine when the agent asks how a task ended, over half a minute or
+/// more; after that the task fails.
+const MAX_WAIT_REFUSALS: u32 = 12;
+
+/// Delays between attempts to reach an Engine that became unreachable while tasks run.
+const RETRY_FIRST: Duration = Duration::from_millis(200);
+const RETRY_LONGEST: Duration = Duration::from_secs(5);
+
+pub(crate) struct Docker {
+    host: String,
+    /// None until the Engine has responded once.
+    client: RwLock<Option<bollard::Docker>>,
+    changes: Semaphore,
+    images: image::Images,
+    sandboxes: Sandboxes,
+    room: room::Room,
+    /// Containers that this process created and has not started yet. Nobody else starts them, so
+    /// starting them needs no state check first.
+    fresh: Mutex<HashSet<ExecutionId>>,
+}
+
+// === impl Docker ===
+
+impl Docker {
+    /// `record` is the file that records the pulled images.
+    pub(crate) fn new(settings: &DockerSettings, node_id: NodeId, record: &Path) -> Self {
+        Self {
+            host: settings.host.clone(),
+            client: RwLock::new(None),
+            changes: Semaphore::new(MAX_CHANGES_AT_ONCE),
+            images: image::Images::new(settings, record),
+            sandboxes: Sandboxes::new(node_id, settings.sandbox_pool),
+            room: room::Room::default(),
+            fresh: Mutex::default(),
+        }
+    }
+
+    /// Whether the Engine responds, and with which API version.
+    async fn negotiate(&self) -> Result<String, ExecutorError> {
+        let client = self.connect()?;
+        // Another release may respond after an outage, so the version is negotiated again.
+        let answer = tokio::time::timeout(PROBE_TIMEOUT, client.negotiate_version()).await;
+        let client = match answer {
+            Ok(answer) => answer.map_err(error::of_engine)?,
+            Err(_) => return Err(error::unreachable(format!("no answer in {PROBE_TIMEOUT:?}"))),
+        };
+        let version = client.client_version().to_string();
+        *self.client.write().unwrap_or_else(PoisonError::into_inner) = Some(client);
+        Ok(version)
+    }
+
+    fn connect(&self) -> Result<bollard::Docker, ExecutorError> {
+        let timeout = ANSWER_TIMEOUT.as_secs();
+        let client = if self.host.starts_with("tcp://") || self.host.starts_with("http://") {
+            bollard::Docker::connect_with_http(&self.host, timeout, API_DEFAULT_VERSION)
+        } else {
+            bollard::Docker::connect_with_unix(&self.host, timeout, API_DEFAULT_VERSION)
+        };
+        client.map_err(error::of_engine)
+    }
+
+    pub(crate) fn client(&self) -> Result<bollard::Docker, ExecutorError> {
+        let client = self.client.read().unwrap_or_else(PoisonError::into_inner);
+        client.clone().ok_or_else(|| error::unreachable("it has not answered yet".to_owned()))
+    }
+
+    async fn start_once(&self, id: ExecutionId) -> Result<Timestamp, ExecutorError> {
+        let client = self.client()?;
+        // Only once: a repeated request cannot tell whether the first one started it.
+        if !self.fresh().remove(&id) {
+            let state = self.state(id).await?;
+            if state.status != Some(ContainerStateStatusEnum::CREATED) {
+                let started_at = moment(state.started_at.as_deref());
+                return Ok(started_at.map_or_else(clock::steady, clock::steady_at));
+            }
+        }
+        let _change = self.change().await;
+        let mut started = client.start_container(&name(id), None).await;
+        if let Err(Error::DockerResponseServerError { .. }) = started
+            && self.remake_alone(&client, id).await?
+        {
+            started = client.start_container(&name(id), None).await;
+        }
+        started.map(|()| clock::steady()).map_err(error::of_start)
+    }
+
+    fn fresh(&self) -> MutexGuard<'_, HashSet<ExecutionId>> {
+        self.fresh.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn wait_for_end(&self, id: ExecutionId) -> Result<Exit, ExecutorError> {
+        let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
+        let mut refusals = 0;
+        loop {
+            match self.end(id).await {
+                Err(ExecutorError::Unreachable { reason, .. }) => {
+                    debug!(execution = %id, reason, "docker is away while a task runs");
+                }
+                // A stopping or starting Engine may return any error.
+                Err(ExecutorError::Failed(failure)) if refusals < MAX_WAIT_REFUSALS => {
+                    refusals += 1;
+                    debug!(execution = %id, failure.message, "docker cannot report the end of a task");
+                }
+                // After an outage the Engine may report an end before it knows the exit code.
+                Ok(None) => {}
+                Ok(Some(exit)) => {
+                    // When the first process ended, the kernel killed all others.
+                    self.sandboxes.give_back(id);
+                    return Ok(exit);
+                }
+                Err(error) => return Err(error),
+            }
+            backoff.wait().await;
+        }
+    }
+
+    /// Waits on one connection; none when the container still runs after the connection ends.
+    async fn end(&self, id: ExecutionId) -> Result<Option<Exit>, ExecutorError> {
+        let client = self.client()?;
+        let options = WaitContainerOptions { condition: "not-running".to_owned() };
+        let name = name(id);
+        let mut answers = std::pin::pin!(client.wait_container(&name, Some(options)));
+        match answers.next().await {
+            // bollard turns an exit code into an error; the state below contains it as well.
+            Some(Ok(_) | Err(bollard::errors::Error::DockerContainerWaitError { .. })) | None => {}
+            Some(Err(error)) => return Err(error::of_container(error)),
+        }
+        let state = self.state(id).await?;
+        let still_runs = state.running == Some(true) || state.restarting == Some(true);
+        Ok((!still_runs).then(|| Exit {
+            code: state.exit_code.and_then(|code| i32::try_from(code).ok()).unwrap_or(NO_EXIT_CODE),
+            out_of_memory: state.oom_killed == Some(true),
+            fault: None,
+        }))
+    }
+
+    async fn state(&self, id: ExecutionId) -> Result<ContainerState, ExecutorError> {
+        let container = self
+            .client()?
+            .inspect_container(&name(id), None::<InspectContainerOptions>)
+            .await
+            .map_err(error::of_container)?;
+        container
+            .state
+            .ok_or_else(|| error::unreachable("its response has no container state".to_owned()))
+    }
+
+    async fn stop_within(&self, id: ExecutionId, grace: Duration) -> Result<(), ExecutorError> {
+        let seconds = i32::try_from(grace.as_secs()).unwrap_or(i32::MAX);
+        // The Engine responds when the process has ended, which may take the whole grace period.
+        let client = self.client()?.with_timeout(grace + ANSWER_TIMEOUT);
+        let options = StopContainerOptions { t: Some(seconds), ..Default::default() };
+        match client.stop_container(&name(id), Some(options)).await {
+            Err(error) if !is_not_found(&error) => Err(error::of_engine(error)),
+            _ => Ok(()),
+        }
+    }
+
+    async fn remove_whole(&self, id: ExecutionId) -> Result<(), ExecutorError> {
+        self.fresh().remove(&id);
+        let client = self.client()?;
+        // With its anonymous volumes, which an image can declare and nobody else would remove.
+        let options = RemoveContainerOptions { v: true, force: true, link: false };
+        let _change = self.change().await;
+        match client.remove_container(&name(id), Some(options)).await {
+            // A removal is in progress: its resources are free when it is no longer listed.
+            Err(error) if is_conflict(&error) => return Ok(()),
+            Err(error) if !is_not_found(&error) => return Err(error::of_engine(error)),
+            _ => {}
+        }
+        self.sandboxes.give_back(id);
+        self.images.look();
+        Ok(())
+    }
+
+    async fn list_own(&self, node_id: NodeId) -> Result<Vec<ExecutionId>, ExecutorError> {
+        let filter = format!("{LABEL_NODE}={node_id}");
+        let options = ListContainersOptions {
+            all: true,
+            filters: Some(HashMap::from([("label".to_owned(), vec![filter])])),
+            ..Default::default()
+        };
+        let containers =
+            self.client()?.list_containers(Some(options)).await.map_err(error::of_engine)?;
+        Ok(containers
+            .into_iter()
+            .filter_map(|container| container.labels?.get(LABEL_EXECUTION)?.parse().ok())
+            .collect())
+    }
+
+    /// Holds one of the [`MAX_CHANGES_AT_ONCE`] permits.
+    async fn change(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
+        self.changes.acquire().await.ok()
+    }
+}
+
+impl Executor for Docker {
+    fn availability(&self) -> Availability {
+        Availability::Probed
+    }
+
+    fn probe(&self) -> BoxFuture<'_, Result<String, ExecutorError>> {
+        async {
+            match self.negotiate().await {
+                Ok(version) => Ok(format!("API {version} at {}", self.host)),
+                Err(error) => {
+                    // Every idle sandbox is inspected again before a task gets it.
+                    self.sandboxes.doubt();
+                    Err(error)
+                }
+            }
+        }
+        .boxed()
+    }
+
+    /// Maintains the pool of network sandboxes, and collects unused images.
+    fn run_in_background(&self) -> BoxFuture<'_, ()> {
+        async {
+            let sandboxes = self.sandboxes.keep(|| self.client().ok());
+            let images = self.images.collect(|| self.client());
+            tokio::join!(sandboxes, images);
+        }
+        .boxed()
+    }
+
+    fn shutdown(&self) -> BoxFuture<'_, ()> {
+        async {
+            if let Ok(client) = self.client() {
+                self.sandboxes.close(&client).await;
+            }
+        }
+        .boxed()
+    }
+
+    fn admit(&self, work: &Work) -> Result<(), String> {
+        let params = params(work)?;
+        if params.image.is_empty() {
+            return Err("the docker engine needs an Image in its Params".to_owned());
+        }
+        if !params.working_directory.is_empty() && !params.working_directory.starts_with('/') {
+            return Err(format!(
+                "WorkingDirectory '{}' is not an absolute path",
+                params.working_directory
+            ));
+        }
+        self.images.admit(params.pull_policy)?;
+        match work.task.network.network_type {
+            NetworkType::None | NetworkType::Full => Ok(()),
+            NetworkType::Http => Err("network type 'HTTP' is not supported on this node; \
+                                      supported: None, Full"
+                .to_owned()),
+        }
+    }
+
+    fn prepare<'a>(
+        &'a self,
+        run: &'a Run,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<(), ExecutorError>> {
+        self.make(run, cancel).boxed()
+    }
+
+    fn start(&self, id: ExecutionId) -> BoxFuture<'_, Result<Timestamp, ExecutorError>> {
+        self.start_once(id).boxed()
+    }
+
+    fn wait(&self, id: ExecutionId) -> BoxFuture<'_, Result<Exit, ExecutorError>> {
+        self.wait_for_end(id).boxed()
+    }
+
+    fn stop(&self, id: ExecutionId, grace: Duration) -> BoxFuture<'_, Result<(), ExecutorError>> {
+        self.stop_within(id, grace).boxed()
+    }
+
+    fn logs(
+        &self,
+        id: ExecutionId,
+        follow: bool,
+    ) -> BoxStream<'_, Result<OutputChunk, ExecutorError>> {
+        match self.client() {
+            Ok(client) => output::of_container(client, name(id), follow),
+            Err(error) => stream::once(async { Err(error) }).boxed(),
+        }
+    }
+
+    fn copy_out<'a>(
+        &'a self,
+        id: ExecutionId,
+        path: &'a str,
+    ) -> BoxStream<'a, Result<Bytes, ExecutorError>> {
+        match self.client() {
+            Ok(client) => output::of_path(&client, &name(id), path),
+            Err(error) => stream::once(async { Err(error) }).boxed(),
+        }
+    }
+
+    fn written_bytes(&self, id: ExecutionId) -> BoxFuture<'_, Result<Option<u64>, ExecutorError>> {
+        async move { room::written_bytes(self.client()?, name(id)).await }.boxed()
+    }
+
+    fn remove(&self, id: ExecutionId) -> BoxFuture<'_, Result<(), ExecutorError>> {
+        self.remove_whole(id).boxed()
+    }
+
+    fn list(&self, node_id: NodeId) -> BoxFuture<'_, Result<Vec<ExecutionId>, ExecutorError>> {
+        self.list_own(node_id).boxed()
+    }
+}
+
+/// The name of an execution's container.
+fn name(id: ExecutionId) -> String {
+    format!("execution-{id}")
+}
+
+fn params(work: &Work) -> Result<DockerParams, String> {
+    serde_json::from_value(work.task.engine.params.clone().into())
+        .map_err(|error| format!("the Params of the docker engine are invalid: {error}"))
+}
+
+/// Parses a time as the Engine writes it; none for its zero value, the year 1.
+fn moment(text: Option<&str>) -> Option<Timestamp> {
+    text.and_then(Timestamp::parse).filter(|moment| *moment > Timestamp::ZERO)
+}

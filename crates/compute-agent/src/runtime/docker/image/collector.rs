@@ -1,0 +1,187 @@
+//! Removes unused images that this agent pulled when they take too much space.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bollard::Docker;
+use bollard::errors::Error;
+use bollard::models::ImageSummary;
+use bollard::query_parameters::{ListContainersOptions, ListImagesOptions, RemoveImageOptions};
+use tracing::{debug, info};
+
+use super::record::{Entry, Record};
+use super::reference::{full_name, repository};
+use crate::host::clock;
+use crate::host::settings::DockerSettings;
+use crate::runtime::docker::error::{is_conflict, is_not_found};
+
+/// Longest interval between collections; other programs fill the disk too.
+pub(super) const INTERVAL: Duration = Duration::from_secs(60);
+
+/// Shortest interval between collections, however many triggers there are: each one lists images
+/// and containers.
+pub(super) const PAUSE: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub(super) struct Collector {
+    max_percent: u64,
+    /// 0 for no limit.
+    max_bytes: u64,
+    /// Whether the Engine's disk belongs to this machine.
+    is_local: bool,
+    record: Record,
+}
+
+// === impl Collector ===
+
+impl Collector {
+    pub(super) fn new(settings: &DockerSettings, record: Record) -> Self {
+        Self {
+            max_percent: settings.images_max_percent.into(),
+            max_bytes: settings.images_max_bytes,
+            is_local: settings.host.starts_with("unix://"),
+            record,
+        }
+    }
+
+    /// Collects once: removes unused images beyond the limits.
+    pub(super) async fn collect(&self, client: &Docker) -> Result<(), Error> {
+        if self.record.is_empty() {
+            return Ok(());
+        }
+        let root = self.root(client).await?;
+        if !self.is_too_much(root.as_deref()) {
+            self.record.save().await;
+            return Ok(());
+        }
+        let images = client.list_images(None::<ListImagesOptions>).await?;
+        let used = used(client).await?;
+        for (id, _) in self.record.by_last_use() {
+            if used.contains(&id) {
+                self.record.used(&id, clock::now());
+            } else if !images.iter().any(|image| image.id == id) {
+                // Someone else removed it; if it comes back, the agent does not own it.
+                self.record.forget(&id);
+            }
+        }
+        for (id, entry) in self.record.by_last_use() {
+            if !self.is_too_much(root.as_deref()) {
+                break;
+            }
+            let Some(image) = images.iter().find(|image| image.id == id) else { continue };
+            if used.contains(&id) || self.record.is_held(&entry) || !is_ours(image, &entry) {
+                continue;
+            }
+            match remove(client, image).await {
+                Ok(()) => {
+                    info!(image = id, names = ?entry.names, "removed an image to free space");
+                    self.record.forget(&id);
+                }
+                // A container of it was created in the meantime, or another image is based on it.
+                Err(error) if is_conflict(&error) => debug!(image = id, %error, "left an image"),
+                Err(error) => return Err(error),
+            }
+        }
+        self.record.save().await;
+        Ok(())
+    }
+
+    fn is_too_much(&self, root: Option<&Path>) -> bool {
+        (self.max_bytes > 0 && self.record.size_bytes() > self.max_bytes)
+            || root.and_then(used_percent).is_some_and(|percent| percent > self.max_percent)
+    }
+
+    /// The Engine's image directory, if it is visible from here.
+    async fn root(&self, client: &Docker) -> Result<Option<PathBuf>, Error> {
+        if !self.is_local || self.max_percent >= 100 {
+            return Ok(None);
+        }
+        Ok(client.info().await?.docker_root_dir.map(PathBuf::from))
+    }
+}
+
+/// The images of all containers, running or not, including those of other programs.
+async fn used(client: &Docker) -> Result<HashSet<String>, Error> {
+    let options = ListContainersOptions { all: true, ..Default::default() };
+    let containers = client.list_containers(Some(options)).await?;
+    Ok(containers.into_iter().filter_map(|container| container.image_id).collect())
+}
+
+/// Whether all its names are names it was pulled by: someone else assigned any other.
+fn is_ours(image: &ImageSummary, entry: &Entry) -> bool {
+    let repositories: HashSet<_> = entry.names.iter().map(|name| repository(name)).collect();
+    tags(image).all(|tag| entry.names.contains(&full_name(tag)))
+        && image
+            .repo_digests
+            .iter()
+            .filter(|digest| !digest.starts_with("<none>"))
+            .all(|digest| repositories.contains(&repository(&full_name(digest))))
+}
+
+fn tags(image: &ImageSummary) -> impl Iterator<Item = &String> {
+    image.repo_tags.iter().filter(|tag| !tag.starts_with("<none>"))
+}
+
+/// Removes name by name, so that docker keeps what is in use; by id when the name now belongs to
+/// another image.
+async fn remove(client: &Docker, image: &ImageSummary) -> Result<(), Error> {
+    let mut names: Vec<_> = tags(image).collect();
+    if names.is_empty() {
+        names.push(&image.id);
+    }
+    for name in names {
+        let options = RemoveImageOptions { force: false, ..Default::default() };
+        match client.remove_image(name, Some(options), None).await {
+            Err(error) if !is_not_found(&error) => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The percentage of the file system in use, computed as `df` does.
+fn used_percent(path: &Path) -> Option<u64> {
+    let stat = rustix::fs::statvfs(path).ok()?;
+    let used = stat.f_blocks.saturating_sub(stat.f_bfree);
+    let all = used + stat.f_bavail;
+    (all > 0)
+        .then(|| (u128::from(used) * 100).div_ceil(u128::from(all)))
+        .and_then(|percent| u64::try_from(percent).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image(tags: &[&str], digests: &[&str]) -> ImageSummary {
+        ImageSummary {
+            repo_tags: tags.iter().map(ToString::to_string).collect(),
+            repo_digests: digests.iter().map(ToString::to_string).collect(),
+            ..ImageSummary::default()
+        }
+    }
+
+    #[test]
+    fn a_name_given_by_someone_else_keeps_an_image() {
+        let names = ["alpine", "h:5000/a:1"].map(full_name).into();
+        let entry = Entry { names, size_bytes: 1, last_used: api_types::Timestamp::ZERO };
+        for (tags, digests, wanted) in [
+            (&["alpine:latest"][..], &["alpine@sha256:00"][..], true),
+            (&["h:5000/a:1", "alpine:latest"], &["h:5000/a@sha256:00"], true),
+            (&["<none>:<none>"], &["<none>@<none>"], true),
+            (&[], &["h:5000/a@sha256:00"], true),
+            (&["alpine:latest", "mine:1"], &[], false),
+            (&["h:5000/a:2"], &[], false),
+            (&["alpine:latest"], &["other@sha256:00"], false),
+        ] {
+            assert_eq!(is_ours(&image(tags, digests), &entry), wanted, "{tags:?} {digests:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_system_is_used_in_part() {
+        assert!(used_percent(Path::new("/")).is_some_and(|percent| (1..=100).contains(&percent)));
+        assert_eq!(used_percent(Path::new("/absent/directory")), None);
+    }
+}

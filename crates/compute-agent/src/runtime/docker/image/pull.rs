@@ -1,0 +1,155 @@
+//! One pull, from the credentials to the last layer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent_core::execution::Failure;
+use bollard::Docker;
+use bollard::errors::Error;
+use bollard::query_parameters::CreateImageOptions;
+use futures_util::StreamExt;
+use tokio::sync::watch;
+use tracing::info;
+
+use super::credentials::{Credentials, Known};
+use super::progress::Progress;
+use super::reference::{name_and_tag, registry};
+use super::refusal::Problem;
+use crate::data::retry::{AttemptError, RetryPolicy};
+use crate::runtime::ExecutorError;
+use crate::runtime::docker::error::{chain, unreachable};
+
+/// A pull without a message for this long has failed.
+const SILENCE: Duration = Duration::from_secs(120);
+
+/// Covers the restart of a registry; the Engine itself retries layers.
+const RETRY: RetryPolicy =
+    RetryPolicy { tries: 3, first: Duration::from_millis(500), longest: Duration::from_secs(2) };
+
+/// Carries the Engine's name for "X-Registry-Auth".
+const REGISTRY_AUTH: &str = "x-registry-auth";
+
+/// Why a pull failed; reported to everyone who waits for it.
+#[derive(Debug, Clone)]
+pub(super) enum PullError {
+    Failed(Failure),
+    /// The Engine itself became unreachable.
+    Away(String),
+}
+
+/// Why one attempt failed.
+enum Broken {
+    AttemptError(AttemptError),
+    Away(String),
+}
+
+// === impl Broken ===
+
+impl Broken {
+    /// The Engine has already retried layers for about a minute.
+    fn for_good(self) -> Self {
+        match self {
+            Self::AttemptError(AttemptError::Transient(failure)) => {
+                Self::AttemptError(AttemptError::Permanent(failure))
+            }
+            other => other,
+        }
+    }
+}
+
+// === impl PullError ===
+
+impl PullError {
+    pub(super) fn into_error(self) -> ExecutorError {
+        match self {
+            Self::Failed(failure) => ExecutorError::Failed(failure),
+            Self::Away(reason) => unreachable(reason),
+        }
+    }
+}
+
+/// Pulls the image; `progress` shows how far it is.
+pub(super) async fn pull(
+    client: Docker,
+    image: String,
+    credentials: Arc<Credentials>,
+    progress: watch::Sender<Progress>,
+) -> Result<(), PullError> {
+    let registry = registry(&image);
+    let mut backoff = RETRY.backoff();
+    let mut tries = 1;
+    loop {
+        // For each attempt: a password may have changed in the meantime.
+        let known = credentials.of(&registry).await;
+        info!(image, registry, login = known.login.is_some(), "pulling an image");
+        match once(&client, &image, &registry, &known, &progress).await {
+            Ok(()) => {
+                info!(image, "pulled an image");
+                return Ok(());
+            }
+            Err(Broken::Away(reason)) => return Err(PullError::Away(reason)),
+            Err(Broken::AttemptError(AttemptError::Permanent(failure))) => {
+                return Err(PullError::Failed(failure));
+            }
+            Err(Broken::AttemptError(AttemptError::Transient(failure))) if tries == RETRY.tries => {
+                return Err(PullError::Failed(RETRY.exhausted(failure)));
+            }
+            Err(Broken::AttemptError(AttemptError::Transient(failure))) => {
+                info!(image, reason = failure.message, "a pull failed; retrying");
+            }
+        }
+        tries += 1;
+        backoff.wait().await;
+    }
+}
+
+async fn once(
+    client: &Docker,
+    image: &str,
+    registry: &str,
+    known: &Known,
+    progress: &watch::Sender<Progress>,
+) -> Result<(), Broken> {
+    let refused = |said: &str| {
+        let said = known.login.as_ref().map_or_else(|| said.to_owned(), |login| login.hide(said));
+        let trouble = known.trouble.as_deref();
+        Broken::AttemptError(Problem::of(&said).attempt_error(image, registry, &said, trouble))
+    };
+    let client = with_login(client.clone().with_timeout(SILENCE), registry, known);
+    let (name, tag) = name_and_tag(image);
+    let options = CreateImageOptions {
+        from_image: Some(name.to_owned()),
+        tag: tag.map(str::to_owned),
+        ..Default::default()
+    };
+    let mut steps = std::pin::pin!(client.create_image(Some(options), None, None));
+    let mut seen = Progress::default();
+    loop {
+        let step = match tokio::time::timeout(SILENCE, steps.next()).await {
+            Ok(Some(step)) => step,
+            Ok(None) => return Ok(()),
+            Err(_) => return Err(refused(&format!("timeout: no progress in {SILENCE:?}"))),
+        };
+        let step = step.map_err(|error| match error {
+            Error::DockerResponseServerError { message, .. } => refused(&message),
+            Error::DockerStreamError { error } => refused(&error).for_good(),
+            Error::RequestTimeoutError => refused(&format!("timeout: no answer in {SILENCE:?}")),
+            other => Broken::Away(chain(&other)),
+        })?;
+        seen.take(&step);
+        progress.send_replace(seen.clone());
+    }
+}
+
+/// The same Engine, with the login.
+///
+/// bollard encodes it in base64 that is not URL-safe, which the Engine treats as no credentials at
+/// all, depending on the characters of the password.
+fn with_login(client: Docker, registry: &str, known: &Known) -> Docker {
+    let Some(login) = &known.login else { return client };
+    let header = login.header(registry);
+    client.with_request_modifier(move |mut request| {
+        request.headers_mut().insert(REGISTRY_AUTH, header.clone());
+        request
+    })
+}

@@ -1,0 +1,216 @@
+//! The images that this agent pulled, and when each was last used.
+//!
+//! The file is written after a pull, before any task can use the image, and again by the collector
+//! to save uses. An agent that crashes between a pull and the write leaves an image that is never
+//! removed, rather than claim one that may be someone else's. An unreadable file counts as empty,
+//! for the same reason.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use api_types::Timestamp;
+use serde::{Deserialize, Serialize};
+use tracing::warn;
+
+/// Shared by pulls, uses and collections.
+#[derive(Debug, Clone)]
+pub(super) struct Record {
+    path: PathBuf,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// By the image's id.
+    images: BTreeMap<String, Entry>,
+    /// Whether the file is out of date.
+    changed: bool,
+    /// Names of images whose container is being created, with a count.
+    held: HashMap<String, usize>,
+}
+
+/// One pulled image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Entry {
+    /// The full names that it was pulled by.
+    pub(super) names: BTreeSet<String>,
+    pub(super) size_bytes: u64,
+    pub(super) last_used: Timestamp,
+}
+
+/// Protects an image from removal until its container exists.
+pub(crate) struct Hold {
+    name: String,
+    state: Arc<Mutex<State>>,
+}
+
+// === impl Record ===
+
+impl Record {
+    pub(super) fn open(path: &Path) -> Self {
+        let images = read(path).unwrap_or_else(|error| {
+            warn!(path = %path.display(), %error,
+                "cannot read the record of pulled images; images in it are never removed");
+            BTreeMap::new()
+        });
+        let state = State { images, ..State::default() };
+        Self { path: path.to_owned(), state: Arc::new(Mutex::new(state)) }
+    }
+
+    pub(super) fn hold(&self, name: String) -> Hold {
+        *self.state().held.entry(name.clone()).or_default() += 1;
+        Hold { name, state: Arc::clone(&self.state) }
+    }
+
+    /// Records a newly pulled image; durable when this returns.
+    pub(super) async fn pulled(&self, id: &str, name: String, size_bytes: u64, now: Timestamp) {
+        {
+            let mut state = self.state();
+            let empty = Entry { names: BTreeSet::new(), size_bytes, last_used: now };
+            let entry = state.images.entry(id.to_owned()).or_insert(empty);
+            entry.names.insert(name);
+            entry.last_used = now;
+            state.changed = true;
+        }
+        self.save().await;
+    }
+
+    pub(super) fn knows(&self, id: &str) -> bool {
+        self.state().images.contains_key(id)
+    }
+
+    /// Images that someone else brought here are not recorded.
+    pub(super) fn used(&self, id: &str, now: Timestamp) {
+        let mut state = self.state();
+        if let Some(entry) = state.images.get_mut(id) {
+            entry.last_used = now;
+            state.changed = true;
+        }
+    }
+
+    pub(super) fn forget(&self, id: &str) {
+        let mut state = self.state();
+        state.changed |= state.images.remove(id).is_some();
+    }
+
+    /// All pulled images, the least recently used first.
+    pub(super) fn by_last_use(&self) -> Vec<(String, Entry)> {
+        let mut images: Vec<_> =
+            self.state().images.iter().map(|(id, entry)| (id.clone(), entry.clone())).collect();
+        images.sort_by_key(|(_, entry)| entry.last_used);
+        images
+    }
+
+    pub(super) fn is_held(&self, entry: &Entry) -> bool {
+        let state = self.state();
+        entry.names.iter().any(|name| state.held.contains_key(name))
+    }
+
+    pub(super) fn size_bytes(&self) -> u64 {
+        self.state().images.values().map(|entry| entry.size_bytes).sum()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.state().images.is_empty()
+    }
+
+    /// Writes the file if it is out of date. A failed write is retried with the next change.
+    pub(super) async fn save(&self) {
+        let images = {
+            let mut state = self.state();
+            if !std::mem::take(&mut state.changed) {
+                return;
+            }
+            state.images.clone()
+        };
+        let path = self.path.clone();
+        let written = tokio::task::spawn_blocking(move || write(&path, &images)).await;
+        if let Err(error) = written.unwrap_or_else(|error| Err(io::Error::other(error))) {
+            self.state().changed = true;
+            warn!(path = %self.path.display(), %error, "cannot write the record of pulled images");
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let mut state = lock(&self.state);
+        if let Some(count) = state.held.get_mut(&self.name) {
+            *count -= 1;
+            if *count == 0 {
+                state.held.remove(&self.name);
+            }
+        }
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn read(path: &Path) -> io::Result<BTreeMap<String, Entry>> {
+    match std::fs::read(path) {
+        Ok(bytes) => Ok(serde_json::from_slice(&bytes)?),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(BTreeMap::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Atomic: the old file or the new one, whenever the machine stops.
+fn write(path: &Path, images: &BTreeMap<String, Entry>) -> io::Result<()> {
+    let fresh = path.with_extension("new");
+    let mut file = File::create(&fresh)?;
+    file.write_all(&serde_json::to_vec(images)?)?;
+    file.sync_all()?;
+    std::fs::rename(&fresh, path)?;
+    path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: u64) -> Timestamp {
+        Timestamp::ZERO + std::time::Duration::from_secs(second)
+    }
+
+    #[tokio::test]
+    async fn pulls_and_uses_survive_a_restart() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("images.json");
+        let record = Record::open(&path);
+        record.pulled("a", "h/a:1".to_owned(), 3, at(1)).await;
+        record.pulled("b", "h/b:1".to_owned(), 4, at(2)).await;
+        record.used("a", at(3));
+        record.used("stranger", at(3));
+        record.save().await;
+        let record = Record::open(&path);
+        let ids: Vec<_> = record.by_last_use().into_iter().map(|(id, _)| id).collect();
+        assert_eq!((ids, record.size_bytes()), (vec!["b".to_owned(), "a".to_owned()], 7));
+        record.forget("b");
+        record.save().await;
+        assert!(!Record::open(&path).knows("b") && Record::open(&path).knows("a"));
+        std::fs::write(&path, "no json").unwrap();
+        assert!(Record::open(&path).is_empty());
+    }
+
+    #[tokio::test]
+    async fn an_image_is_held_until_the_last_one_lets_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let record = Record::open(&dir.path().join("images.json"));
+        record.pulled("a", "h/a:1".to_owned(), 3, at(1)).await;
+        let (_, entry) = record.by_last_use().remove(0);
+        let (first, second) = (record.hold("h/a:1".to_owned()), record.hold("h/a:1".to_owned()));
+        drop(first);
+        assert!(record.is_held(&entry));
+        drop(second);
+        assert!(!record.is_held(&entry));
+    }
+}

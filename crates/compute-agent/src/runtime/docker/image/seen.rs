@@ -1,0 +1,62 @@
+//! Images seen a moment ago: in a burst of tasks, not every one asks the Engine.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use api_types::Timestamp;
+
+/// How long an image counts as present. A removed image is noticed when its container is created;
+/// a replaced one is used in its new version, and only its last use is recorded wrongly, for at
+/// most this long.
+const STILL_THERE: Duration = Duration::from_secs(60);
+
+/// By name, as tasks write it: the id, and when it was seen.
+#[derive(Debug, Default)]
+pub(super) struct Seen(Mutex<HashMap<String, (String, Timestamp)>>);
+
+// === impl Seen ===
+
+impl Seen {
+    pub(super) fn note(&self, image: &str, id: &str, now: Timestamp) {
+        let mut images = self.images();
+        images.retain(|_, (_, looked)| now.since(*looked) < STILL_THERE);
+        images.insert(image.to_owned(), (id.to_owned(), now));
+    }
+
+    /// The id of the image, if it was seen a moment ago.
+    pub(super) fn id(&self, image: &str, now: Timestamp) -> Option<String> {
+        let images = self.images();
+        let (id, looked) = images.get(image)?;
+        (now.since(*looked) < STILL_THERE).then(|| id.clone())
+    }
+
+    pub(super) fn forget(&self, image: &str) {
+        self.images().remove(image);
+    }
+
+    fn images(&self) -> MutexGuard<'_, HashMap<String, (String, Timestamp)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_counts_as_present_for_a_while_or_until_it_is_missed() {
+        let seen = Seen::default();
+        let looked = Timestamp::ZERO + Duration::from_secs(1000);
+        let (soon, late) = (looked + STILL_THERE / 2, looked + STILL_THERE);
+        seen.note("a:1", "sha256:a", looked);
+        seen.note("b:1", "sha256:b", looked);
+        assert_eq!(seen.id("a:1", soon).as_deref(), Some("sha256:a"));
+        assert_eq!(seen.id("a:1", late), None);
+        seen.forget("a:1");
+        assert_eq!(seen.id("a:1", soon), None);
+        assert_eq!(seen.id("b:1", soon).as_deref(), Some("sha256:b"));
+        seen.note("c:1", "sha256:c", late);
+        assert_eq!(seen.images().len(), 1, "what is too old is not kept");
+    }
+}

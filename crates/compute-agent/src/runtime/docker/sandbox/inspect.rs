@@ -1,0 +1,76 @@
+//! The protocol with the program inside a sandbox.
+
+use std::time::Duration;
+
+use bollard::Docker;
+use bollard::query_parameters::AttachContainerOptions;
+use futures_util::StreamExt;
+use tokio::io::AsyncWriteExt;
+
+use super::pool::Found;
+use crate::host::mint;
+
+/// The program reads a few small files; after a longer silence it counts as broken.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Whether a sandbox is empty. One that does not respond must not be reused.
+pub(super) async fn inspect(docker: &Docker, sandbox: &str) -> Found {
+    let asking = tokio::time::timeout(ANSWER_TIMEOUT, ask(docker, sandbox, "inspect"));
+    match asking.await {
+        Ok(Ok(Some(answer))) => found(&answer),
+        Ok(Ok(None)) => Found::Spoilt("it is no longer running".to_owned()),
+        Ok(Err(error)) => Found::Spoilt(super::super::error::chain(&error)),
+        Err(_) => Found::Spoilt(format!("no answer in {ANSWER_TIMEOUT:?}")),
+    }
+}
+
+/// Notifies a sandbox that it is leased; returns whether it confirmed.
+pub(super) async fn hold(docker: &Docker, sandbox: &str) -> bool {
+    let asking = tokio::time::timeout(ANSWER_TIMEOUT, ask(docker, sandbox, "hold"));
+    matches!(asking.await, Ok(Ok(Some(answer))) if answer == "held")
+}
+
+/// None when it ends without a response.
+async fn ask(
+    docker: &Docker,
+    sandbox: &str,
+    word: &str,
+) -> Result<Option<String>, bollard::errors::Error> {
+    let options =
+        AttachContainerOptions { stream: true, stdin: true, stdout: true, ..Default::default() };
+    let mut attached = docker.attach_container(sandbox, Some(options)).await?;
+    // A late response to a request of a crashed agent must not pass for this one.
+    let token = mint::request_id();
+    attached.input.write_all(format!("{word} {token}\n").as_bytes()).await?;
+    attached.input.flush().await?;
+    while let Some(output) = attached.output.next().await {
+        let text = String::from_utf8_lossy(&output?.into_bytes()).into_owned();
+        if let Some(answer) = text.trim_end().strip_prefix(&token) {
+            return Ok(Some(answer.trim_start().to_owned()));
+        }
+    }
+    Ok(None)
+}
+
+fn found(answer: &str) -> Found {
+    match answer.split_once(' ') {
+        None if answer == "clean" => Found::Clean,
+        Some(("busy", table)) => Found::Busy(table.to_owned()),
+        Some(("dirty", path)) => Found::Spoilt(format!("its last task changed {path}")),
+        _ => Found::Spoilt(format!("it returned '{answer}'")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_one_response_allows_the_reuse_of_a_sandbox() {
+        assert_eq!(found("clean"), Found::Clean);
+        assert_eq!(found("busy tcp"), Found::Busy("tcp".to_owned()));
+        for answer in ["dirty /etc/hosts", "clean or so", ""] {
+            assert!(matches!(found(answer), Found::Spoilt(_)), "{answer}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! A slot has one holder, and an inspection precedes its reuse.
+
+use super::*;
+use crate::testing::execution_id;
+
+const NOW: Timestamp = Timestamp(1_000_000_000_000);
+
+fn later(by: Duration) -> Timestamp {
+    Timestamp(NOW.0 + i64::try_from(by.as_nanos()).unwrap())
+}
+
+fn pool_of(sandboxes: &[&str]) -> Pool {
+    let mut pool = Pool::default();
+    for sandbox in sandboxes {
+        pool.add((*sandbox).to_owned(), NOW);
+        assert!(!pool.inspected(sandbox, &Found::Clean, NOW));
+    }
+    pool
+}
+
+fn seen(sandboxes: &[(&str, bool)], executions: &[(u128, Option<&str>)]) -> Seen {
+    Seen {
+        sandboxes: sandboxes.iter().map(|(id, runs)| ((*id).to_owned(), *runs)).collect(),
+        executions: executions
+            .iter()
+            .map(|(id, sandbox)| (execution_id(*id), sandbox.map(str::to_owned)))
+            .collect(),
+    }
+}
+
+#[test]
+fn a_slot_is_leased_to_one_execution_at_a_time() {
+    let mut pool = pool_of(&["a", "b"]);
+    assert_eq!(pool.lease(execution_id(1), NOW).as_deref(), Some("a"));
+    assert_eq!(pool.lease(execution_id(2), NOW).as_deref(), Some("b"));
+    assert_eq!(pool.lease(execution_id(1), NOW).as_deref(), Some("a"), "asked again");
+    assert_eq!(pool.lease(execution_id(3), NOW), None);
+}
+
+#[test]
+fn a_slot_is_reused_only_after_an_inspection_found_it_empty() {
+    let mut pool = pool_of(&["a"]);
+    pool.lease(execution_id(1), NOW);
+    assert!(pool.give_back(execution_id(1), NOW));
+    assert_eq!(pool.lease(execution_id(2), NOW), None);
+    let busy = Found::Busy("tcp".to_owned());
+    assert!(!pool.inspected("a", &busy, later(COOLING_LIMIT / 2)));
+    assert_eq!(pool.lease(execution_id(2), NOW), None);
+    assert!(!pool.inspected("a", &Found::Clean, NOW));
+    assert_eq!(pool.lease(execution_id(2), NOW).as_deref(), Some("a"));
+}
+
+#[test]
+fn a_spoilt_sandbox_is_removed() {
+    let mut pool = pool_of(&["a", "b"]);
+    for (id, found, at) in [
+        (1, Found::Spoilt("/etc/hosts".to_owned()), NOW),
+        (2, Found::Busy("tcp".to_owned()), later(COOLING_LIMIT)),
+    ] {
+        let sandbox = pool.lease(execution_id(id), NOW).unwrap();
+        pool.give_back(execution_id(id), NOW);
+        assert!(pool.inspected(&sandbox, &found, at), "{found:?}");
+    }
+    assert_eq!(pool.len(), 0);
+}
+
+#[test]
+fn a_late_inspection_frees_nothing() {
+    let mut pool = pool_of(&["a"]);
+    pool.lease(execution_id(1), NOW);
+    assert!(!pool.inspected("a", &Found::Clean, NOW));
+    assert_eq!(pool.lease(execution_id(2), NOW), None);
+}
+
+#[test]
+fn a_restarted_agent_finds_the_leases_of_its_slots() {
+    let mut pool = Pool::default();
+    let docker = seen(
+        &[("free", true), ("held", true), ("ended", false), ("held-ended", false)],
+        &[(1, Some("held")), (2, Some("held-ended")), (3, None)],
+    );
+    assert_eq!(pool.reconcile(&docker, NOW), ["ended"]);
+    assert_eq!(pool.slot_of(execution_id(1)).as_deref(), Some("held"));
+    assert_eq!(pool.slot_of(execution_id(2)).as_deref(), Some("held-ended"));
+    assert_eq!(pool.cooling(), ["free"], "it is looked at before anyone gets it");
+}
+
+#[test]
+fn an_unseen_container_keeps_its_slot_only_while_nobody_else_holds_it() {
+    let mut pool = pool_of(&["a", "b"]);
+    assert!(pool.claim("a", execution_id(1), NOW));
+    assert!(pool.claim("a", execution_id(1), NOW));
+    assert!(!pool.claim("a", execution_id(2), NOW));
+    assert!(!pool.claim("gone", execution_id(2), NOW));
+    pool.doubt(NOW);
+    assert!(!pool.claim("b", execution_id(2), NOW));
+}
+
+#[test]
+fn a_slot_whose_execution_never_had_a_container_is_returned() {
+    let mut pool = pool_of(&["a"]);
+    pool.lease(execution_id(1), NOW);
+    let docker = seen(&[("a", true)], &[]);
+    assert!(pool.reconcile(&docker, later(UNSEEN_LIMIT / 2)).is_empty());
+    assert!(pool.cooling().is_empty(), "its container may be being made");
+    pool.reconcile(&docker, later(UNSEEN_LIMIT * 2));
+    assert_eq!(pool.cooling(), ["a"]);
+}
+
+#[test]
+fn sandboxes_missing_in_docker_are_forgotten() {
+    let mut pool = pool_of(&["a", "b"]);
+    assert_eq!(pool.reconcile(&seen(&[("b", false)], &[]), NOW), ["b"]);
+    assert_eq!(pool.len(), 0);
+}
+
+#[test]
+fn a_sandbox_with_a_long_lease_is_notified_repeatedly() {
+    let mut pool = pool_of(&["a", "b"]);
+    pool.lease(execution_id(1), NOW);
+    assert!(pool.awaits_hold());
+    assert_eq!(pool.to_hold(NOW), [""; 0], "most tasks are over before");
+    assert_eq!(pool.to_hold(later(HOLD_AFTER)), ["a"]);
+    pool.held("a", later(HOLD_AFTER));
+    assert!(!pool.awaits_hold());
+    assert_eq!(pool.to_hold(later(HOLD_AGAIN)), [""; 0]);
+    assert_eq!(pool.to_hold(later(HOLD_AFTER + HOLD_AGAIN)), ["a"]);
+}
+
+#[test]
+fn slots_without_a_task_are_removable() {
+    let mut pool = pool_of(&["a", "b", "c"]);
+    pool.add("d".to_owned(), NOW);
+    for id in [1, 2] {
+        pool.lease(execution_id(id), NOW);
+    }
+    // The container of the second has ended.
+    let seen = seen(&[], &[(1, Some("a")), (2, None)]);
+    assert_eq!(pool.take_free(&seen), ["b", "c", "d"]);
+    assert_eq!(pool.leased(), ["a"]);
+}

@@ -1,0 +1,234 @@
+//! The moments of a pool that no test from outside can hit, with a real Engine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api_types::engine::EngineType;
+use api_types::{ExecutionId, NodeId};
+use bollard::query_parameters::{
+    InspectContainerOptions, KillContainerOptions, RemoveContainerOptions,
+};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::host::mint;
+use crate::host::settings::DockerSettings;
+use crate::runtime::docker::Docker as Engine;
+use crate::runtime::{Executor, Run};
+use crate::testing::plain_work;
+
+/// An executor of a node of its own, and the same Engine for inspection.
+struct Bench {
+    engine: Arc<Engine>,
+    docker: Docker,
+    node_id: NodeId,
+    keeping: tokio::task::JoinHandle<()>,
+}
+
+impl Bench {
+    /// None where there is no Docker Engine, said out loud; with `CI` set that is a failure.
+    async fn start(node_id: NodeId, slots: u16) -> Option<Self> {
+        Self::start_with(node_id, slots, Silence::LONG).await
+    }
+
+    async fn start_with(node_id: NodeId, slots: u16, silence: Silence) -> Option<Self> {
+        let settings = DockerSettings { sandbox_pool: slots, ..DockerSettings::default() };
+        let mut engine = Engine::new(&settings, node_id, std::path::Path::new("no-record"));
+        engine.sandboxes.silence = silence;
+        let engine = Arc::new(engine);
+        if let Err(error) = engine.probe().await {
+            assert!(std::env::var_os("CI").is_none(), "{error}");
+            println!("skipped: {error}");
+            return None;
+        }
+        let docker = engine.client().expect("it answered");
+        let kept = Arc::clone(&engine);
+        let keeping = tokio::spawn(async move { kept.run_in_background().await });
+        Some(Self { engine, docker, node_id, keeping })
+    }
+
+    /// A task in the only image that is there for sure.
+    async fn run(&self) -> Run {
+        let image = image::ensure(&self.docker).await.expect("the image");
+        let mut work = plain_work();
+        work.task.engine.engine_type = EngineType::Docker;
+        work.task.engine.params =
+            serde_json::from_value(json!({ "Image": image })).expect("an object");
+        Run {
+            id: ExecutionId::from_uuid(mint::node_id().uuid()),
+            node_id: self.node_id,
+            work: Arc::new(work),
+            inputs: Vec::new(),
+            modules: Vec::new(),
+            gpus: Vec::new(),
+            progress: crate::data::progress::Progress::silent(),
+        }
+    }
+
+    async fn prepare(&self, run: &Run) {
+        self.engine.prepare(run, &CancellationToken::new()).await.expect("it is made");
+    }
+
+    async fn mode_of(&self, run: &Run) -> String {
+        let name = format!("execution-{}", run.id);
+        let found = self.docker.inspect_container(&name, None::<InspectContainerOptions>).await;
+        found.expect("inspect").host_config.and_then(|config| config.network_mode).expect("a mode")
+    }
+
+    async fn idle(&self, count: usize) {
+        let looking = async {
+            while self.engine.sandboxes.pool().idle() < count {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), looking).await.expect("idle sandboxes");
+    }
+
+    async fn end(self, runs: &[Run]) {
+        self.keeping.abort();
+        let _ = self.keeping.await;
+        for run in runs {
+            self.engine.remove(run.id).await.expect("it is removed");
+        }
+        let label = (LABEL_SANDBOX_OF, self.node_id.to_string());
+        for sandbox in keeper::list(&self.docker, label.0, &label.1).await.expect("list") {
+            let options = RemoveContainerOptions { force: true, ..Default::default() };
+            let id = sandbox.id.expect("an id");
+            // It may be ending by itself.
+            let _ = self.docker.remove_container(&id, Some(options)).await;
+        }
+    }
+
+    async fn sandboxes(&self) -> Vec<String> {
+        let node_id = self.node_id.to_string();
+        let listed = keeper::list(&self.docker, LABEL_SANDBOX_OF, &node_id).await.expect("list");
+        listed.into_iter().filter_map(|sandbox| sandbox.id).collect()
+    }
+
+    /// The agent is gone for good, as far as its sandboxes can know.
+    async fn die(&mut self) {
+        self.keeping.abort();
+        let _ = (&mut self.keeping).await;
+    }
+}
+
+async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let looking = async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), looking).await.expect(what);
+}
+
+fn node() -> NodeId {
+    mint::node_id()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prepared_task_starts_although_its_sandbox_has_ended() {
+    let Some(bench) = Bench::start(node(), 1).await else { return };
+    bench.idle(1).await;
+    let run = bench.run().await;
+    bench.prepare(&run).await;
+    let mode = bench.mode_of(&run).await;
+    let sandbox = mode.strip_prefix(JOINS).expect("it joins a sandbox");
+    let options = KillContainerOptions { signal: "KILL".to_owned() };
+    bench.docker.kill_container(sandbox, Some(options)).await.unwrap();
+    eventually("it ends", async || {
+        !bench.engine.sandboxes.runs(&bench.docker, sandbox).await.expect("an answer")
+    })
+    .await;
+    bench.engine.start(run.id).await.expect("it starts");
+    assert_eq!(bench.mode_of(&run).await, "none");
+    bench.end(&[run]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_sandbox_of_an_agent_that_never_comes_back_is_removed() {
+    let silence = Silence { idle: Duration::from_secs(3), ..Silence::LONG };
+    let Some(mut bench) = Bench::start_with(node(), 2, silence).await else { return };
+    bench.idle(2).await;
+    bench.die().await;
+    assert_eq!(bench.sandboxes().await.len(), 2);
+    eventually("no sandbox", async || bench.sandboxes().await.is_empty()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leased_sandbox_waits_for_the_next_agent() {
+    let node_id = node();
+    let silence = Silence { idle: Duration::from_secs(3), ..Silence::LONG };
+    let Some(mut bench) = Bench::start_with(node_id, 2, silence).await else { return };
+    bench.idle(2).await;
+    let run = bench.run().await;
+    bench.prepare(&run).await;
+    let mode = bench.mode_of(&run).await;
+    let leased = mode.strip_prefix(JOINS).expect("it joins a sandbox");
+    eventually("it to be told", async || !bench.engine.sandboxes.pool().awaits_hold()).await;
+    bench.die().await;
+    // The other was probed last: when it has ended, the leased one has had no request for longer.
+    for sandbox in bench.sandboxes().await.iter().filter(|sandbox| *sandbox != leased) {
+        assert_eq!(inspect::inspect(&bench.docker, sandbox).await, pool::Found::Clean);
+    }
+    eventually("the idle one to end", async || bench.sandboxes().await.len() == 1).await;
+    assert_eq!(bench.sandboxes().await, [leased]);
+
+    let bench = Bench::start(node_id, 2).await.expect("the Engine answered before");
+    bench.idle(1).await;
+    assert_eq!(bench.engine.sandboxes.pool().slot_of(run.id).as_deref(), Some(leased));
+    bench.engine.start(run.id).await.expect("it starts");
+    assert_eq!(bench.mode_of(&run).await, mode);
+    bench.end(&[run]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slot_is_free_when_its_task_has_ended_although_the_container_still_exists() {
+    let node_id = node();
+    let Some(bench) = Bench::start(node_id, 1).await else { return };
+    bench.idle(1).await;
+    let (ended, next) = (bench.run().await, bench.run().await);
+    bench.prepare(&ended).await;
+    bench.engine.start(ended.id).await.expect("it starts");
+    let runs = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        bench.engine.stop(ended.id, Duration::ZERO).await.expect("it is stopped");
+    };
+    let (exit, ()) = tokio::join!(bench.engine.wait(ended.id), runs);
+    exit.expect("it ends");
+    bench.idle(1).await;
+    bench.keeping.abort();
+
+    // A restarted agent finds it free as well.
+    let bench = Bench::start(node_id, 1).await.expect("the Engine answered before");
+    bench.idle(1).await;
+    bench.prepare(&next).await;
+    assert_eq!(bench.mode_of(&next).await, bench.mode_of(&ended).await);
+    bench.end(&[ended, next]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unseen_container_does_not_share_a_sandbox_leased_in_the_meantime() {
+    let node_id = node();
+    let Some(dead) = Bench::start(node_id, 1).await else { return };
+    dead.idle(1).await;
+    let (late, other) = (dead.run().await, dead.run().await);
+    dead.prepare(&late).await;
+    dead.keeping.abort();
+    // The next agent saw the sandbox but not yet the container, and leased it.
+    let Some(bench) = Bench::start(node_id, 0).await else { return };
+    let mode = dead.mode_of(&late).await;
+    let sandbox = mode.strip_prefix(JOINS).expect("it joins a sandbox").to_owned();
+    let now = clock::steady();
+    let pool = || bench.engine.sandboxes.pool();
+    bench.keeping.abort();
+    pool().add(sandbox.clone(), now);
+    pool().inspected(&sandbox, &pool::Found::Clean, now);
+    pool().give_back(late.id, now);
+    pool().inspected(&sandbox, &pool::Found::Clean, now);
+    bench.prepare(&other).await;
+    assert_eq!(bench.mode_of(&other).await, mode);
+    bench.prepare(&late).await;
+    assert_eq!(bench.mode_of(&late).await, "none");
+    bench.end(&[late, other]).await;
+}

@@ -1,0 +1,191 @@
+//! The engines of this node, and which of them are available.
+//!
+//! To add a runtime: implement [`Executor`] in a module beside this one, and enter it in
+//! [`KINDS`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api_types::NodeId;
+use api_types::engine::EngineType;
+use futures_util::future::join_all;
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use super::docker::Docker;
+use super::noop::Noop;
+use super::wasm::Wasm;
+use super::{Availability, Executor};
+use crate::host::data_dir::DataDir;
+use crate::host::settings::Settings;
+use crate::node::tasks::Tasks;
+
+/// Interval between two probes of an engine that may go away.
+const PROBE_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Consecutive failed probes before the node stops offering the engine: a busy machine may miss
+/// one, and every change costs a new session.
+const PROBES_UNTIL_GONE: u32 = 2;
+
+/// How long a clean stop waits for the engines to remove idle resources; the rest expires by
+/// itself.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Creates an engine, or returns why this machine cannot have it.
+type Make = fn(&Settings, &Surroundings<'_>) -> Result<Box<dyn Executor>, String>;
+
+/// Every engine that a node may have.
+const KINDS: [(EngineType, Make); 3] = [
+    (EngineType::Docker, docker),
+    (EngineType::Wasm, wasm),
+    (EngineType::Noop, |_, _| Ok(Box::new(Noop))),
+];
+
+/// What an engine may be created from, besides the settings.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) node_id: NodeId,
+    pub(crate) data_dir: &'a DataDir,
+    pub(crate) tasks: &'a Tasks,
+}
+
+pub(crate) struct Engines {
+    entries: BTreeMap<EngineType, Box<dyn Executor>>,
+    available: watch::Sender<BTreeSet<EngineType>>,
+}
+
+fn docker(settings: &Settings, around: &Surroundings<'_>) -> Result<Box<dyn Executor>, String> {
+    let record = around.data_dir.images();
+    Ok(Box::new(Docker::new(&settings.docker, around.node_id, &record)))
+}
+
+fn wasm(settings: &Settings, around: &Surroundings<'_>) -> Result<Box<dyn Executor>, String> {
+    let runner = &settings.wasm.runner;
+    Ok(Box::new(Wasm::new(around.data_dir, runner, around.tasks.clone())?))
+}
+
+// === impl Engines ===
+
+impl Engines {
+    /// The engines that the settings name and this machine supports.
+    pub(crate) fn of_settings(settings: &Settings, around: &Surroundings<'_>) -> Arc<Self> {
+        let named = KINDS.iter().filter(|(engine, _)| settings.engines.contains(engine));
+        Self::new(named.filter_map(|(engine, make)| match make(settings, around) {
+            Ok(executor) => Some((*engine, executor)),
+            Err(reason) => {
+                warn!(%engine, reason, "the engine is unavailable here; the node does not offer it");
+                None
+            }
+        }))
+    }
+
+    pub(crate) fn new(
+        entries: impl IntoIterator<Item = (EngineType, Box<dyn Executor>)>,
+    ) -> Arc<Self> {
+        let entries: BTreeMap<_, _> = entries.into_iter().collect();
+        let always = entries.iter().filter(|(_, it)| it.availability() == Availability::Always);
+        let available = watch::Sender::new(always.map(|(engine, _)| *engine).collect());
+        Arc::new(Self { entries, available })
+    }
+
+    /// The engines of this node, whether they are reachable or not.
+    pub(crate) fn named(&self) -> impl Iterator<Item = EngineType> {
+        self.entries.keys().copied()
+    }
+
+    /// The reachable engines; the receiver sees every change.
+    pub(crate) fn available(&self) -> watch::Receiver<BTreeSet<EngineType>> {
+        self.available.subscribe()
+    }
+
+    /// The engine, whether it is reachable or not: tasks under it wait for it to come back.
+    pub(crate) fn get(&self, engine: EngineType) -> Option<&dyn Executor> {
+        self.entries.get(&engine).map(AsRef::as_ref)
+    }
+
+    /// Every engine that may hold something of an execution.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (EngineType, &dyn Executor)> {
+        self.entries.iter().map(|(engine, executor)| (*engine, executor.as_ref()))
+    }
+
+    /// Probes every engine once, so that the first node record is complete.
+    pub(crate) async fn probe(&self) {
+        let probes = self.probed().map(|(engine, executor)| self.probe_one(engine, executor));
+        join_all(probes).await;
+    }
+
+    /// Probes the engines and runs their background work, until the agent stops.
+    pub(crate) async fn keep(&self) {
+        let watching =
+            join_all(self.probed().map(|(engine, executor)| self.watch(engine, executor)));
+        let working = join_all(self.all().map(|(_, executor)| executor.run_in_background()));
+        tokio::join!(watching, working);
+    }
+
+    /// Lets the engines remove idle resources when the agent stops; nothing else is running by
+    /// then.
+    pub(crate) async fn shutdown(&self) {
+        let available = self.available.borrow().clone();
+        let there = self.all().filter(|(engine, _)| available.contains(engine));
+        let closing = join_all(there.map(|(_, executor)| executor.shutdown()));
+        if tokio::time::timeout(SHUTDOWN_TIMEOUT, closing).await.is_err() {
+            warn!("an engine is slow to remove its idle resources; the rest expires by itself");
+        }
+    }
+
+    fn probed(&self) -> impl Iterator<Item = (EngineType, &dyn Executor)> {
+        self.all().filter(|(_, executor)| executor.availability() == Availability::Probed)
+    }
+
+    /// Whether the engine responds.
+    async fn probe_one(&self, engine: EngineType, executor: &dyn Executor) -> bool {
+        match executor.probe().await {
+            Ok(who) => {
+                if self.set(engine, true) {
+                    info!(%engine, who, "the engine answers");
+                }
+                true
+            }
+            Err(error) => {
+                if self.available.borrow().contains(&engine) {
+                    info!(%engine, %error, "the engine missed a probe");
+                }
+                false
+            }
+        }
+    }
+
+    async fn watch(&self, engine: EngineType, executor: &dyn Executor) {
+        if !self.available.borrow().contains(&engine) {
+            warn!(%engine, "the engine does not answer; the node offers it when it does");
+        }
+        let mut missed = 0;
+        loop {
+            tokio::time::sleep(PROBE_INTERVAL).await;
+            let answers = self.probe_one(engine, executor).await;
+            missed = if answers { 0 } else { missed + 1 };
+            if missed == PROBES_UNTIL_GONE && self.set(engine, false) {
+                warn!(
+                    %engine,
+                    "the engine does not answer any more; the node stops offering it, and waits \
+                     for what runs under it"
+                );
+            }
+        }
+    }
+
+    /// Whether the state changed.
+    fn set(&self, engine: EngineType, is_there: bool) -> bool {
+        self.available.send_if_modified(|engines| match is_there {
+            true => engines.insert(engine),
+            false => engines.remove(&engine),
+        })
+    }
+}
+
+impl fmt::Debug for Engines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.entries.keys()).finish()
+    }
+}

@@ -1,0 +1,371 @@
+//! Tasks as WebAssembly programs with WASI preview 1, each in a process of its own.
+//!
+//! A program sees its arguments, its environment, clocks, randomness, and the directories of its
+//! inputs and result paths; no network and no other file. The agent starts one `wasm-runner` for
+//! each execution and shares a directory with it, `executions/<id>/wasm/`, whose content
+//! `wasm_run` describes. Nothing else connects the two: a runner outlives its agent, and the next
+//! agent finds it by its claim (pid, start time and boot), observes its end through a pidfd, and
+//! reads the outcome from the file that the runner has synced. A run whose process is gone without
+//! that file is a failure of the node.
+//!
+//! Stopping is immediate, since WASI has no signals: the agent kills the runner. The runner
+//! enforces its own limits (see `wasm_runner::run`), except for disk use and run time, which the
+//! agent watches as it does for every engine.
+//!
+//! The same program compiles modules in another process, once for each digest ([`store`]).
+//!
+//! Rejected: idle runners that wait for a plan, and a zygote that forks them. Starting a runner
+//! costs less than a millisecond of CPU time ([ADR]); both would shorten a single start and leave
+//! the rate as it is, for a process that holds the memory and the descriptors of its parent.
+//!
+//! [ADR]: ../../../../docs/adr/2026-11-22-wasm-in-a-process-of-its-own.md
+
+mod compiler;
+mod files;
+mod module;
+mod output;
+mod process;
+mod program;
+mod runner;
+mod store;
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs::File;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use agent_core::execution::{Exit, Failure};
+use api_types::engine::NetworkType;
+use api_types::protocol::Work;
+use api_types::source::InputSource;
+use api_types::{ExecutionId, NodeId, Timestamp};
+use bytes::Bytes;
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::BoxStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use super::{Executor, ExecutorError, OutputChunk, Run};
+use crate::host::clock;
+use crate::host::data_dir::{DataDir, ExecutionDirs, remove_all};
+use crate::node::tasks::Tasks;
+use process::{Ended, Process};
+use program::params;
+use runner::Runner;
+use store::Store;
+
+/// Programs that run at once; the next waits in its preparation. Otherwise a node whose tasks
+/// request almost no CPU could be assigned thousands.
+const MAX_RUNS: usize = 256;
+
+/// The name under which programs import WASI.
+const WASI: &str = "wasi_snapshot_preview1";
+
+pub(crate) struct Wasm {
+    runner: Arc<Runner>,
+    store: Arc<Store>,
+    boot_id: Arc<str>,
+    dirs: ExecutionDirs,
+    tasks: Tasks,
+    permits: Arc<Semaphore>,
+    slots: Mutex<HashMap<ExecutionId, Slot>>,
+}
+
+/// One execution, as this process knows it.
+enum Slot {
+    /// Whether it holds a run permit.
+    Ready(OwnedSemaphorePermit),
+    Running(Running),
+}
+
+#[derive(Clone)]
+struct Running {
+    started_at: Timestamp,
+    stop: CancellationToken,
+    ended: Ended,
+}
+
+// === impl Wasm ===
+
+impl Wasm {
+    /// Creates the engine, or returns why this machine cannot have it.
+    pub(crate) fn new(data_dir: &DataDir, runner: &str, tasks: Tasks) -> Result<Self, String> {
+        let runner = Arc::new(Runner::find(runner)?);
+        let boot_id = wasm_run::process::boot_id()
+            .map_err(|error| format!("cannot read the ID of this boot: {error}"))?;
+        let store = Store::open(&data_dir.wasm_cache(), Arc::clone(&runner))
+            .map_err(|error| format!("cannot store compiled modules: {error}"))?;
+        info!(runner = %runner.path().display(), "the node runs wasm programs");
+        Ok(Self {
+            runner,
+            store: Arc::new(store),
+            boot_id: boot_id.into(),
+            dirs: data_dir.executions(),
+            tasks,
+            permits: Arc::new(Semaphore::new(MAX_RUNS)),
+            slots: Mutex::default(),
+        })
+    }
+
+    fn slots(&self) -> MutexGuard<'_, HashMap<ExecutionId, Slot>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn make(&self, run: &Run, cancel: &CancellationToken) -> Result<(), ExecutorError> {
+        if self.slots().contains_key(&run.id) {
+            return Ok(());
+        }
+        let making = async {
+            let closed = |_| ExecutorError::Cancelled;
+            let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(closed)?;
+            program::make(&self.store, self.dirs.of(run.id).wasm(), run).await?;
+            Ok(permit)
+        };
+        // The last waiter that gives up a compilation ends its process.
+        let made = cancel.run_until_cancelled(making).await.ok_or(ExecutorError::Cancelled)?;
+        self.slots().insert(run.id, Slot::Ready(made?));
+        Ok(())
+    }
+
+    /// Starts the runner of an execution, unless it was started before.
+    async fn start_once(&self, id: ExecutionId) -> Result<Timestamp, ExecutorError> {
+        let permit = match self.slots().remove(&id) {
+            Some(Slot::Ready(permit)) => Some(permit),
+            Some(Slot::Running(running)) => {
+                let started_at = running.started_at;
+                self.slots().insert(id, Slot::Running(running));
+                return Ok(started_at);
+            }
+            // An earlier agent prepared it, and may have started it.
+            None => None,
+        };
+        let directory = self.dirs.of(id).wasm();
+        let mut command = self.runner.command();
+        command.arg(wasm_run::RUN).arg(&directory).arg(&*self.boot_id);
+        let is_new = permit.is_some();
+        let started = in_background(move || {
+            if !is_new && let Some(claim) = wasm_run::Claim::read(&directory)? {
+                return Ok((None, Timestamp(claim.started_at)));
+            }
+            command.stderr(File::create(directory.join(wasm_run::LOG))?);
+            let started_at = clock::now();
+            Ok((Some(command.spawn()?), started_at))
+        });
+        let (child, started_at) = started.await?;
+        match child {
+            Some(child) => {
+                self.watch(id, Process::Child(Box::new(child)), started_at, permit);
+                Ok(started_at)
+            }
+            None => Ok(self.find(id).await?.started_at),
+        }
+    }
+
+    /// Records the end of a run, for every caller at any time.
+    fn watch(
+        &self,
+        id: ExecutionId,
+        process: Process,
+        started_at: Timestamp,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> Running {
+        let (ending, ended) = watch::channel(None);
+        let stop = CancellationToken::new();
+        let running = Running { started_at, stop: stop.clone(), ended };
+        let (directory, boot_id) = (self.dirs.of(id).wasm(), Arc::clone(&self.boot_id));
+        // A run of an earlier agent counts, but need not wait for a permit.
+        let permit = permit.or_else(|| Arc::clone(&self.permits).try_acquire_owned().ok());
+        self.slots().insert(id, Slot::Running(running.clone()));
+        self.tasks.spawn(async move {
+            let end = process.end(directory, &boot_id, &stop).await;
+            ending.send_replace(Some(end));
+            drop(permit);
+        });
+        running
+    }
+
+    fn running(&self, id: ExecutionId) -> Option<Running> {
+        match self.slots().get(&id) {
+            Some(Slot::Running(running)) => Some(running.clone()),
+            Some(Slot::Ready(_)) | None => None,
+        }
+    }
+
+    /// The run in progress, including one that an earlier agent started. After this call a run
+    /// that was not started never will be.
+    async fn find(&self, id: ExecutionId) -> Result<Running, ExecutorError> {
+        if let Some(running) = self.running(id) {
+            return Ok(running);
+        }
+        let (directory, boot_id) = (self.dirs.of(id).wasm(), Arc::clone(&self.boot_id));
+        let (process, claim) = in_background(move || Process::find(&directory, &boot_id)).await?;
+        // A concurrent caller may have got this far.
+        if let Some(running) = self.running(id) {
+            return Ok(running);
+        }
+        if let (Process::Found(_), Some(claim)) = (&process, &claim) {
+            info!(execution = %id, pid = claim.pid, "adopted a running wasm program");
+        }
+        let started_at = claim.map_or_else(clock::now, |claim| Timestamp(claim.started_at));
+        Ok(self.watch(id, process, started_at, None))
+    }
+
+    async fn wait_for_end(&self, id: ExecutionId) -> Result<Exit, ExecutorError> {
+        self.find(id).await?.end().await.map_err(ExecutorError::Failed)
+    }
+
+    async fn stop_at_once(&self, id: ExecutionId) -> Result<(), ExecutorError> {
+        self.find(id).await?.stop.cancel();
+        Ok(())
+    }
+
+    async fn remove_whole(&self, id: ExecutionId) -> Result<(), ExecutorError> {
+        let directory = self.dirs.of(id).wasm();
+        let is_ready = matches!(self.slots().get(&id), Some(Slot::Ready(_)));
+        if !is_ready && directory.exists() {
+            let running = self.find(id).await?;
+            running.stop.cancel();
+            drop(running.end().await);
+        }
+        self.slots().remove(&id);
+        in_background(move || remove_all(&directory)).await
+    }
+
+    async fn list_own(&self) -> Result<Vec<ExecutionId>, ExecutorError> {
+        let mut ids: BTreeSet<_> = self.slots().keys().copied().collect();
+        let dirs = self.dirs.clone();
+        ids.extend(
+            in_background(move || {
+                let mut held = dirs.list()?;
+                held.retain(|id| dirs.of(*id).wasm().exists());
+                Ok(held)
+            })
+            .await?,
+        );
+        Ok(ids.into_iter().collect())
+    }
+}
+
+// === impl Running ===
+
+impl Running {
+    async fn end(mut self) -> Result<Exit, Failure> {
+        match self.ended.wait_for(Option::is_some).await.map(|end| end.clone()) {
+            Ok(Some(end)) => end,
+            // Its watcher ended because the agent stops. The run continues, and everyone who waits
+            // for its end is cancelled as well.
+            Ok(None) | Err(_) => std::future::pending().await,
+        }
+    }
+}
+
+impl Executor for Wasm {
+    fn admit(&self, work: &Work) -> Result<(), String> {
+        let params = params(work)?;
+        let mut names = BTreeSet::from([WASI]);
+        for (index, module) in params.import_modules.iter().enumerate() {
+            let name = module.alias.as_str();
+            if name.is_empty() {
+                return Err(format!(
+                    "ImportModules[{index}] needs an Alias: the name by which it is imported"
+                ));
+            }
+            if !names.insert(name) {
+                return Err(format!("ImportModules[{index}]: there is another module '{name}'"));
+            }
+        }
+        let texts = params.parameters.iter().chain(params.environment_variables.values());
+        if texts.chain(params.environment_variables.keys()).any(|text| text.contains('\0')) {
+            return Err("Parameters and EnvironmentVariables cannot hold a NUL".to_owned());
+        }
+        if work.resources.gpu > 0 {
+            return Err("the wasm engine gives programs no GPU".to_owned());
+        }
+        match work.task.network.network_type {
+            NetworkType::None => Ok(()),
+            other @ (NetworkType::Full | NetworkType::Http) => Err(format!(
+                "network type '{other}' is not supported by the wasm engine; supported: None"
+            )),
+        }
+    }
+
+    fn modules(&self, work: &Work) -> Vec<InputSource> {
+        // Invalid Params were declined at the offer.
+        let Ok(params) = params(work) else { return Vec::new() };
+        let imports = params.import_modules.into_iter().enumerate().map(|(index, module)| {
+            InputSource { target: format!("/ImportModules/{index}"), ..module }
+        });
+        let entry = InputSource { target: "/EntryModule".to_owned(), ..params.entry_module };
+        std::iter::once(entry).chain(imports).collect()
+    }
+
+    fn prepare<'a>(
+        &'a self,
+        run: &'a Run,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<(), ExecutorError>> {
+        self.make(run, cancel).boxed()
+    }
+
+    fn start(&self, id: ExecutionId) -> BoxFuture<'_, Result<Timestamp, ExecutorError>> {
+        self.start_once(id).boxed()
+    }
+
+    fn wait(&self, id: ExecutionId) -> BoxFuture<'_, Result<Exit, ExecutorError>> {
+        self.wait_for_end(id).boxed()
+    }
+
+    fn stop(&self, id: ExecutionId, _: Duration) -> BoxFuture<'_, Result<(), ExecutorError>> {
+        self.stop_at_once(id).boxed()
+    }
+
+    fn logs(
+        &self,
+        id: ExecutionId,
+        follow: bool,
+    ) -> BoxStream<'_, Result<OutputChunk, ExecutorError>> {
+        let followed = self.running(id).filter(|_| follow).map(|running| running.ended);
+        output::read(&self.dirs.of(id).wasm().join(wasm_run::output::FILE), followed)
+    }
+
+    fn copy_out<'a>(
+        &'a self,
+        id: ExecutionId,
+        path: &'a str,
+    ) -> BoxStream<'a, Result<Bytes, ExecutorError>> {
+        files::copy_out(&self.dirs.of(id).wasm(), path)
+    }
+
+    fn written_bytes(&self, id: ExecutionId) -> BoxFuture<'_, Result<Option<u64>, ExecutorError>> {
+        let dir = self.dirs.of(id).wasm();
+        in_background(move || files::written_bytes(&dir).map(Some)).boxed()
+    }
+
+    fn fills_the_data_directory(&self) -> bool {
+        true
+    }
+
+    fn remove(&self, id: ExecutionId) -> BoxFuture<'_, Result<(), ExecutorError>> {
+        self.remove_whole(id).boxed()
+    }
+
+    fn list(&self, _: NodeId) -> BoxFuture<'_, Result<Vec<ExecutionId>, ExecutorError>> {
+        self.list_own().boxed()
+    }
+}
+
+/// Runs disk work outside the event loop.
+async fn in_background<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, ExecutorError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|error| Err(io::Error::other(error)))
+        .map_err(|error| failed(format!("the node's disk: {error}")))
+}
+
+fn failed(reason: String) -> ExecutorError {
+    ExecutorError::Failed(Failure::node(reason))
+}

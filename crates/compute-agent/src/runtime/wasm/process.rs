@@ -1,0 +1,157 @@
+//! The process of one run, started by this agent or an earlier one, and its outcome.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::process::Child;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use wasm_run::claim::Claimed;
+use wasm_run::{Claim, EXIT_CLAIMED};
+
+use agent_core::execution::{Exit, Failure};
+
+/// The exit code that shells use after SIGTERM. A program of this engine has no signals, and so no
+/// grace period.
+const EXIT_STOPPED: i32 = 143;
+
+/// The exit code that shells use for a process that aborted.
+const EXIT_ABORTED: i32 = 134;
+
+/// Bytes of a runner's error message in a failure.
+const MAX_TOLD_CHARS: usize = 400;
+
+/// None until the run has ended.
+pub(super) type Ended = watch::Receiver<Option<Result<Exit, Failure>>>;
+
+pub(super) enum Process {
+    /// Started by this agent.
+    Child(Box<Child>),
+    /// Started by an earlier agent, and found by its claim.
+    Found(AsyncFd<OwnedFd>),
+    /// It has ended, or never existed.
+    Gone,
+}
+
+// === impl Process ===
+
+impl Process {
+    /// The process that holds the claim. If nobody holds it, this claims the run for nobody, so
+    /// that a runner that an agent started just before its crash finds it taken.
+    pub(super) fn find(directory: &Path, boot_id: &str) -> io::Result<(Self, Option<Claim>)> {
+        let claim = match Claim::read(directory)? {
+            Some(claim) => claim,
+            None => match Claim::by_nobody().make(directory)? {
+                Claimed::Ours => return Ok((Self::Gone, None)),
+                Claimed::Theirs => match Claim::read(directory)? {
+                    Some(claim) => claim,
+                    None => return Ok((Self::Gone, None)),
+                },
+            },
+        };
+        Ok((Self::of(&claim, boot_id)?, Some(claim)))
+    }
+
+    /// Opens the descriptor first and compares second: while the descriptor is open, no other
+    /// process can take the same pid.
+    fn of(claim: &Claim, boot_id: &str) -> io::Result<Self> {
+        let pid = i32::try_from(claim.pid).ok().and_then(Pid::from_raw);
+        let Some(pid) = pid else { return Ok(Self::Gone) };
+        match pidfd_open(pid, PidfdFlags::NONBLOCK) {
+            Ok(pidfd) if claim.is_alive(boot_id) => Ok(Self::Found(watched(pidfd)?)),
+            Ok(_) => Ok(Self::Gone),
+            Err(error) if error == rustix::io::Errno::SRCH => Ok(Self::Gone),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Waits for the end of the run, and kills it on request.
+    pub(super) async fn end(
+        mut self,
+        directory: PathBuf,
+        boot_id: &str,
+        stop: &CancellationToken,
+    ) -> Result<Exit, Failure> {
+        let lost = |error: io::Error| {
+            Failure::node(format!("cannot watch the process of this wasm program: {error}"))
+        };
+        let mut status = self.wait(stop).await.map_err(lost)?;
+        if status.and_then(|status| status.code()) == Some(EXIT_CLAIMED.into()) {
+            // An earlier agent had started one, which claimed the run first.
+            (self, _) = Self::find(&directory, boot_id).map_err(lost)?;
+            status = self.wait(stop).await.map_err(lost)?;
+        }
+        let was_stopped = stop.is_cancelled();
+        tokio::task::spawn_blocking(move || outcome(&directory, status, was_stopped))
+            .await
+            .unwrap_or_else(|error| Err(lost(io::Error::other(error))))
+    }
+
+    /// The status of a child, which only its parent receives.
+    async fn wait(&mut self, stop: &CancellationToken) -> io::Result<Option<ExitStatus>> {
+        match self {
+            Self::Gone => Ok(None),
+            Self::Child(child) => {
+                tokio::select! {
+                    status = child.wait() => return status.map(Some),
+                    () = stop.cancelled() => child.start_kill()?,
+                }
+                child.wait().await.map(Some)
+            }
+            Self::Found(pidfd) => {
+                tokio::select! {
+                    ended = pidfd.readable() => return ended.map(|_| None),
+                    () = stop.cancelled() => match pidfd_send_signal(&*pidfd, Signal::KILL) {
+                        Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+                        Err(error) => return Err(error.into()),
+                    },
+                }
+                pidfd.readable().await.map(|_| None)
+            }
+        }
+    }
+}
+
+#[expect(
+    deprecated,
+    reason = "its replacement is unsafe; an OwnedFd stays open while it is watched"
+)]
+fn watched(pidfd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    AsyncFd::with_interest(pidfd, Interest::READABLE)
+}
+
+/// The outcome of a run whose process is gone: from its own record, or unknown.
+fn outcome(
+    directory: &Path,
+    status: Option<ExitStatus>,
+    was_stopped: bool,
+) -> Result<Exit, Failure> {
+    match wasm_run::Exit::read(directory) {
+        Ok(Some(wasm_run::Exit { code, out_of_memory, fault })) => {
+            return Ok(Exit { code, out_of_memory, fault });
+        }
+        Ok(None) if was_stopped => return Ok(Exit { code: EXIT_STOPPED, ..Exit::default() }),
+        Ok(None) => {}
+        Err(error) => {
+            return Err(Failure::node(format!("the outcome of the wasm program is lost: {error}")));
+        }
+    }
+    let told = fs::read(directory.join(wasm_run::LOG)).unwrap_or_default();
+    let told: String = String::from_utf8_lossy(&told).trim().chars().take(MAX_TOLD_CHARS).collect();
+    if told.contains("memory allocation of") {
+        let fault = Some(format!("the program exhausted its runner's memory: {told}"));
+        return Ok(Exit { code: EXIT_ABORTED, out_of_memory: true, fault });
+    }
+    let how = status.map_or_else(String::new, |status| format!(" ({status})"));
+    let told = if told.is_empty() { told } else { format!(": {told}") };
+    Err(Failure::node(format!(
+        "the process of this wasm program ended without recording an outcome{how}{told}; another execution \
+         takes its place"
+    )))
+}

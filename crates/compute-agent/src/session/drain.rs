@@ -1,0 +1,136 @@
+//! Leaving in order: the node is given nothing new, and what runs on it comes to its end.
+//!
+//! It is the orchestrator that drains a node; the agent only asks for it, as an operator would,
+//! and waits. That it was the agent who asked is noted in the data directory, so that the next
+//! agent there undoes it, and leaves alone what an operator decided.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api_client::ClientError;
+use api_types::node::{Eligibility, NodeAction};
+use tracing::{debug, info, warn};
+
+use crate::host::backoff::Backoff;
+use crate::host::settings::Settings;
+use crate::session::Session;
+
+/// How often it is looked whether something is still to be done.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Waits between tries to undo a drain.
+const RETRY_FIRST: Duration = Duration::from_millis(200);
+const RETRY_LONGEST: Duration = Duration::from_secs(5);
+
+/// What the orchestrator is told, and users are with it.
+const REASON: &str = "its agent is stopping";
+
+pub(crate) struct Drain {
+    session: Arc<Session>,
+    /// There while the node is drained because its agent asked for it.
+    note: PathBuf,
+    /// Whether a stop waits for what runs.
+    on_stop: bool,
+    deadline: Duration,
+}
+
+/// Why a drain cannot be asked for.
+#[derive(Debug, thiserror::Error)]
+enum DrainError {
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error("note it in the data directory")]
+    Note(#[from] io::Error),
+}
+
+impl fmt::Debug for Drain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Drain").field("on_stop", &self.on_stop).finish_non_exhaustive()
+    }
+}
+
+// === impl Drain ===
+
+impl Drain {
+    pub(crate) fn new(settings: &Settings, session: Arc<Session>, note: PathBuf) -> Self {
+        let (on_stop, deadline) = (settings.drain_on_stop, settings.drain_deadline());
+        Self { session, note, on_stop, deadline }
+    }
+
+    /// How long [`Drain::leave`] waits at most.
+    pub(crate) fn longest(&self) -> Duration {
+        if self.on_stop { self.deadline } else { Duration::ZERO }
+    }
+
+    /// At once where that is not set. Otherwise returns when nothing runs and all is reported, or at the deadline, or at once when the
+    /// orchestrator cannot be asked; what runs by then keeps running.
+    pub(crate) async fn leave(&self) {
+        if !self.on_stop {
+            return;
+        }
+        if let Err(error) = self.ask().await {
+            return warn!(%error, "the node cannot be drained; what runs keeps running");
+        }
+        info!(deadline = ?self.deadline, "draining: waiting for what runs");
+        match tokio::time::timeout(self.deadline, self.finished()).await {
+            Ok(()) => info!("drained"),
+            Err(_) => warn!("the deadline of the drain has passed; what runs keeps running"),
+        }
+    }
+
+    async fn ask(&self) -> Result<(), DrainError> {
+        let Session { client, node_id, .. } = &*self.session;
+        let node = client.describe_node(node_id).await?;
+        match node.eligibility {
+            Eligibility::Draining => return Ok(()),
+            // The operator's word outlasts this stop.
+            Eligibility::Cordoned => {}
+            // Noted first: a drain that nobody undoes is worse than a note without a drain.
+            Eligibility::Eligible => std::fs::write(&self.note, REASON)?,
+        }
+        client.act_on_node(node_id, NodeAction::Drain, REASON).await?;
+        Ok(())
+    }
+
+    async fn finished(&self) {
+        loop {
+            // A supervisor that is gone does nothing any more.
+            let Ok(usage) = self.session.mailbox.usage().await else { return };
+            let live = usage.running_executions + usage.enqueued_executions;
+            if live == 0 && self.session.outbox.is_empty() {
+                return;
+            }
+            debug!(live, "draining");
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Takes back what the agent before this one asked for.
+    pub(crate) async fn undo(&self) {
+        if !self.note.exists() {
+            return;
+        }
+        let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
+        loop {
+            self.session.watch.session().await;
+            match self.take_back().await {
+                Ok(()) => return info!("the node takes work again"),
+                Err(error) => debug!(%error, "the drain cannot be undone yet"),
+            }
+            backoff.wait().await;
+        }
+    }
+
+    async fn take_back(&self) -> Result<(), DrainError> {
+        let Session { client, node_id, .. } = &*self.session;
+        let node = client.describe_node(node_id).await?;
+        if node.eligibility == Eligibility::Draining {
+            client.act_on_node(node_id, NodeAction::Uncordon, "").await?;
+        }
+        std::fs::remove_file(&self.note)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,172 @@
+//! Heartbeats, from a thread and over a connection of their own, so that they wait for nothing.
+//!
+//! What they carry is read from what the supervisor publishes ([`Vitals`]), not asked of it: a
+//! ledger that cannot be written, a busy runtime or a large upload must not cost the lease.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api_client::Client;
+use api_types::NodeId;
+use api_types::protocol::{HeartbeatAnswer, SessionAnswer};
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use super::state::SessionWatch;
+use super::{Refused, is_refusal};
+use crate::node::vitals::Vitals;
+use crate::observer::Observer;
+
+/// Bounds on the interval that the orchestrator asks for.
+const LEAST: Duration = Duration::from_millis(100);
+const MOST: Duration = Duration::from_secs(60);
+
+/// One try may take this part of the lease, so that several fit into it: on a connection that was
+/// cut, the kernel repeats ever more rarely.
+const TRIES_PER_LEASE: u32 = 6;
+
+/// After a try that failed, the next one follows this soon, as a part of the interval.
+const RETRIES_PER_INTERVAL: u32 = 4;
+
+/// How often the thread checks whether the supervisor hangs.
+const CHECK: Duration = Duration::from_secs(1);
+
+/// `EX_SOFTWARE`: the service manager starts the agent again, which takes up its tasks.
+const EXIT_HUNG: i32 = 70;
+
+/// The thread. It ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Heartbeats {
+    sessions: watch::Sender<Option<SessionAnswer>>,
+    refused: watch::Receiver<Option<u64>>,
+}
+
+/// What the thread works with.
+struct Sender {
+    client: Client,
+    node_id: NodeId,
+    vitals: Arc<Vitals>,
+    session: Arc<SessionWatch>,
+    observer: Arc<Observer>,
+    refused: watch::Sender<Option<u64>>,
+}
+
+// === impl Heartbeats ===
+
+impl Heartbeats {
+    /// Starts the thread; `client` must be one that nothing else uses.
+    pub(crate) fn start(
+        client: Client,
+        node_id: NodeId,
+        vitals: Arc<Vitals>,
+        session: Arc<SessionWatch>,
+        observer: Arc<Observer>,
+    ) -> std::io::Result<Self> {
+        let (sessions, granted) = watch::channel(None);
+        let (refused, refusals) = watch::channel(None);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let sender = Sender { client, node_id, vitals, session, observer, refused };
+        let body = move || runtime.block_on(sender.run(granted));
+        std::thread::Builder::new().name("heartbeats".to_owned()).spawn(body)?;
+        Ok(Self { sessions, refused: refusals })
+    }
+
+    /// Keeps the session until the orchestrator does not know it any more.
+    pub(crate) async fn keep(&self, answer: &SessionAnswer) -> Refused {
+        self.sessions.send_replace(Some(answer.clone()));
+        let session = answer.session;
+        let mut refusals = self.refused.clone();
+        let refused = refusals.wait_for(|refused| *refused == Some(session)).await.is_ok();
+        if !refused {
+            // The thread is gone, which only the end of the process makes it.
+            return std::future::pending().await;
+        }
+        Refused
+    }
+
+    /// There is no session for now.
+    pub(crate) fn pause(&self) {
+        self.sessions.send_replace(None);
+    }
+}
+
+// === impl Sender ===
+
+impl Sender {
+    async fn run(self, mut granted: watch::Receiver<Option<SessionAnswer>>) {
+        loop {
+            let answer = granted.borrow_and_update().clone();
+            let beats = async {
+                match &answer {
+                    Some(answer) => self.beat(answer).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                changed = granted.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                }
+                Refused = beats => {
+                    self.refused.send_replace(answer.map(|answer| answer.session));
+                    if granted.changed().await.is_err() {
+                        return;
+                    }
+                }
+                () = self.watch_supervisor() => {}
+            }
+        }
+    }
+
+    /// Sends heartbeats until one is refused.
+    async fn beat(&self, answer: &SessionAnswer) -> Refused {
+        let seconds = |seconds: u64| Duration::from_secs(seconds);
+        let mut lease = seconds(answer.lease_seconds);
+        let mut every = seconds(answer.heartbeat_seconds).clamp(LEAST, MOST);
+        let mut wait = every;
+        let mut missed = 0;
+        loop {
+            tokio::time::sleep(wait).await;
+            let heartbeat = self.vitals.heartbeat(answer.session);
+            let patience = (lease / TRIES_PER_LEASE).max(LEAST);
+            match self.client.heartbeat(self.node_id, &heartbeat, patience).await {
+                Ok(HeartbeatAnswer { lease_seconds, heartbeat_seconds }) => {
+                    if missed > 0 {
+                        info!(missed, "the orchestrator answers again");
+                    }
+                    missed = 0;
+                    lease = seconds(lease_seconds);
+                    every = seconds(heartbeat_seconds).clamp(LEAST, MOST);
+                    wait = every;
+                    self.session.renewed(lease);
+                }
+                Err(error) if is_refusal(&error) => return Refused,
+                Err(error) => {
+                    missed += 1;
+                    self.observer.metrics.missed_heartbeats.inc();
+                    if missed == 1 {
+                        warn!(%error, "a heartbeat failed; work goes on, trying again");
+                    }
+                    wait = every / RETRIES_PER_INTERVAL;
+                }
+            }
+        }
+    }
+
+    /// Ends the process when the supervisor hangs: the tasks run on, and the next agent takes them
+    /// up. Returns when it never will.
+    async fn watch_supervisor(&self) {
+        loop {
+            tokio::time::sleep(CHECK).await;
+            if self.vitals.hangs() {
+                tracing::error!(
+                    seconds = self.vitals.busy_for().as_secs(),
+                    "the agent hangs and ends itself; its tasks run on, and the next start adopts \
+                     them"
+                );
+                std::process::exit(EXIT_HUNG);
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What this node says of itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use agent_core::node_state::Usage;
+use api_types::engine::EngineType;
+use api_types::node::{
+    ComputeNodeInfo, Connection, Eligibility, Membership, Node, NodeType, PeerInfo, multiaddress,
+};
+use api_types::protocol::SessionRequest;
+use api_types::quantity::Resources;
+use api_types::version::VersionRecord;
+use api_types::{NodeId, Timestamp};
+
+use crate::host::settings::Settings;
+use crate::node::effects::Steps;
+use crate::session::state::SessionState;
+
+/// Everything about the node that does not change while the agent runs.
+pub(crate) struct NodeRecord {
+    pub(crate) node_id: NodeId,
+    pub(crate) capacity: Resources,
+    pub(crate) default_resources: Resources,
+    addrs: Vec<String>,
+    labels: BTreeMap<String, String>,
+    steps: Arc<Steps>,
+}
+
+// === impl NodeRecord ===
+
+impl NodeRecord {
+    pub(crate) fn new(
+        settings: &Settings,
+        listen: SocketAddr,
+        capacity: Resources,
+        steps: Arc<Steps>,
+    ) -> Self {
+        Self {
+            node_id: steps.node_id,
+            capacity,
+            default_resources: settings.default_resources.resources(),
+            addrs: vec![multiaddress(listen)],
+            labels: labels(steps.gpus.labels(capacity.gpus), &settings.labels),
+            steps,
+        }
+    }
+
+    pub(crate) fn session_request(&self, engines: &BTreeSet<EngineType>) -> SessionRequest {
+        SessionRequest {
+            addrs: self.addrs.clone(),
+            labels: self.labels.clone(),
+            compute_node_info: self.info(engines, Usage::default()),
+            default_resources: self.default_resources.into(),
+            service_version: VersionRecord::current(),
+        }
+    }
+
+    /// The node as it sees itself: whether it may take work is for the orchestrator to know.
+    pub(crate) fn node(
+        &self,
+        engines: &BTreeSet<EngineType>,
+        usage: Usage,
+        session: SessionState,
+    ) -> Node {
+        let (membership, connection, last_heartbeat) = match session {
+            SessionState::Joined { membership, renewed_at, .. } => {
+                let connection = match session.has_lease() {
+                    true => Connection::Connected,
+                    false => Connection::Disconnected,
+                };
+                (membership, connection, renewed_at)
+            }
+            SessionState::Joining { renewed_at } => {
+                (Membership::Pending, Connection::Disconnected, renewed_at)
+            }
+        };
+        Node {
+            peer_info: PeerInfo { id: self.node_id, addrs: self.addrs.clone() },
+            node_type: NodeType::Compute,
+            labels: self.labels.clone(),
+            compute_node_info: self.info(engines, usage),
+            service_version: VersionRecord::current(),
+            membership,
+            connection,
+            eligibility: Eligibility::Eligible,
+            health: api_types::node::NodeHealth::default(),
+            last_heartbeat: match last_heartbeat {
+                Timestamp::ZERO => String::new(),
+                moment => moment.rfc3339(),
+            },
+        }
+    }
+
+    fn info(&self, engines: &BTreeSet<EngineType>, usage: Usage) -> ComputeNodeInfo {
+        ComputeNodeInfo {
+            execution_engines: engines.iter().copied().collect(),
+            publishers: self.steps.files.publishers.offered(),
+            storage_sources: self.steps.files.sources.offered(),
+            max_capacity: self.capacity.into(),
+            available_capacity: self.capacity.minus(&usage.used).into(),
+            max_job_requirements: self.capacity.into(),
+            running_executions: usage.running_executions,
+            enqueued_executions: usage.enqueued_executions,
+        }
+    }
+}
+
+/// What the agent finds out, overlaid with what the settings say.
+fn labels(
+    gpus: BTreeMap<String, String>,
+    set: &BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
+    let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let version = VersionRecord::current();
+    let mut labels = BTreeMap::from([
+        ("Operating-System".to_owned(), version.goos),
+        ("Architecture".to_owned(), version.goarch),
+        ("hostname".to_owned(), hostname),
+    ]);
+    labels.extend(gpus);
+    labels.extend(set.clone());
+    labels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_that_are_set_win_over_those_that_are_found() {
+        let set = [("Architecture", "mine"), ("zone", "a")];
+        let set = set.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        let labels = labels(BTreeMap::new(), &set);
+        assert_eq!((labels["Architecture"].as_str(), labels["zone"].as_str()), ("mine", "a"));
+        assert_eq!(labels["Operating-System"], "linux");
+        assert!(!labels["hostname"].is_empty());
+    }
+}

@@ -1,0 +1,135 @@
+//! When to remove expired jobs and idempotency keys, and how many at a time.
+//!
+//! A step is a transaction of its own between two commits. It is small, and the pause after it is a
+//! multiple of its duration: commits rarely wait for it, and never long, on any disk.
+
+use std::time::Duration;
+
+use scheduler::time::Moment;
+
+use crate::batch::oldest_key;
+use crate::store::{Pruned, Retention, Store, StoreError};
+
+/// Interval between retention scans; one that finds nothing costs two lookups.
+const SCAN_EVERY: Duration = Duration::from_secs(10);
+
+/// Rows of jobs removed in one step: a few milliseconds, most of it one write to the disk.
+const ROWS_AT_ONCE: u32 = 256;
+
+/// The fewest keys that a step removes: a key costs as much as a row.
+const KEYS_AT_ONCE: u32 = 256;
+
+/// Keys removed for each key stored since the previous step, so that no rate of submission outruns
+/// removal. Removing a key costs about as much as storing it.
+const KEYS_PER_NEW_KEY: u32 = 2;
+
+/// The shortest pause between two steps: at most ten thousand rows a second, several times what a
+/// hundred jobs a second leave behind.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
+
+/// A pause is at least this many times as long as the step before it.
+const PAUSE_PER_STEP: u32 = 4;
+
+/// The same for keys: a longer pause would make the next step larger.
+const PAUSE_PER_KEYS_STEP: u32 = 1;
+
+/// Removes jobs and keys in small steps between commits.
+pub struct Pruning {
+    retention: Retention,
+    jobs_due: Moment,
+    keys_due: Moment,
+    /// Jobs removed since the last scan that found nothing more.
+    removed: u64,
+    /// While keys remain to be removed: the number stored since the previous step.
+    new_keys: Option<u32>,
+}
+
+// === impl Pruning ===
+
+impl Pruning {
+    pub fn new(retention: Retention) -> Self {
+        Self {
+            retention,
+            jobs_due: Moment::ZERO,
+            keys_due: Moment::ZERO,
+            removed: 0,
+            new_keys: None,
+        }
+    }
+
+    /// Nothing is due before this time.
+    pub fn due(&self) -> Moment {
+        self.jobs_due.min(self.keys_due)
+    }
+
+    /// Counts stored idempotency keys.
+    pub fn stored_keys(&mut self, keys: usize) {
+        let keys = u32::try_from(keys).unwrap_or(u32::MAX);
+        self.new_keys = self.new_keys.map(|before| before.saturating_add(keys));
+    }
+
+    /// Runs one step if it is due; reads `clock` before and after.
+    pub fn step(
+        &mut self,
+        store: &mut dyn Store,
+        mut clock: impl FnMut() -> Moment,
+    ) -> Result<(), StoreError> {
+        let began = clock();
+        if began >= self.jobs_due {
+            self.jobs_due = began + SCAN_EVERY;
+            waiting_for_room(self.prune_jobs(store, began, &mut clock))?;
+        }
+        let began = clock();
+        if began >= self.keys_due {
+            self.keys_due = began + SCAN_EVERY;
+            waiting_for_room(self.forget_keys(store, began, &mut clock))?;
+        }
+        Ok(())
+    }
+
+    fn prune_jobs(
+        &mut self,
+        store: &mut dyn Store,
+        began: Moment,
+        clock: &mut impl FnMut() -> Moment,
+    ) -> Result<(), StoreError> {
+        let Pruned { jobs, more } = store.prune(began, &self.retention, ROWS_AT_ONCE)?;
+        self.removed += u64::from(jobs);
+        if more {
+            let ended = clock();
+            self.jobs_due = ended + SHORTEST_PAUSE.max(ended.since(began) * PAUSE_PER_STEP);
+        } else if self.removed > 0 {
+            tracing::info!(jobs = self.removed, "jobs were removed by retention");
+            self.removed = 0;
+        }
+        Ok(())
+    }
+
+    fn forget_keys(
+        &mut self,
+        store: &mut dyn Store,
+        began: Moment,
+        clock: &mut impl FnMut() -> Moment,
+    ) -> Result<(), StoreError> {
+        let new_keys = self.new_keys.take().unwrap_or(0);
+        let limit = KEYS_AT_ONCE.max(new_keys.saturating_mul(KEYS_PER_NEW_KEY));
+        let removed = store.forget_keys(oldest_key(began), limit)?;
+        if removed >= limit {
+            self.new_keys = Some(0);
+            let ended = clock();
+            self.keys_due = ended + SHORTEST_PAUSE.max(ended.since(began) * PAUSE_PER_KEYS_STEP);
+        }
+        Ok(())
+    }
+}
+
+/// The next commit detects a full disk and waits for space.
+fn waiting_for_room(outcome: Result<(), StoreError>) -> Result<(), StoreError> {
+    match outcome {
+        Err(StoreError::Full { .. }) => Ok(()),
+        outcome => outcome,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,370 @@
+//! Durable state: commit a batch, load the live state, and query it for HTTP reads.
+//!
+//! One writer, the driver, owns a [`Store`]; any number of readers share [`Reads`], which never
+//! wait for the writer. Only the modules below this one know SQL.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api_types::execution::{ComputeState, PublishedResult, RunOutput};
+use api_types::history::EventType;
+use api_types::id::IdPrefix;
+use api_types::job::{JobStateType, JobType};
+use api_types::selector::Selector;
+use api_types::{ExecutionId, JobId, NodeId, Timestamp};
+
+use scheduler::change::{Changes, EventRow, ExecutionRow, Live, LiveJobRow};
+use scheduler::time::Moment;
+
+use crate::clock::Stamp;
+
+#[cfg(test)]
+mod contract;
+pub mod memory;
+pub mod sqlite;
+
+/// How long an idempotency key is remembered: an hour longer than the API promises, because the
+/// clocks of clients differ.
+pub const KEY_RETENTION: Duration = Duration::from_hours(25);
+
+/// The writer's half.
+pub trait Store: Send {
+    /// Loads the live state as of the last commit; `job` receives the jobs, one by one.
+    fn load(&mut self, job: &mut dyn FnMut(LiveJobRow)) -> Result<Live, StoreError>;
+
+    /// Makes all of it durable, or nothing.
+    fn commit(&mut self, commit: &Commit<'_>) -> Result<(), StoreError>;
+
+    /// The number of the last commit; 0 for a new store.
+    fn last_commit(&mut self) -> Result<u64, StoreError>;
+
+    /// The stamp of the last commit; none for a new store.
+    fn last_stamp(&mut self) -> Result<Option<Stamp>, StoreError>;
+
+    /// The answer recorded under this key since `oldest`.
+    fn idempotency(
+        &mut self,
+        key: &RequestKey,
+        oldest: Moment,
+    ) -> Result<Option<IdempotencyRow>, StoreError>;
+
+    /// Whether a job has this ID, live or finished.
+    fn has_job(&mut self, id: JobId) -> Result<bool, StoreError>;
+
+    /// Tests whether the store can be written: writes as much as a usual commit durably, and
+    /// removes it again.
+    fn probe(&mut self) -> Result<(), StoreError>;
+
+    /// Removes idempotency keys older than `oldest`, at most `limit`, and returns their number.
+    fn forget_keys(&mut self, oldest: Moment, limit: u32) -> Result<u32, StoreError>;
+
+    /// Removes finished jobs that exceed retention, with everything that belongs to them, in the
+    /// order in which they ended; their idempotency keys stay.
+    ///
+    /// Removes about `rows` rows per call, however large one job is. A job vanishes from all reads
+    /// as soon as its removal begins; later calls remove the rest, also after a restart.
+    fn prune(
+        &mut self,
+        now: Moment,
+        retention: &Retention,
+        rows: u32,
+    ) -> Result<Pruned, StoreError>;
+}
+
+/// The readers' half; every call is blocking and short.
+pub trait Reads: Send + Sync {
+    /// Up to `limit` jobs whose ID has the prefix.
+    fn find_jobs(&self, prefix: IdPrefix, limit: u32) -> Result<Vec<JobId>, StoreError>;
+    fn find_executions(&self, prefix: IdPrefix, limit: u32)
+    -> Result<Vec<ExecutionId>, StoreError>;
+    fn job(&self, id: JobId) -> Result<Option<StoredJob>, StoreError>;
+    fn jobs(&self, query: &JobQuery) -> Result<Page<StoredJob>, StoreError>;
+    fn execution(&self, id: ExecutionId) -> Result<Option<StoredExecution>, StoreError>;
+    fn executions(&self, query: &ExecutionQuery) -> Result<Page<StoredExecution>, StoreError>;
+    fn history(&self, query: &HistoryQuery) -> Result<Page<EventRow>, StoreError>;
+    /// Published results of the job's executions, in order of their slot and creation.
+    fn results(&self, query: &ResultQuery) -> Result<Page<StoredResult>, StoreError>;
+    /// Events of all jobs in order of their sequence, and the gaps that removal left.
+    fn events(&self, query: &EventsQuery) -> Result<EventsPage, StoreError>;
+    /// The sequence of the last event ever stored; 0 if there was none.
+    fn last_event(&self) -> Result<u64, StoreError>;
+    /// The size of the database.
+    fn size(&self) -> Result<StoreSize, StoreError>;
+    /// A sequence after which all events at or after this time lie: every event up to it is
+    /// earlier. Some events after it may be earlier too, about a second's worth unless the wall
+    /// clock was set.
+    fn position_before(&self, time: Timestamp) -> Result<u64, StoreError>;
+}
+
+/// Disk use of the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StoreSize {
+    pub database_bytes: u64,
+    /// The write-ahead log beside it.
+    pub log_bytes: u64,
+    pub pages: u64,
+    /// Free pages, which the next rows use before the file grows.
+    pub free_pages: u64,
+    pub page_bytes: u64,
+}
+
+/// Which finished jobs are kept: those within both bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Retention {
+    /// How long a job is kept after its end; `None` for no limit.
+    pub age: Option<Duration>,
+    /// How many jobs are kept, those that ended last; `None` for no limit.
+    pub count: Option<u64>,
+}
+
+/// The outcome of one [`Store::prune`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pruned {
+    /// Removed jobs.
+    pub jobs: u32,
+    /// Whether more is due for removal.
+    pub more: bool,
+}
+
+/// All that one commit makes durable.
+#[derive(Debug, Clone, Copy)]
+pub struct Commit<'a> {
+    /// Numbers commits, from one more than the store's last ([`Store::last_commit`]). A number that
+    /// the store already has is a repeat and changes nothing; a gap is refused.
+    pub number: u64,
+    /// The stamp from which a restart continues the service clock.
+    pub stamp: Stamp,
+    pub changes: &'a Changes,
+    pub keys: &'a [IdempotencyRow],
+}
+
+/// An idempotency key, and the namespace of its request.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestKey {
+    pub namespace: String,
+    pub key: String,
+}
+
+/// The answer to the first request with a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdempotencyRow {
+    pub key: RequestKey,
+    /// SHA-256 of the body.
+    pub body_hash: [u8; 32],
+    /// The response body.
+    pub answer: String,
+    pub stored_at: Moment,
+}
+
+/// A page of a list, and whether more follows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page<T> {
+    pub items: Vec<T>,
+    pub more: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredJob {
+    pub id: JobId,
+    /// The `JobSpec` as JSON.
+    pub spec_json: Arc<str>,
+    pub state: JobStateType,
+    pub message: String,
+    pub version: u64,
+    pub revision: u64,
+    pub create_time: Timestamp,
+    pub modify_time: Timestamp,
+}
+
+/// An execution with its rows from other tables.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredExecution {
+    pub row: ExecutionRow,
+    pub next: Option<ExecutionId>,
+    pub run_output: Option<RunOutput>,
+    pub published_result: Option<PublishedResult>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredResult {
+    pub position: ResultPosition,
+    pub result: PublishedResult,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct JobQuery {
+    /// All namespaces if `None`.
+    pub namespace: Option<String>,
+    pub selector: Selector,
+    /// Any if empty.
+    pub states: Vec<JobStateType>,
+    pub job_type: Option<JobType>,
+    pub name: Option<String>,
+    /// Created at or after.
+    pub created_after: Option<Timestamp>,
+    /// Created before.
+    pub created_before: Option<Timestamp>,
+    pub order: JobOrder,
+    pub reverse: bool,
+    /// The last row of the previous page.
+    pub after: Option<JobPosition>,
+    pub limit: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum JobOrder {
+    #[default]
+    CreateTime,
+    Id,
+}
+
+/// The position of a job in either order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobPosition {
+    pub create_time: Timestamp,
+    pub id: JobId,
+}
+
+#[derive(Debug, Clone)]
+pub struct ExecutionQuery {
+    pub job: JobId,
+    pub order: ExecutionOrder,
+    pub reverse: bool,
+    pub after: Option<ExecutionPosition>,
+    pub limit: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ExecutionOrder {
+    #[default]
+    ModifyTime,
+    CreateTime,
+    Id,
+    /// By the number of the compute state.
+    State,
+}
+
+/// The position of an execution: its sort key (0 when ordered by id), and its id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExecutionPosition {
+    pub key: i64,
+    pub id: ExecutionId,
+}
+
+#[derive(Debug, Clone)]
+pub struct HistoryQuery {
+    pub job: JobId,
+    /// At or after.
+    pub since: Timestamp,
+    /// Both if `None`.
+    pub event_type: Option<EventType>,
+    pub execution: Option<ExecutionId>,
+    pub node: Option<NodeId>,
+    /// The `seq` of the last event of the previous page.
+    pub after: Option<u64>,
+    pub limit: u32,
+}
+
+/// Events committed after a position, of any job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EventsQuery {
+    /// The `seq` of the last event already examined.
+    pub after: u64,
+    pub job: Option<JobId>,
+    pub namespace: Option<String>,
+    /// Both if `None`.
+    pub event_type: Option<EventType>,
+    /// At or after.
+    pub since: Timestamp,
+    /// The number of events to examine, matching or not.
+    pub limit: u32,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct EventsPage {
+    pub entries: Vec<EventEntry>,
+    /// The `seq` up to which all events were examined.
+    pub through: u64,
+    /// Whether later events exist.
+    pub more: bool,
+    /// Whether the requested job is not stored, so that no event of it can follow.
+    pub job_gone: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum EventEntry {
+    Event(EventRow),
+    /// Retention removed all events in this range of `seq`; whether the query would have matched
+    /// them is no longer known.
+    Gap {
+        from: u64,
+        to: u64,
+    },
+}
+
+#[derive(Debug, Clone)]
+pub struct ResultQuery {
+    pub job: JobId,
+    pub after: Option<ResultPosition>,
+    pub limit: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResultPosition {
+    pub index: u32,
+    pub create_time: Timestamp,
+    pub id: ExecutionId,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("the disk that holds {} is full", .path.display())]
+    Full { path: PathBuf },
+    #[error("{} is not a database of this service; move it away or set another data directory", .path.display())]
+    Foreign { path: PathBuf },
+    #[error("{} is damaged ({detail}); restore it from a backup, or move it away to start empty", .path.display())]
+    Damaged { path: PathBuf, detail: String },
+    #[error("{} was written by a newer release (format {found}, this one knows {known}); run that release", .path.display())]
+    Newer { path: PathBuf, found: u32, known: u32 },
+    #[error("{} is in use by another orchestrator; stop it or set another data directory", .path.display())]
+    InUse { path: PathBuf },
+    #[error("commit {came} does not follow commit {last}")]
+    CommitGap { came: u64, last: u64 },
+    #[error("a stored record cannot be read: {detail}")]
+    Record { detail: String },
+    #[error("the state database failed")]
+    Sqlite(#[from] rusqlite::Error),
+    #[error("access {}", .path.display())]
+    Io { path: PathBuf, source: std::io::Error },
+}
+
+impl StoreSize {
+    pub fn free_bytes(&self) -> u64 {
+        self.free_pages.saturating_mul(self.page_bytes)
+    }
+}
+
+impl Retention {
+    /// Jobs that ended before this time have expired.
+    pub fn oldest(&self, now: Moment) -> Option<Moment> {
+        self.age.map(|age| now.before(age))
+    }
+}
+
+impl ExecutionOrder {
+    /// The sort key of an execution.
+    pub fn key(self, row: &ExecutionRow) -> i64 {
+        match self {
+            Self::ModifyTime => row.modify_time.0,
+            Self::CreateTime => row.create_time.0,
+            Self::Id => 0,
+            Self::State => i64::from(u8::from(row.compute)),
+        }
+    }
+}
+
+/// Whether an execution in this state is still live.
+pub fn is_live(state: ComputeState) -> bool {
+    !state.is_terminal()
+}

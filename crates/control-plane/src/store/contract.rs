@@ -1,0 +1,88 @@
+//! What every store promises, as tests that run against each implementation.
+//!
+//! An implementation provides a [`Backend`] and calls [`store_contract!`], which makes one test of
+//! each promise.
+
+mod commits;
+mod events;
+mod executions;
+mod history;
+mod listing;
+mod live;
+mod model;
+mod retention;
+mod samples;
+
+use std::sync::Arc;
+
+use scheduler::change::{Live, LiveJobRow};
+
+use super::{Reads, Store};
+
+pub(super) use self::commits::*;
+pub(super) use self::events::*;
+pub(super) use self::executions::*;
+pub(super) use self::history::*;
+pub(super) use self::listing::*;
+pub(super) use self::live::*;
+pub(super) use self::model::{Model, random_query};
+pub(super) use self::retention::*;
+pub(super) use self::samples::{Put, Random, Sample, key, key_row, session_request};
+
+/// The live state: the jobs, and the rest.
+pub(super) fn load(store: &mut dyn Store) -> (Vec<LiveJobRow>, Live) {
+    let mut jobs = Vec::new();
+    let live = store.load(&mut |job| jobs.push(job)).unwrap();
+    (jobs, live)
+}
+
+/// One database, which lives as long as this.
+pub(super) trait Backend {
+    /// Opens it; any earlier handle is closed by then.
+    fn open(&self) -> (Box<dyn Store>, Arc<dyn Reads>);
+}
+
+/// One test for each promise; `$new` makes a backend with an empty database.
+macro_rules! store_contract {
+    ($new:path: $($promise:ident),+ $(,)?) => {
+        $(#[test]
+        fn $promise() {
+            crate::store::contract::$promise(&$new());
+        })+
+    };
+    ($new:path) => {
+        crate::store::contract::store_contract!($new:
+            every_record_reads_back,
+            the_last_of_several_changes_wins,
+            a_repeated_commit_changes_nothing,
+            a_commit_that_leaves_a_gap_is_refused,
+            a_refused_commit_stores_nothing,
+            an_idempotency_key_is_found_until_it_is_too_old,
+            a_key_belongs_to_its_namespace,
+            keys_are_removed_in_parts,
+            a_probe_leaves_nothing,
+            only_what_is_live_is_loaded,
+            slots_of_ops_and_daemon_jobs_keep_their_nodes,
+            the_last_sequence_is_kept,
+            the_stamp_of_the_last_commit_is_kept,
+            a_prefix_finds_every_match,
+            odd_texts_read_back,
+            every_job_query_agrees_with_the_model,
+            pages_of_jobs_neither_repeat_nor_skip,
+            created_and_ended_jobs_do_not_disturb_a_walk,
+            executions_are_listed_in_every_order,
+            executions_carry_their_output_and_results,
+            history_is_filtered_and_paged,
+            results_are_listed_by_slot,
+            events_of_all_jobs_are_listed_in_order,
+            removed_events_leave_a_gap,
+            events_are_found_by_their_time,
+            a_job_is_removed_with_everything_that_belongs_to_it,
+            jobs_that_ended_first_are_removed_first,
+            a_large_job_is_removed_in_small_parts,
+            a_half_removed_job_is_invisible_and_removal_resumes_after_a_restart,
+            live_jobs_and_those_within_bounds_are_kept,
+        );
+    };
+}
+pub(super) use store_contract;

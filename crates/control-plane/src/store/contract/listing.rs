@@ -1,0 +1,178 @@
+//! Lists of jobs: every filter and order, stable pages, and odd texts.
+
+use api_types::JobId;
+use api_types::job::JobStateType;
+use api_types::selector::Test;
+use scheduler::change::Changes;
+use scheduler::text::Text;
+
+use super::model::{Model, equals, labelled, position, random_query};
+use super::samples::{Put, Random, Sample};
+use super::{Backend, Reads};
+use crate::store::{JobOrder, JobQuery};
+
+pub(in crate::store) fn every_job_query_agrees_with_the_model(backend: &impl Backend) {
+    let mut random = Random(20);
+    let model = Model::random(&mut random, 300);
+    let (mut store, reads) = backend.open();
+    model.store(store.as_mut(), &mut random, 1);
+    let mut found = 0;
+    for _ in 0..3000 {
+        let query = random_query(&mut random, &model);
+        let expected = model.find(&query);
+        let page = reads.jobs(&query).unwrap();
+        let ids: Vec<_> = page.items.iter().map(|job| job.id).collect();
+        let length = expected.len().min(query.limit as usize);
+        assert_eq!(ids, expected[..length], "{query:?}");
+        assert_eq!(page.more, expected.len() > length, "{query:?}");
+        for job in page.items {
+            let Sample { new, row } = model.get(job.id);
+            assert_eq!((job.state, job.create_time), (row.state, new.create_time));
+            assert_eq!(job.spec_json, new.spec_json);
+        }
+        found += length;
+    }
+    assert!(found > 3000, "the queries find too little to show anything: {found}");
+}
+
+/// Every job, page after page.
+fn walk(reads: &dyn Reads, query: &JobQuery, mut between: impl FnMut(usize)) -> Vec<JobId> {
+    let mut query = query.clone();
+    let mut ids = Vec::new();
+    for page in 0.. {
+        let items = reads.jobs(&query).unwrap();
+        assert!(items.items.len() <= query.limit as usize);
+        assert!(items.items.len() == query.limit as usize || !items.more);
+        ids.extend(items.items.iter().map(|job| job.id));
+        match items.items.last() {
+            Some(last) if items.more => {
+                query.after =
+                    Some(crate::store::JobPosition { create_time: last.create_time, id: last.id });
+            }
+            _ => return ids,
+        }
+        between(page);
+    }
+    ids
+}
+
+pub(in crate::store) fn pages_of_jobs_neither_repeat_nor_skip(backend: &impl Backend) {
+    let mut random = Random(21);
+    let model = Model::random(&mut random, 200);
+    let (mut store, reads) = backend.open();
+    model.store(store.as_mut(), &mut random, 1);
+    for order in [JobOrder::CreateTime, JobOrder::Id] {
+        for reverse in [false, true] {
+            for limit in [1, 7, 199, 200, 201] {
+                let query = JobQuery { order, reverse, limit, ..JobQuery::default() };
+                assert_eq!(walk(reads.as_ref(), &query, |_| ()), model.find(&query), "{query:?}");
+            }
+        }
+    }
+}
+
+/// While pages of running jobs are read, jobs are created and others end: each job that runs
+/// throughout is found exactly once.
+pub(in crate::store) fn created_and_ended_jobs_do_not_disturb_a_walk(backend: &impl Backend) {
+    let mut random = Random(22);
+    let (mut store, reads) = backend.open();
+    let mut number = 0;
+    for order in [JobOrder::CreateTime, JobOrder::Id] {
+        for reverse in [false, true] {
+            let label = format!("{order:?} {reverse}");
+            let mut jobs: Vec<_> = (0..60)
+                .map(|_| {
+                    let mut sample = labelled(&mut random, &[("walk", &label)]);
+                    sample.row.state = JobStateType::Running;
+                    sample
+                })
+                .collect();
+            let mut changes = Changes::default();
+            jobs.iter().for_each(|sample| sample.add_to(&mut changes));
+            number += 1;
+            store.put(number, &changes, &[]).unwrap();
+            let query = JobQuery {
+                selector: equals("walk", &label),
+                states: vec![JobStateType::Running],
+                order,
+                reverse,
+                limit: 7,
+                ..JobQuery::default()
+            };
+            let mut gone = Vec::new();
+            let found = walk(reads.as_ref(), &query, |page| {
+                let mut changes = Changes::default();
+                for at in [page, 59 - page] {
+                    let job = &mut jobs[at];
+                    job.row.state = JobStateType::Completed;
+                    changes.jobs.insert(job.id(), job.row.clone());
+                    gone.push(job.id());
+                    let mut sample = labelled(&mut random, &[("walk", &label)]);
+                    sample.row.state = JobStateType::Running;
+                    sample.add_to(&mut changes);
+                }
+                number += 1;
+                store.put(number, &changes, &[]).unwrap();
+            });
+            let mut distinct = found.clone();
+            distinct.sort_unstable();
+            distinct.dedup();
+            assert_eq!(distinct.len(), found.len(), "{label}: a job came twice");
+            for job in jobs.iter().filter(|job| !gone.contains(&job.id())) {
+                assert!(found.contains(&job.id()), "{label}: a job was skipped");
+            }
+            let positions: Vec<_> = found
+                .iter()
+                .filter_map(|id| jobs.iter().find(|j| j.id() == *id))
+                .map(|sample| (position(sample).create_time, sample.id()))
+                .collect();
+            let sorted = positions.is_sorted_by(|a, b| if reverse { a > b } else { a < b });
+            assert!(sorted, "{label}: out of order");
+        }
+    }
+}
+
+pub(in crate::store) fn odd_texts_read_back(backend: &impl Backend) {
+    let mut random = Random(23);
+    let texts = [
+        "",
+        " ",
+        "a\0b",
+        "\0",
+        "日本語",
+        "'; DROP TABLE job; --",
+        "%_*?",
+        "\u{10ffff}",
+        "\u{e9}",
+        "e\u{301}",
+    ];
+    let (mut store, reads) = backend.open();
+    let mut samples = Vec::new();
+    for (number, text) in (1..).zip(texts) {
+        let mut sample = labelled(&mut random, &[(text, text)]);
+        sample.new.namespace = text.to_owned();
+        sample.new.name = text.to_owned();
+        sample.new.spec_json = format!("{text}{text}").into();
+        sample.row.message = Text::from(text.to_owned());
+        store.put(number, &sample.changes(), &[super::key_row(text, 1)]).unwrap();
+        samples.push(sample);
+    }
+    for (text, sample) in texts.iter().zip(&samples) {
+        let job = reads.job(sample.id()).unwrap().unwrap();
+        assert_eq!((job.message.as_str(), &job.spec_json), (*text, &sample.new.spec_json));
+        let by = |query: JobQuery| {
+            let page = reads.jobs(&JobQuery { limit: 100, ..query }).unwrap();
+            page.items.iter().map(|job| job.id).collect::<Vec<_>>()
+        };
+        let expected = [sample.id()];
+        assert_eq!(by(JobQuery { selector: equals(text, text), ..JobQuery::default() }), expected);
+        let name = Some((*text).to_owned());
+        assert_eq!(by(JobQuery { namespace: name.clone(), ..JobQuery::default() }), expected);
+        assert_eq!(by(JobQuery { name, ..JobQuery::default() }), expected);
+        let mut absent = equals(text, text);
+        absent.requirements[0].test = Test::Absent;
+        assert_eq!(by(JobQuery { selector: absent, ..JobQuery::default() }).len(), texts.len() - 1);
+        let key = store.idempotency(&super::key(text), scheduler::time::Moment(0)).unwrap();
+        assert_eq!(key, Some(super::key_row(text, 1)));
+    }
+}

@@ -1,0 +1,310 @@
+//! Records to store, and a seeded source of variety.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api_types::engine::{EngineType, PublisherType};
+use api_types::execution::{ComputeState, DesiredState, PublishedResult, RunOutput};
+use api_types::job::{JobStateType, JobType};
+use api_types::node::{ComputeNodeInfo, Connection, Eligibility, Membership};
+use api_types::protocol::SessionRequest;
+use api_types::quantity::{Capacity, Resources};
+use api_types::version::VersionRecord;
+use api_types::{EvaluationId, ExecutionId, JobId, NodeId, Timestamp};
+use scheduler::change::{
+    Changes, EventRow, EventSubject, ExecutionRow, JobRow, NewJobRow, NodeRow, OutputRow,
+    PendingSlotRow, Tries,
+};
+use scheduler::exclusion::{Exclusion, Exclusions};
+use scheduler::health::{Health, Trouble};
+use scheduler::time::Moment;
+use uuid::Uuid;
+
+use crate::clock::{Reading, Stamp};
+use crate::store::{Commit, IdempotencyRow, RequestKey, Store, StoreError};
+
+/// SplitMix64: the same seed gives the same numbers.
+pub(in crate::store) struct Random(pub u64);
+
+/// A job in both of its parts.
+#[derive(Debug, Clone)]
+pub(in crate::store) struct Sample {
+    pub new: NewJobRow,
+    pub row: JobRow,
+}
+
+// === impl Random ===
+
+impl Random {
+    pub(in crate::store) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub(in crate::store) fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    pub(in crate::store) fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
+    pub(in crate::store) fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+        let at = self.below(items.len() as u64);
+        &items[usize::try_from(at).unwrap()]
+    }
+
+    pub(in crate::store) fn uuid(&mut self) -> Uuid {
+        Uuid::from_u64_pair(self.next(), self.next())
+    }
+
+    pub(in crate::store) fn job_id(&mut self) -> JobId {
+        JobId::from_uuid(self.uuid())
+    }
+
+    pub(in crate::store) fn node_id(&mut self) -> NodeId {
+        NodeId::from_uuid(self.uuid())
+    }
+
+    pub(in crate::store) fn evaluation_id(&mut self) -> EvaluationId {
+        EvaluationId::from_uuid(self.uuid())
+    }
+
+    pub(in crate::store) fn execution_id(&mut self) -> ExecutionId {
+        ExecutionId::from_uuid(self.uuid())
+    }
+}
+
+// === impl Sample ===
+
+impl Sample {
+    /// A pending batch job of one slot.
+    pub(in crate::store) fn job(random: &mut Random) -> Self {
+        let id = random.job_id();
+        let create_time = Timestamp(1_700_000_000_000_000_000);
+        let new = NewJobRow {
+            id,
+            namespace: "default".to_owned(),
+            name: id.to_string(),
+            job_type: JobType::Batch,
+            priority: 50,
+            labels: BTreeMap::new(),
+            create_time,
+            created_at: Moment(5),
+            spec_json: format!(r#"{{"Name":"{id}"}}"#).into(),
+        };
+        let row = JobRow {
+            id,
+            state: JobStateType::Pending,
+            message: "accepted".into(),
+            version: 1,
+            revision: 1,
+            modify_time: create_time,
+            last_event_time: create_time,
+            waiting_since: None,
+            ended_at: None,
+            started: false,
+            slots: 1,
+            fresh: 0,
+            completed: 0,
+            evaluation: random.evaluation_id(),
+            live: true,
+        };
+        Self { new, row }
+    }
+
+    pub(in crate::store) fn of_type(random: &mut Random, job_type: JobType, slots: u32) -> Self {
+        let mut sample = Self::job(random);
+        sample.new.job_type = job_type;
+        sample.row.slots = slots;
+        sample
+    }
+
+    pub(in crate::store) fn id(&self) -> JobId {
+        self.new.id
+    }
+
+    pub(in crate::store) fn add_to(&self, changes: &mut Changes) {
+        changes.new_jobs.push(self.new.clone());
+        changes.jobs.insert(self.new.id, self.row.clone());
+    }
+
+    pub(in crate::store) fn changes(&self) -> Changes {
+        let mut changes = Changes::default();
+        self.add_to(&mut changes);
+        changes
+    }
+
+    /// An execution of the job with every field set.
+    pub(in crate::store) fn execution(&self, random: &mut Random, index: u32) -> ExecutionRow {
+        ExecutionRow {
+            id: random.execution_id(),
+            job: self.new.id,
+            index,
+            node: random.node_id(),
+            session: u64::MAX,
+            evaluation: random.evaluation_id(),
+            resources: Resources {
+                cpu_millis: 1500,
+                memory_bytes: 1 << 40,
+                disk_bytes: u64::MAX,
+                gpus: 2,
+            },
+            desired: DesiredState::Running,
+            desired_message: "offered".into(),
+            compute: ComputeState::AskForBid,
+            compute_message: "".into(),
+            tries: Tries {
+                attempt: 3,
+                infra_failures: 2,
+                short_runs: 1,
+                exclusions: exclusions(&[random.node_id(), random.node_id()]),
+            },
+            previous: Some(random.execution_id()),
+            followup: Some(random.evaluation_id()),
+            revision: 4,
+            create_time: Timestamp(1_700_000_000_000_000_001),
+            modify_time: Timestamp(1_700_000_000_000_000_002),
+            offered_at: Moment(7),
+            accepted_at: None,
+            started_at: None,
+        }
+    }
+
+    pub(in crate::store) fn pending_slot(&self, random: &mut Random, index: u32) -> PendingSlotRow {
+        PendingSlotRow {
+            job: self.new.id,
+            index,
+            evaluation: random.evaluation_id(),
+            pinned: Some(random.node_id()),
+            tries: Tries {
+                attempt: 1,
+                infra_failures: 0,
+                short_runs: 7,
+                exclusions: exclusions(&[random.node_id()]),
+            },
+            due: Some(Moment(1_800_000_000_000_000_000)),
+            previous: Some(random.execution_id()),
+        }
+    }
+
+    pub(in crate::store) fn event(&self, seq: u64) -> EventRow {
+        EventRow {
+            seq,
+            time: Timestamp(1_700_000_000_000_000_000 + i64::try_from(seq).unwrap()),
+            job: self.new.id,
+            revision: seq,
+            comment: format!("event {seq}").into(),
+            subject: EventSubject::Job {
+                previous: JobStateType::Pending,
+                new: JobStateType::Running,
+            },
+        }
+    }
+}
+
+pub(super) fn node(random: &mut Random) -> NodeRow {
+    NodeRow {
+        id: random.node_id(),
+        session: 9,
+        membership: Membership::Approved,
+        connection: Connection::Connected,
+        eligibility: Eligibility::Draining,
+        message: "moves to the other rack".to_owned(),
+        drain_deadline: Some(Moment(1_700_000_100_000_000_000)),
+        silent_since: Some(Moment(8)),
+        health: Health::BackingOff {
+            until: Moment(9),
+            length: std::time::Duration::from_secs(10),
+            trouble: Trouble {
+                began: Moment(7),
+                since: Timestamp(1_700_000_000_000_000_000),
+                reason: "docker answers 500".into(),
+            },
+        },
+        last_heartbeat: Timestamp(1_700_000_000_000_000_003),
+        record: Arc::new(session_request()),
+    }
+}
+
+pub(in crate::store) fn session_request() -> SessionRequest {
+    SessionRequest {
+        addrs: vec!["/ip4/10.0.0.1/tcp/1234".to_owned()],
+        labels: [("hostname".to_owned(), "a".to_owned())].into(),
+        compute_node_info: ComputeNodeInfo {
+            execution_engines: vec![EngineType::Docker],
+            max_capacity: Capacity { cpu: 3.5, memory: 1 << 33, disk: 5, gpu: 1 },
+            ..ComputeNodeInfo::default()
+        },
+        default_resources: Capacity { cpu: 0.5, memory: 512_000_000, disk: 0, gpu: 0 },
+        service_version: VersionRecord::default(),
+    }
+}
+
+pub(super) fn output(id: ExecutionId, text: &str) -> OutputRow {
+    OutputRow {
+        id,
+        run_output: Some(RunOutput {
+            stdout: text.to_owned(),
+            stdout_truncated: true,
+            stderr: "warning".to_owned(),
+            stderr_truncated: false,
+            exit_code: -9,
+            runner_error: "was killed".to_owned(),
+        }),
+        published_result: Some(published(text)),
+    }
+}
+
+pub(super) fn published(text: &str) -> PublishedResult {
+    let mut params = api_types::engine::Params::new();
+    params.insert("Key".to_owned(), text.into());
+    PublishedResult { publisher_type: PublisherType::S3, params }
+}
+
+/// Commits without a word about the time.
+pub(in crate::store) trait Put {
+    fn put(
+        &mut self,
+        number: u64,
+        changes: &Changes,
+        keys: &[IdempotencyRow],
+    ) -> Result<(), StoreError>;
+}
+
+impl<S: Store + ?Sized> Put for S {
+    fn put(
+        &mut self,
+        number: u64,
+        changes: &Changes,
+        keys: &[IdempotencyRow],
+    ) -> Result<(), StoreError> {
+        self.commit(&Commit { number, stamp: stamp(number), changes, keys })
+    }
+}
+
+pub(super) fn stamp(number: u64) -> Stamp {
+    let reading = Reading { boot_id: [3; 16], boot: number, wall: Timestamp(-5) };
+    Stamp { reading, moment: Moment(100 + number) }
+}
+
+pub(in crate::store) fn key(key: &str) -> RequestKey {
+    RequestKey { namespace: "default".to_owned(), key: key.to_owned() }
+}
+
+pub(in crate::store) fn key_row(text: &str, stored_at: u64) -> IdempotencyRow {
+    IdempotencyRow {
+        key: key(text),
+        body_hash: [7; 32],
+        answer: format!("answer to {text}"),
+        stored_at: Moment(stored_at),
+    }
+}
+
+pub(super) fn exclusions(nodes: &[NodeId]) -> Exclusions {
+    let exclude =
+        |node: &NodeId| Exclusion { node: *node, until: Moment(u64::MAX / 4), failures: 3 };
+    Exclusions(nodes.iter().map(exclude).collect())
+}

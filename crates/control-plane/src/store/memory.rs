@@ -1,0 +1,258 @@
+//! An in-memory store, for tests of the scheduler and for the simulator.
+//!
+//! It follows the same contract as the durable store, except that it does not survive the process;
+//! a clone is what a crash would leave.
+
+use std::collections::BTreeMap;
+
+use api_types::history::EventType;
+use api_types::job::{JobSpec, JobStateType, JobType};
+use api_types::{ExecutionId, JobId, NodeId};
+use scheduler::change::{
+    Changes, EventRow, EventSubject, ExecutionRow, JobRow, Live, LiveJobRow, NewJobRow, NodeRow,
+    OutputRow, PendingSlotRow,
+};
+use scheduler::time::Moment;
+
+use super::{Commit, IdempotencyRow, Pruned, RequestKey, Retention, Store, StoreError};
+use crate::clock::Stamp;
+
+#[derive(Debug, Default, Clone)]
+pub struct MemoryStore {
+    pub new_jobs: BTreeMap<JobId, NewJobRow>,
+    pub jobs: BTreeMap<JobId, JobRow>,
+    pub executions: BTreeMap<ExecutionId, ExecutionRow>,
+    pub outputs: BTreeMap<ExecutionId, OutputRow>,
+    pub successors: BTreeMap<ExecutionId, ExecutionId>,
+    pub pending_slots: BTreeMap<(JobId, u32), PendingSlotRow>,
+    pub nodes: BTreeMap<NodeId, NodeRow>,
+    pub events: Vec<EventRow>,
+    pub keys: BTreeMap<RequestKey, IdempotencyRow>,
+    commits: u64,
+    stamp: Option<Stamp>,
+    /// Separate from the events, which retention removes.
+    last_seq: u64,
+}
+
+// === impl MemoryStore ===
+
+impl MemoryStore {
+    /// The events of a job, in order.
+    pub fn history(&self, job: JobId, level: EventType) -> Vec<&EventRow> {
+        self.events
+            .iter()
+            .filter(|event| event.job == job)
+            .filter(|event| match event.subject {
+                EventSubject::Job { .. } => level == EventType::JobLevel,
+                EventSubject::Execution { .. } => level == EventType::ExecutionLevel,
+            })
+            .collect()
+    }
+
+    /// The executions of a job, by slot, then age.
+    pub fn executions_of(&self, job: JobId) -> Vec<&ExecutionRow> {
+        let mut rows: Vec<_> = self.executions.values().filter(|row| row.job == job).collect();
+        rows.sort_by_key(|row| {
+            (row.index, row.create_time, row.tries.attempt, row.tries.infra_failures)
+        });
+        rows
+    }
+
+    pub fn state(&self, job: JobId) -> Option<JobStateType> {
+        self.jobs.get(&job).map(|row| row.state)
+    }
+
+    fn apply(&mut self, changes: &Changes) {
+        for job in &changes.new_jobs {
+            self.new_jobs.insert(job.id, job.clone());
+        }
+        self.jobs.extend(changes.jobs.iter().map(|(id, row)| (*id, row.clone())));
+        self.executions.extend(changes.executions.iter().map(|(id, row)| (*id, row.clone())));
+        self.outputs.extend(changes.outputs.iter().map(|row| (row.id, row.clone())));
+        self.successors.extend(changes.successors.iter().copied());
+        for (key, slot) in &changes.pending_slots {
+            match slot {
+                Some(slot) => self.pending_slots.insert(*key, slot.clone()),
+                None => self.pending_slots.remove(key),
+            };
+        }
+        for (id, node) in &changes.nodes {
+            match node {
+                Some(node) => self.nodes.insert(*id, node.clone()),
+                None => self.nodes.remove(id),
+            };
+        }
+        self.events.extend(changes.events.iter().cloned());
+        if let Some(last) = changes.events.last() {
+            self.last_seq = last.seq;
+        }
+    }
+
+    /// The finished job that ended first.
+    fn ended_first(&self) -> Option<(Moment, JobId)> {
+        let ended = self.jobs.values().filter_map(|row| row.ended_at.map(|at| (at, row.id)));
+        ended.min()
+    }
+
+    fn remove(&mut self, job: JobId) {
+        self.jobs.remove(&job);
+        self.new_jobs.remove(&job);
+        self.executions.retain(|_, row| row.job != job);
+        let executions = &self.executions;
+        self.outputs.retain(|id, _| executions.contains_key(id));
+        self.successors.retain(|id, _| executions.contains_key(id));
+        self.pending_slots.retain(|(of, _), _| *of != job);
+        self.events.retain(|event| event.job != job);
+    }
+}
+
+impl Store for MemoryStore {
+    fn load(&mut self, job: &mut dyn FnMut(LiveJobRow)) -> Result<Live, StoreError> {
+        let mut live = Live {
+            nodes: self.nodes.values().cloned().collect(),
+            last_seq: self.last_seq,
+            ..Live::default()
+        };
+        for row in self.jobs.values().filter(|row| row.live) {
+            let new = self.new_jobs.get(&row.id).ok_or_else(|| StoreError::Record {
+                detail: format!("job {} has no specification", row.id),
+            })?;
+            job(LiveJobRow {
+                row: row.clone(),
+                spec_json: new.spec_json.clone(),
+                create_time: new.create_time,
+                created_at: new.created_at,
+            });
+        }
+        let is_live = |job: &JobId| self.jobs.get(job).is_some_and(|row| row.live);
+        for row in self.executions.values().filter(|row| is_live(&row.job)) {
+            if !row.compute.is_terminal() {
+                live.executions.push(row.clone());
+            }
+            let per_node =
+                matches!(self.new_jobs[&row.job].job_type, JobType::Ops | JobType::Daemon);
+            if per_node {
+                live.covered.push((row.job, row.index, row.node));
+            }
+        }
+        for slot in self.pending_slots.values() {
+            live.covered.extend(slot.pinned.map(|node| (slot.job, slot.index, node)));
+            live.pending_slots.push(slot.clone());
+        }
+        Ok(live)
+    }
+
+    fn commit(&mut self, commit: &Commit<'_>) -> Result<(), StoreError> {
+        let Commit { number, stamp, changes, keys } = *commit;
+        if number <= self.commits {
+            return Ok(());
+        }
+        if number != self.commits + 1 {
+            return Err(StoreError::CommitGap { came: number, last: self.commits });
+        }
+        self.apply(changes);
+        self.keys.extend(keys.iter().map(|row| (row.key.clone(), row.clone())));
+        (self.commits, self.stamp) = (number, Some(stamp));
+        Ok(())
+    }
+
+    fn last_commit(&mut self) -> Result<u64, StoreError> {
+        Ok(self.commits)
+    }
+
+    fn last_stamp(&mut self) -> Result<Option<Stamp>, StoreError> {
+        Ok(self.stamp)
+    }
+
+    fn idempotency(
+        &mut self,
+        key: &RequestKey,
+        oldest: Moment,
+    ) -> Result<Option<IdempotencyRow>, StoreError> {
+        Ok(self.keys.get(key).filter(|row| row.stored_at >= oldest).cloned())
+    }
+
+    fn has_job(&mut self, id: JobId) -> Result<bool, StoreError> {
+        Ok(self.jobs.contains_key(&id))
+    }
+
+    fn probe(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn forget_keys(&mut self, oldest: Moment, limit: u32) -> Result<u32, StoreError> {
+        let old: Vec<_> = self
+            .keys
+            .values()
+            .filter(|row| row.stored_at < oldest)
+            .take(usize::try_from(limit).unwrap_or(usize::MAX))
+            .map(|row| row.key.clone())
+            .collect();
+        for key in &old {
+            self.keys.remove(key);
+        }
+        Ok(u32::try_from(old.len()).unwrap_or(u32::MAX))
+    }
+
+    /// Removal in memory is immediate, so a job goes as a whole and counts as one row.
+    fn prune(
+        &mut self,
+        now: Moment,
+        retention: &Retention,
+        rows: u32,
+    ) -> Result<Pruned, StoreError> {
+        let mut pruned = Pruned::default();
+        while let Some((end, job)) = self.ended_first() {
+            let ended = self.jobs.values().filter(|row| !row.live).count() as u64;
+            let too_many = retention.count.is_some_and(|count| ended > count);
+            if !too_many && retention.oldest(now).is_none_or(|oldest| end >= oldest) {
+                break;
+            }
+            if pruned.jobs == rows {
+                pruned.more = true;
+                break;
+            }
+            self.remove(job);
+            pruned.jobs += 1;
+        }
+        Ok(pruned)
+    }
+}
+
+/// A job's specification as stored.
+pub fn spec_json(spec: &JobSpec) -> std::sync::Arc<str> {
+    serde_json::to_string(spec).expect("a specification is plain data").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::contract::{Put, Random, ended};
+
+    const EVERYTHING: Retention = Retention { age: None, count: Some(0) };
+
+    #[test]
+    fn retention_removes_what_ended_first_and_keeps_the_last_sequence() {
+        let mut random = Random(140);
+        let mut changes = Changes::default();
+        let ids: Vec<_> = [30, 10, 20]
+            .into_iter()
+            .map(|end| ended(&mut random, &mut changes, end, 2).sample.id())
+            .collect();
+        let mut store = MemoryStore::default();
+        store.put(1, &changes, &[]).unwrap();
+        let one = Retention { age: None, count: Some(1) };
+        let pruned = store.prune(Moment(0), &one, 1).unwrap();
+        assert_eq!(pruned, Pruned { jobs: 1, more: true });
+        assert!(!store.has_job(ids[1]).unwrap());
+        assert_eq!(store.prune(Moment(0), &one, 9).unwrap(), Pruned { jobs: 1, more: false });
+        assert!(store.has_job(ids[0]).unwrap() && !store.has_job(ids[2]).unwrap());
+        assert_eq!((store.executions.len(), store.outputs.len(), store.events.len()), (2, 2, 6));
+
+        let old = Retention { age: Some(std::time::Duration::from_secs(5)), count: None };
+        assert_eq!(store.prune(Moment(35_000_000_000), &old, 9).unwrap(), Pruned::default());
+        store.prune(Moment(0), &EVERYTHING, 9).unwrap();
+        assert!(store.jobs.is_empty() && store.events.is_empty() && store.executions.is_empty());
+        assert_eq!(store.load(&mut |_| {}).unwrap().last_seq, 18);
+    }
+}

@@ -1,0 +1,125 @@
+//! Checkpoints the write-ahead log on its own thread while commits continue.
+//!
+//! If the writer did it, as SQLite does by default, a checkpoint of 32 MB would delay all commits
+//! by tens of milliseconds. Here the writer checkpoints only when the log reaches [`LOG_PAGES`],
+//! which the thread prevents unless commits never pause; then little is left to do.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rusqlite::hooks::Wal;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+/// Pages of 4 KiB in the log before a checkpoint: fewer means more writes of the same page, more
+/// means a longer recovery after a crash.
+const CHECKPOINT_PAGES: i32 = 8192;
+
+/// Pages in the log before the writer itself checkpoints the rest.
+const LOG_PAGES: i32 = 4 * CHECKPOINT_PAGES;
+
+/// The size to which the log's file is truncated after it has been larger.
+pub(super) const LOG_BYTES: i64 = (LOG_PAGES as i64) * 4096;
+
+/// Passes in a row while commits continue: each handles what arrived during the previous one, so a
+/// few reach the end of the log, after which it is reused from its start.
+const PASSES: u32 = 4;
+
+/// How long a commit waits for the thread: a log of this size takes tens of milliseconds, and a far
+/// slower disk should not delay what is already stored.
+const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(1);
+const CATCH_UP_PAUSE: Duration = Duration::from_millis(1);
+
+/// The checkpoint thread. Dropping this ends it, before the writer's connection closes: the last
+/// connection to close checkpoints the whole log, and this thread's connection may not know all of
+/// it.
+pub(super) struct Checkpointer {
+    thread: Option<JoinHandle<()>>,
+    stopping: Arc<AtomicBool>,
+    wake: SyncSender<()>,
+}
+
+// === impl Checkpointer ===
+
+impl Checkpointer {
+    /// Starts the thread, and installs the hook by which the writer wakes it when the log has
+    /// grown.
+    pub(super) fn start(path: &Path, writer: &mut Connection) -> rusqlite::Result<Self> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags)?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        // One pending wake-up is enough: every commit sends another.
+        let (grown, signals) = sync_channel(1);
+        let (wake, stopping) = (grown.clone(), Arc::<AtomicBool>::default());
+        writer.wal_hook(Some(move |log: &mut Wal, pages| {
+            if pages >= LOG_PAGES {
+                catch_up(log);
+            } else if pages >= CHECKPOINT_PAGES {
+                let _ = grown.try_send(());
+            }
+            Ok(())
+        }))?;
+        let stop = Arc::clone(&stopping);
+        let run = move || run(&connection, &signals, &stop);
+        let thread = match thread::Builder::new().name("checkpoint".to_owned()).spawn(run) {
+            Ok(thread) => Some(thread),
+            Err(error) => {
+                // The writer checkpoints on its own.
+                tracing::warn!(%error, "cannot start the checkpoint thread; commits will wait for checkpoints");
+                None
+            }
+        };
+        Ok(Self { thread, stopping, wake })
+    }
+}
+
+impl Drop for Checkpointer {
+    fn drop(&mut self) {
+        self.stopping.store(true, Ordering::Release);
+        // A pending wake-up serves as well.
+        let _ = self.wake.try_send(());
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the checkpoint thread panicked");
+        }
+    }
+}
+
+/// Checkpoints the rest on the writer's thread, after a commit. Waits for the other thread if it is
+/// busy: commits that continued meanwhile would let the log grow while they are faster.
+fn catch_up(log: &mut Wal) {
+    let begin = Instant::now();
+    // The next commit retries a failure, which is harmless until then.
+    while let Err(error) = log.checkpoint()
+        && error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+        && begin.elapsed() < CATCH_UP_TIMEOUT
+    {
+        thread::sleep(CATCH_UP_PAUSE);
+    }
+}
+
+fn run(connection: &Connection, signals: &Receiver<()>, stopping: &AtomicBool) {
+    while signals.recv().is_ok() && !stopping.load(Ordering::Acquire) {
+        for _ in 0..PASSES {
+            match pass(connection) {
+                Ok((pages, carried_over)) if carried_over < pages => {}
+                Ok(_) => break,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot checkpoint the state database");
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Never blocks; returns how many pages the log has, and how many of them are in the database.
+fn pass(connection: &Connection) -> rusqlite::Result<(i64, i64)> {
+    connection
+        .prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")?
+        .query_row([], |row| Ok((row.get(1)?, row.get(2)?)))
+}

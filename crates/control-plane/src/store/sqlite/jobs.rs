@@ -1,0 +1,185 @@
+//! Jobs: writing and reading their rows.
+
+use api_types::JobId;
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, Transaction, params};
+use scheduler::change::{JobRow, NewJobRow};
+
+use super::row::{self, Id, counter, job_state, job_state_code, job_type_code, moment_value};
+use super::select::{COUNTED, Selection};
+use crate::store::{JobQuery, Page, StoreError, StoredJob};
+
+/// The columns for [`read_job`].
+const COLUMNS: &str = "j.id, s.json, j.state, j.message, j.version, j.revision, j.create_time,
+    j.modify_time FROM job AS j CROSS JOIN job_spec AS s ON s.job = j.number";
+
+/// A page ends early, and reports that more follows, once its specifications exceed this in total:
+/// a thousand jobs with inline inputs would be gigabytes.
+pub(super) const PAGE_BYTES: usize = 16 << 20;
+
+/// A number above those of all jobs, including removed ones that still have rows.
+pub(super) fn next_number(connection: &Connection) -> Result<i64, StoreError> {
+    Ok(connection
+        .prepare_cached(
+            "SELECT 1 + max(coalesce((SELECT max(number) FROM job), 0),
+                coalesce((SELECT max(job) FROM removal), 0))",
+        )?
+        .query_row([], |row| row.get(0))?)
+}
+
+/// Prepared statements that write jobs row by row.
+pub(super) struct JobRows<'c> {
+    insert: CachedStatement<'c>,
+    insert_spec: CachedStatement<'c>,
+    insert_label: CachedStatement<'c>,
+    select_live: CachedStatement<'c>,
+    update: CachedStatement<'c>,
+}
+
+// === impl JobRows ===
+
+impl<'c> JobRows<'c> {
+    pub(super) fn prepare(transaction: &'c Transaction<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            insert: transaction.prepare_cached(
+                "INSERT INTO job (number, id, create_time, type, namespace, name, state, live,
+                    version, revision, modify_time, started, slots, fresh, completed, evaluation,
+                    message, last_event_time, waiting_since, ended_at, created_at)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
+                    ?17, ?18, ?19, ?20, ?21)",
+            )?,
+            insert_spec: transaction
+                .prepare_cached("INSERT INTO job_spec (job, json) VALUES (?1, ?2)")?,
+            insert_label: transaction.prepare_cached(
+                "INSERT INTO label (id, key, create_time, job, value, integer)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            )?,
+            select_live: transaction.prepare_cached("SELECT live FROM job WHERE number = ?1")?,
+            update: transaction.prepare_cached(
+                "UPDATE job SET state = ?2, live = ?3, version = ?4, revision = ?5,
+                    modify_time = ?6, started = ?7, slots = ?8, fresh = ?9, completed = ?10,
+                    evaluation = ?11, message = ?12, last_event_time = ?13, waiting_since = ?14,
+                    ended_at = ?15
+                 WHERE number = ?1",
+            )?,
+        })
+    }
+
+    /// Writes a new job.
+    pub(super) fn insert(
+        &mut self,
+        number: i64,
+        job: &NewJobRow,
+        row: &JobRow,
+    ) -> rusqlite::Result<()> {
+        let name = (job.name != job.id.to_string()).then_some(job.name.as_str());
+        self.insert.execute(params![
+            number,
+            job.id.bytes(),
+            job.create_time.0,
+            job_type_code(job.job_type),
+            job.namespace,
+            name,
+            job_state_code(row.state),
+            row.live,
+            row.version.cast_signed(),
+            row.revision.cast_signed(),
+            row.modify_time.0,
+            row.started,
+            row.slots,
+            row.fresh,
+            row.completed,
+            row.evaluation.bytes(),
+            &*row.message,
+            row.last_event_time.0,
+            row.waiting_since.map(moment_value),
+            row.ended_at.map(moment_value),
+            moment_value(job.created_at),
+        ])?;
+        self.insert_spec.execute(params![number, job.spec_json])?;
+        for (key, value) in &job.labels {
+            self.insert_label.execute(params![
+                job.id.bytes(),
+                key,
+                job.create_time.0,
+                number,
+                value,
+                // The values that `gt` and `lt` of a selector read as integers.
+                value.parse::<i64>().ok(),
+            ])?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether the job was live until now.
+    pub(super) fn update(&mut self, number: i64, row: &JobRow) -> rusqlite::Result<bool> {
+        let was_live = self.select_live.query_row([number], |row| row.get(0))?;
+        self.update.execute(params![
+            number,
+            job_state_code(row.state),
+            row.live,
+            row.version.cast_signed(),
+            row.revision.cast_signed(),
+            row.modify_time.0,
+            row.started,
+            row.slots,
+            row.fresh,
+            row.completed,
+            row.evaluation.bytes(),
+            &*row.message,
+            row.last_event_time.0,
+            row.waiting_since.map(moment_value),
+            row.ended_at.map(moment_value),
+        ])?;
+        Ok(was_live)
+    }
+}
+
+pub(super) fn number(connection: &Connection, id: JobId) -> Result<Option<i64>, StoreError> {
+    Ok(connection
+        .prepare_cached("SELECT number FROM job WHERE id = ?1")?
+        .query_row([id.bytes()], |row| row.get(0))
+        .optional()?)
+}
+
+pub(super) fn job(connection: &Connection, id: JobId) -> Result<Option<StoredJob>, StoreError> {
+    let mut statement = connection.prepare_cached(&format!("SELECT {COLUMNS} WHERE j.id = ?1"))?;
+    row::one(&mut statement, [id.bytes()], read_job)
+}
+
+/// A page: first the numbers of its jobs, then the jobs.
+pub(super) fn jobs(
+    connection: &Connection,
+    query: &JobQuery,
+) -> Result<Page<StoredJob>, StoreError> {
+    let mut numbers = Selection::new(query, COUNTED).numbers(connection)?;
+    let mut more = numbers.len() > query.limit as usize;
+    numbers.truncate(query.limit as usize);
+    let mut statement =
+        connection.prepare_cached(&format!("SELECT {COLUMNS} WHERE j.number = ?1"))?;
+    let mut items = Vec::with_capacity(numbers.len());
+    let mut bytes = 0;
+    for number in numbers {
+        if bytes > PAGE_BYTES {
+            more = true;
+            break;
+        }
+        if let Some(job) = row::one(&mut statement, [number], read_job)? {
+            bytes += job.spec_json.len();
+            items.push(job);
+        }
+    }
+    Ok(Page { items, more })
+}
+
+fn read_job(row: &Row<'_>) -> Result<StoredJob, StoreError> {
+    Ok(StoredJob {
+        id: Id::get(row, 0)?,
+        spec_json: row.get(1)?,
+        state: job_state(row.get(2)?)?,
+        message: row.get(3)?,
+        version: counter(row, 4)?,
+        revision: counter(row, 5)?,
+        create_time: row::time(row, 6)?,
+        modify_time: row::time(row, 7)?,
+    })
+}

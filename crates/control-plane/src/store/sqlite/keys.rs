@@ -1,0 +1,62 @@
+//! Idempotency keys: each is unique within its namespace and expires by age.
+
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use scheduler::time::Moment;
+
+use super::row::{self, moment_value};
+use crate::store::{IdempotencyRow, RequestKey, StoreError};
+
+/// An existing row with the same key has expired, or it would have been found.
+pub(super) fn write(
+    transaction: &Transaction<'_>,
+    keys: &[IdempotencyRow],
+) -> Result<(), StoreError> {
+    let mut upsert = transaction.prepare_cached(
+        "INSERT INTO idempotency (namespace, key, stored_at, body_hash, answer)
+         VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT (namespace, key) DO UPDATE SET stored_at = excluded.stored_at,
+            body_hash = excluded.body_hash, answer = excluded.answer",
+    )?;
+    for IdempotencyRow { key, body_hash, answer, stored_at } in keys {
+        let stored_at = moment_value(*stored_at);
+        upsert.execute(params![key.namespace, key.key, stored_at, body_hash, answer])?;
+    }
+    Ok(())
+}
+
+pub(super) fn find(
+    connection: &Connection,
+    key: &RequestKey,
+    oldest: Moment,
+) -> Result<Option<IdempotencyRow>, StoreError> {
+    let row = connection
+        .prepare_cached(
+            "SELECT stored_at, body_hash, answer FROM idempotency
+             WHERE namespace = ?1 AND key = ?2 AND stored_at >= ?3",
+        )?
+        .query_row(params![key.namespace, key.key, moment_value(oldest)], |row| {
+            Ok(IdempotencyRow {
+                key: key.clone(),
+                stored_at: row::moment(row, 0)?,
+                body_hash: row.get(1)?,
+                answer: row.get(2)?,
+            })
+        })
+        .optional()?;
+    Ok(row)
+}
+
+pub(super) fn forget(
+    connection: &Connection,
+    oldest: Moment,
+    limit: u32,
+) -> Result<u32, StoreError> {
+    let removed = connection
+        .prepare_cached(
+            "DELETE FROM idempotency WHERE rowid IN (
+                SELECT rowid FROM idempotency INDEXED BY idempotency_time
+                WHERE stored_at < ?1 ORDER BY stored_at LIMIT ?2)",
+        )?
+        .execute(params![moment_value(oldest), limit])?;
+    Ok(u32::try_from(removed).unwrap_or(u32::MAX))
+}

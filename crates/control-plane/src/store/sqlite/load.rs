@@ -1,0 +1,172 @@
+//! Reads back what is live: partial indexes lead to it, so what is stored besides costs nothing.
+
+use std::collections::HashSet;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use api_types::engine::UnknownWord;
+use api_types::job::JobType;
+use api_types::{JobId, NodeId};
+use rusqlite::{Connection, Row};
+use scheduler::change::{JobRow, Live, LiveJobRow, NodeRow, PendingSlotRow};
+
+use super::row::{self, Id, bad_record, counter, job_state, job_type_code};
+use super::{executions, health};
+use crate::store::StoreError;
+
+pub(super) fn load(
+    connection: &mut Connection,
+    job: &mut dyn FnMut(LiveJobRow),
+) -> Result<Live, StoreError> {
+    let connection = connection.transaction()?;
+    let last_seq = super::events::last_event(&connection)?;
+    jobs(&connection, job)?;
+    Ok(Live {
+        executions: live_executions(&connection)?,
+        pending_slots: pending_slots(&connection)?,
+        nodes: nodes(&connection)?,
+        last_seq,
+        covered: covered(&connection)?,
+    })
+}
+
+fn jobs(connection: &Connection, job: &mut dyn FnMut(LiveJobRow)) -> Result<(), StoreError> {
+    let mut statement = connection.prepare(
+        "SELECT j.id, j.state, j.message, j.version, j.revision, j.modify_time, j.started, j.slots,
+            j.fresh, j.completed, j.evaluation, j.last_event_time, j.waiting_since, j.create_time,
+            j.created_at, s.json
+         FROM job AS j INDEXED BY job_live CROSS JOIN job_spec AS s ON s.job = j.number
+         WHERE j.live = 1 ORDER BY j.number",
+    )?;
+    let mut messages = HashSet::new();
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        job(LiveJobRow {
+            row: JobRow {
+                id: Id::get(row, 0)?,
+                state: job_state(row.get(1)?)?,
+                message: shared(&mut messages, row.get(2)?).into(),
+                version: counter(row, 3)?,
+                revision: counter(row, 4)?,
+                modify_time: row::time(row, 5)?,
+                started: row.get(6)?,
+                slots: row.get(7)?,
+                fresh: row.get(8)?,
+                completed: row.get(9)?,
+                evaluation: Id::get(row, 10)?,
+                last_event_time: row::time(row, 11)?,
+                waiting_since: row::moment_option(row, 12)?,
+                ended_at: None,
+                live: true,
+            },
+            create_time: row::time(row, 13)?,
+            created_at: row::moment(row, 14)?,
+            spec_json: row.get(15)?,
+        });
+    }
+    Ok(())
+}
+
+/// The same text, kept once: many jobs wait for the same reason.
+fn shared(messages: &mut HashSet<Arc<str>>, message: Arc<str>) -> Arc<str> {
+    if let Some(known) = messages.get(&message) {
+        return Arc::clone(known);
+    }
+    messages.insert(Arc::clone(&message));
+    message
+}
+
+fn live_executions(
+    connection: &Connection,
+) -> Result<Vec<scheduler::change::ExecutionRow>, StoreError> {
+    let columns = executions::COLUMNS;
+    let mut statement = connection.prepare(&format!(
+        "SELECT {columns} FROM execution AS e INDEXED BY execution_live
+            CROSS JOIN job AS j ON j.number = e.job
+         WHERE e.live = 1 ORDER BY e.number"
+    ))?;
+    row::all(&mut statement, [], executions::read_row)
+}
+
+fn pending_slots(connection: &Connection) -> Result<Vec<PendingSlotRow>, StoreError> {
+    let mut statement = connection.prepare(
+        "SELECT j.id, p.slot, p.evaluation, p.pinned, p.attempt, p.infra_failures,
+            p.short_runs, p.exclusions, p.due, p.previous
+         FROM pending_slot AS p CROSS JOIN job AS j ON j.number = p.job
+         ORDER BY p.job, p.slot",
+    )?;
+    row::all(&mut statement, [], |row| {
+        Ok(PendingSlotRow {
+            job: Id::get(row, 0)?,
+            index: row.get(1)?,
+            evaluation: Id::get(row, 2)?,
+            pinned: Id::get_option(row, 3)?,
+            tries: row::tries(row, 4)?,
+            due: row::moment_option(row, 8)?,
+            previous: Id::get_option(row, 9)?,
+        })
+    })
+}
+
+fn nodes(connection: &Connection) -> Result<Vec<NodeRow>, StoreError> {
+    let mut statement = connection.prepare(
+        "SELECT id, session, membership, connection, eligibility, message, drain_deadline,
+            last_heartbeat, silent_since, record, health
+         FROM node ORDER BY id",
+    )?;
+    row::all(&mut statement, [], |row| {
+        let record: String = row.get(9)?;
+        Ok(NodeRow {
+            id: Id::get(row, 0)?,
+            session: counter(row, 1)?,
+            membership: word(row, 2)?,
+            connection: word(row, 3)?,
+            eligibility: word(row, 4)?,
+            message: row.get(5)?,
+            drain_deadline: row::moment_option(row, 6)?,
+            last_heartbeat: row::time(row, 7)?,
+            silent_since: row::moment_option(row, 8)?,
+            health: health::read(row.get(10)?)?,
+            record: Arc::new(serde_json::from_str(&record).map_err(bad_record)?),
+        })
+    })
+}
+
+fn word<T: FromStr<Err = UnknownWord>>(row: &Row<'_>, column: usize) -> Result<T, StoreError> {
+    row.get::<_, String>(column)?.parse().map_err(bad_record)
+}
+
+/// The node of every slot of live ops and daemon jobs: that of the slot's first execution, or
+/// where none was made yet, the one that it is pinned to.
+///
+/// Each slot is looked up by itself, since a daemon's slot may have had thousands of executions.
+fn covered(connection: &Connection) -> Result<Vec<(JobId, u32, NodeId)>, StoreError> {
+    let mut jobs = connection.prepare(
+        "SELECT number, id, slots FROM job INDEXED BY job_live
+         WHERE live = 1 AND type IN (?1, ?2) ORDER BY number",
+    )?;
+    let mut slot_node = connection.prepare(
+        "SELECT node FROM execution INDEXED BY execution_job
+         WHERE job = ?1 AND slot = ?2 ORDER BY create_time LIMIT 1",
+    )?;
+    let mut pinned = connection.prepare(
+        "SELECT pinned FROM pending_slot WHERE job = ?1 AND slot = ?2 AND pinned NOT NULL",
+    )?;
+    let types = [job_type_code(JobType::Ops), job_type_code(JobType::Daemon)];
+    let jobs = row::all(&mut jobs, types, |row| {
+        Ok((row.get::<_, i64>(0)?, JobId::get(row, 1)?, row.get::<_, u32>(2)?))
+    })?;
+    let mut covered = Vec::new();
+    for (number, job, slots) in jobs {
+        for slot in 0..slots {
+            let key = [number, i64::from(slot)];
+            let read = |row: &Row<'_>| Ok(NodeId::get(row, 0)?);
+            let node = match row::one(&mut slot_node, key, read)? {
+                None => row::one(&mut pinned, key, read)?,
+                some => some,
+            };
+            covered.extend(node.map(|node| (job, slot, node)));
+        }
+    }
+    Ok(covered)
+}

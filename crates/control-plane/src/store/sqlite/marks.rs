@@ -1,0 +1,53 @@
+//! A sparse index of all events by time, at one small row a second.
+//!
+//! A mark `(second, seq)` says that every event before `seq` is of that second or of an earlier
+//! one. The wall clock may go back, so event times are not ordered; the latest time so far is, and
+//! marks record that. Any mark may be missing: a read then begins earlier, and finds the same.
+//! Rejected: an index entry for every event, which costs as much as the index by job; and bisecting
+//! the sequences, which needs ordered times.
+
+use api_types::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use scheduler::change::EventRow;
+
+use super::row::counter;
+use crate::store::StoreError;
+
+const NANOS_PER_SECOND: i64 = 1_000_000_000;
+
+/// Marks where these events begin, if their second has no mark yet. Call before the latest time is
+/// updated.
+pub(super) fn write(transaction: &Transaction<'_>, events: &[EventRow]) -> Result<(), StoreError> {
+    let Some(first) = events.first() else { return Ok(()) };
+    transaction
+        .prepare_cached(
+            "INSERT OR IGNORE INTO event_mark (second, seq)
+             SELECT last_time / ?1, ?2 FROM progress WHERE one = 1",
+        )?
+        .execute(params![NANOS_PER_SECOND, first.seq.cast_signed()])?;
+    Ok(())
+}
+
+/// Every event up to this sequence is earlier than `time`.
+pub(super) fn position_before(connection: &Connection, time: Timestamp) -> Result<u64, StoreError> {
+    let second = time.0.div_euclid(NANOS_PER_SECOND);
+    let marked = connection
+        .prepare_cached(
+            "SELECT seq FROM event_mark WHERE second < ?1 ORDER BY second DESC LIMIT 1",
+        )?
+        .query_row([second], |row| counter(row, 0))
+        .optional()?;
+    Ok(marked.map_or(0, |seq| seq - 1))
+}
+
+/// Removes marks before which no event is left, at most this many.
+pub(super) fn prune(transaction: &Transaction<'_>, limit: u32) -> Result<(), StoreError> {
+    transaction
+        .prepare_cached(
+            "DELETE FROM event_mark WHERE second IN (
+                SELECT second FROM (SELECT second, seq FROM event_mark ORDER BY second LIMIT ?1)
+                WHERE seq < coalesce((SELECT min(seq) FROM event), seq + 1))",
+        )?
+        .execute([limit])?;
+    Ok(())
+}

@@ -1,0 +1,201 @@
+//! Removes expired jobs, a bounded number of rows at a time.
+//!
+//! A job goes in two steps: first its row, specification and labels together, which hides it from
+//! all reads and puts its number into `removal`; then everything else with that number, in as many
+//! calls as needed. After a crash in between, removal resumes.
+//!
+//! Freed pages are reused before the file grows.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use scheduler::time::Moment;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::marks;
+use super::row::{self, moment_value};
+use crate::store::{Pruned, Retention, StoreError};
+
+/// The cost of a job's row, in rows: it has seven indexes.
+const JOB_ROWS: u32 = 8;
+
+/// Bytes of a specification that cost as much as one row, by the number of freed pages.
+const BYTES_PER_ROW: usize = 16 << 10;
+
+/// The cost of an execution: its row with two indexes, and its output.
+const EXECUTION_ROWS: u32 = 2;
+
+/// The part of a specification that holds the job's labels.
+#[derive(Deserialize)]
+struct Labelled {
+    #[serde(rename = "Labels", default)]
+    labels: BTreeMap<String, IgnoredAny>,
+}
+
+/// Rows that this call may still remove.
+struct Budget(u32);
+
+pub(super) fn prune(
+    connection: &mut Connection,
+    now: Moment,
+    retention: &Retention,
+    rows: u32,
+) -> Result<Pruned, StoreError> {
+    let mut pruned = Pruned::default();
+    if begun(connection)?.is_none() && next(connection, now, retention)?.is_none() {
+        return Ok(pruned);
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut budget = Budget(rows);
+    loop {
+        let job = match begun(&transaction)? {
+            Some(job) => job,
+            None => match next(&transaction, now, retention)? {
+                None => break,
+                Some(_) if budget.is_used_up() => {
+                    pruned.more = true;
+                    break;
+                }
+                Some(job) => {
+                    begin(&transaction, job, &mut budget)?;
+                    pruned.jobs += 1;
+                    job
+                }
+            },
+        };
+        if !remove_parts(&transaction, job, &mut budget)? {
+            pruned.more = true;
+            break;
+        }
+    }
+    marks::prune(&transaction, rows)?;
+    transaction.commit()?;
+    Ok(pruned)
+}
+
+/// A removed job with rows left.
+fn begun(connection: &Connection) -> Result<Option<i64>, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT job FROM removal ORDER BY job LIMIT 1")?;
+    Ok(statement.query_row([], |row| row.get(0)).optional()?)
+}
+
+/// The finished job that ended first, if it exceeds the bounds.
+fn next(
+    connection: &Connection,
+    now: Moment,
+    retention: &Retention,
+) -> Result<Option<i64>, StoreError> {
+    let ended: i64 = connection
+        .prepare_cached("SELECT ended_jobs FROM progress WHERE one = 1")?
+        .query_row([], |row| row.get(0))?;
+    let too_many = retention.count.is_some_and(|count| ended.cast_unsigned() > count);
+    let oldest = retention.oldest(now).map(moment_value);
+    let Some(oldest) = (if too_many { Some(i64::MAX) } else { oldest }) else { return Ok(None) };
+    let mut statement = connection.prepare_cached(
+        "SELECT number FROM job INDEXED BY job_ended
+         WHERE live = 0 AND ended_at < ?1 ORDER BY ended_at LIMIT 1",
+    )?;
+    Ok(statement.query_row([oldest], |row| row.get(0)).optional()?)
+}
+
+/// Hides the job from all reads.
+fn begin(transaction: &Transaction<'_>, job: i64, budget: &mut Budget) -> Result<(), StoreError> {
+    let (id, json): ([u8; 16], String) = transaction
+        .prepare_cached(
+            "SELECT j.id, s.json FROM job AS j CROSS JOIN job_spec AS s ON s.job = j.number
+             WHERE j.number = ?1",
+        )?
+        .query_row([job], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let labels = match serde_json::from_str::<Labelled>(&json) {
+        Ok(Labelled { labels }) => {
+            let mut delete =
+                transaction.prepare_cached("DELETE FROM label WHERE key = ?1 AND id = ?2")?;
+            labels.keys().try_fold(0, |rows, key| Ok(rows + delete.execute(params![key, id])?))
+        }
+        // An unreadable specification does not keep its job forever: all labels are scanned, which
+        // this release never needs.
+        Err(_) => transaction.execute("DELETE FROM label WHERE job = ?1", [job]),
+    };
+    let labels: usize = labels.map_err(StoreError::Sqlite)?;
+    for sql in [
+        "DELETE FROM job_spec WHERE job = ?1",
+        "DELETE FROM job WHERE number = ?1",
+        "INSERT INTO removal (job) VALUES (?1)",
+    ] {
+        transaction.prepare_cached(sql)?.execute([job])?;
+    }
+    transaction
+        .prepare_cached("UPDATE progress SET ended_jobs = ended_jobs - 1 WHERE one = 1")?
+        .execute([])?;
+    let rows = labels + json.len() / BYTES_PER_ROW;
+    budget.spend(JOB_ROWS + u32::try_from(rows).unwrap_or(u32::MAX - JOB_ROWS));
+    Ok(())
+}
+
+/// Removes the job's other rows; returns whether all of them are gone.
+fn remove_parts(
+    transaction: &Transaction<'_>,
+    job: i64,
+    budget: &mut Budget,
+) -> Result<bool, StoreError> {
+    for sql in [
+        "DELETE FROM event WHERE seq IN
+            (SELECT seq FROM event INDEXED BY event_job WHERE job = ?1 ORDER BY seq LIMIT ?2)",
+        "DELETE FROM published WHERE job = ?1 AND (slot, create_time, id) IN
+            (SELECT slot, create_time, id FROM published WHERE job = ?1
+             ORDER BY slot, create_time, id LIMIT ?2)",
+        "DELETE FROM pending_slot WHERE job = ?1 AND slot IN
+            (SELECT slot FROM pending_slot WHERE job = ?1 ORDER BY slot LIMIT ?2)",
+    ] {
+        if budget.is_used_up() {
+            return Ok(false);
+        }
+        let removed = transaction.prepare_cached(sql)?.execute(params![job, budget.0])?;
+        budget.spend(u32::try_from(removed).unwrap_or(u32::MAX));
+    }
+    remove_executions(transaction, job, budget)?;
+    if budget.is_used_up() {
+        return Ok(false);
+    }
+    transaction.prepare_cached("DELETE FROM removal WHERE job = ?1")?.execute([job])?;
+    Ok(true)
+}
+
+fn remove_executions(
+    transaction: &Transaction<'_>,
+    job: i64,
+    budget: &mut Budget,
+) -> Result<(), StoreError> {
+    let numbers: Vec<i64> = row::all(
+        &mut *transaction.prepare_cached(
+            "SELECT number FROM execution INDEXED BY execution_job WHERE job = ?1
+             ORDER BY slot, create_time, id LIMIT ?2",
+        )?,
+        params![job, budget.0.div_ceil(EXECUTION_ROWS)],
+        |row| Ok(row.get(0)?),
+    )?;
+    for number in numbers {
+        for sql in [
+            "DELETE FROM run_output WHERE execution = ?1",
+            "DELETE FROM execution WHERE number = ?1",
+        ] {
+            transaction.prepare_cached(sql)?.execute([number])?;
+        }
+        budget.spend(EXECUTION_ROWS);
+    }
+    Ok(())
+}
+
+// === impl Budget ===
+
+impl Budget {
+    fn is_used_up(&self) -> bool {
+        self.0 == 0
+    }
+
+    fn spend(&mut self, rows: u32) {
+        self.0 = self.0.saturating_sub(rows);
+    }
+}

@@ -1,0 +1,179 @@
+//! The readers: a pool of read-only connections, one for each call.
+//!
+//! In WAL mode they see the last commit and never wait for the writer. Calls block: async callers
+//! use a blocking thread.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use api_types::id::IdPrefix;
+use api_types::{ExecutionId, JobId, Timestamp};
+use rusqlite::{Connection, OpenFlags, params};
+use scheduler::change::EventRow;
+
+use super::fault::classify;
+use super::open::PREPARED_STATEMENTS;
+use super::row::{self, Id};
+use super::{events, executions, history, jobs, marks, results};
+use crate::store::{
+    EventsPage, EventsQuery, ExecutionQuery, HistoryQuery, JobQuery, Page, Reads, ResultQuery,
+    StoreError, StoreSize, StoredExecution, StoredJob, StoredResult,
+};
+
+/// Concurrent reads; more wait for one to end. Twice the cores of the smallest intended machine,
+/// because reads seldom wait for the disk.
+const CONNECTIONS: usize = 4;
+
+/// Page cache of each connection, in KiB; misses mostly hit the system's cache.
+const CACHE_KIB: i32 = 16 << 10;
+
+pub struct SqliteReads {
+    path: PathBuf,
+    idle: Mutex<Vec<Connection>>,
+    returned: Condvar,
+}
+
+/// A borrowed connection.
+struct Loan<'a> {
+    /// Taken only on return.
+    connection: Option<Connection>,
+    reads: &'a SqliteReads,
+}
+
+// === impl SqliteReads ===
+
+impl SqliteReads {
+    pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
+        let idle = (0..CONNECTIONS).map(|_| connect(path)).collect::<Result<_, _>>()?;
+        Ok(Self { path: path.to_owned(), idle: Mutex::new(idle), returned: Condvar::new() })
+    }
+
+    /// Runs a read in one transaction, so that all its statements see the same commit.
+    fn read<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut loan = self.lend();
+        let connection = loan.connection.as_mut().expect("a loan has its connection until it ends");
+        connection
+            .transaction()
+            .map_err(StoreError::from)
+            .and_then(|transaction| read(&transaction))
+            .map_err(|error| classify(&self.path, error))
+    }
+
+    fn lend(&self) -> Loan<'_> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match idle.pop() {
+                Some(connection) => return Loan { connection: Some(connection), reads: self },
+                None => {
+                    idle = self.returned.wait(idle).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        }
+    }
+}
+
+fn connect(path: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
+    connection.set_prepared_statement_cache_capacity(PREPARED_STATEMENTS);
+    Ok(connection)
+}
+
+impl Drop for Loan<'_> {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            let mut idle = self.reads.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            idle.push(connection);
+            self.reads.returned.notify_one();
+        }
+    }
+}
+
+// === impl Reads ===
+
+impl Reads for SqliteReads {
+    fn find_jobs(&self, prefix: IdPrefix, limit: u32) -> Result<Vec<JobId>, StoreError> {
+        let sql = "SELECT id FROM job WHERE id BETWEEN ?1 AND ?2 ORDER BY id LIMIT ?3";
+        self.read(|connection| find(connection, sql, prefix, limit))
+    }
+
+    fn find_executions(
+        &self,
+        prefix: IdPrefix,
+        limit: u32,
+    ) -> Result<Vec<ExecutionId>, StoreError> {
+        // Executions of a job that is being removed are not found.
+        let sql = "SELECT id FROM execution WHERE id BETWEEN ?1 AND ?2
+            AND EXISTS (SELECT 1 FROM job WHERE number = execution.job) ORDER BY id LIMIT ?3";
+        self.read(|connection| find(connection, sql, prefix, limit))
+    }
+
+    fn job(&self, id: JobId) -> Result<Option<StoredJob>, StoreError> {
+        self.read(|connection| jobs::job(connection, id))
+    }
+
+    fn jobs(&self, query: &JobQuery) -> Result<Page<StoredJob>, StoreError> {
+        self.read(|connection| jobs::jobs(connection, query))
+    }
+
+    fn execution(&self, id: ExecutionId) -> Result<Option<StoredExecution>, StoreError> {
+        self.read(|connection| executions::execution(connection, id))
+    }
+
+    fn executions(&self, query: &ExecutionQuery) -> Result<Page<StoredExecution>, StoreError> {
+        self.read(|connection| executions::executions(connection, query))
+    }
+
+    fn history(&self, query: &HistoryQuery) -> Result<Page<EventRow>, StoreError> {
+        self.read(|connection| history::history(connection, query))
+    }
+
+    fn results(&self, query: &ResultQuery) -> Result<Page<StoredResult>, StoreError> {
+        self.read(|connection| results::results(connection, query))
+    }
+
+    fn events(&self, query: &EventsQuery) -> Result<EventsPage, StoreError> {
+        self.read(|connection| events::events(connection, query))
+    }
+
+    fn last_event(&self) -> Result<u64, StoreError> {
+        self.read(events::last_event)
+    }
+
+    fn size(&self) -> Result<StoreSize, StoreError> {
+        let (pages, free_pages, page_bytes) = self.read(|connection| {
+            let pragma =
+                |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+            Ok((pragma("page_count")?, pragma("freelist_count")?, pragma("page_size")?))
+        })?;
+        let length = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
+        let mut log = self.path.clone().into_os_string();
+        log.push("-wal");
+        Ok(StoreSize {
+            database_bytes: length(&self.path),
+            log_bytes: length(Path::new(&log)),
+            pages: pages.unsigned_abs(),
+            free_pages: free_pages.unsigned_abs(),
+            page_bytes: page_bytes.unsigned_abs(),
+        })
+    }
+
+    fn position_before(&self, time: Timestamp) -> Result<u64, StoreError> {
+        self.read(|connection| marks::position_before(connection, time))
+    }
+}
+
+/// In order of the IDs.
+fn find<T: Id>(
+    connection: &Connection,
+    sql: &'static str,
+    prefix: IdPrefix,
+    limit: u32,
+) -> Result<Vec<T>, StoreError> {
+    let range = params![prefix.low.into_bytes(), prefix.high.into_bytes(), limit];
+    row::all(&mut *connection.prepare_cached(sql)?, range, |row| Ok(T::get(row, 0)?))
+}

@@ -1,0 +1,44 @@
+//! The contract of stores, and the behaviour specific to files.
+
+mod checkpoint;
+mod concurrency;
+mod damage;
+mod full;
+mod kill;
+mod loading;
+mod migration;
+mod pages;
+mod plans;
+mod retention;
+mod speed;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tempfile::TempDir;
+
+use super::open;
+use crate::store::contract::{Backend, store_contract};
+use crate::store::{Reads, Store};
+
+/// A database in a directory of its own.
+struct Directory(TempDir);
+
+fn directory() -> Directory {
+    Directory(tempfile::tempdir().unwrap())
+}
+
+impl Directory {
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Backend for Directory {
+    fn open(&self) -> (Box<dyn Store>, Arc<dyn Reads>) {
+        let (store, reads) = open(self.path()).unwrap();
+        (Box::new(store), reads)
+    }
+}
+
+store_contract!(directory);

@@ -1,0 +1,39 @@
+//! The write-ahead log, under commits that never pause.
+
+use scheduler::change::Changes;
+
+use super::{Backend, directory};
+use crate::store::contract::{Put, Random, Sample, load};
+use crate::store::sqlite::checkpoint::LOG_BYTES;
+
+#[test]
+fn the_log_stays_bounded_while_commits_continue() {
+    /// About a megabyte and a half each.
+    const COMMITS: u64 = 120;
+    const JOBS: u64 = 20;
+    let directory = directory();
+    let (mut store, _) = directory.open();
+    let mut random = Random(160);
+    let length = |name: &str| {
+        let file = std::fs::metadata(directory.path().join(name)).unwrap();
+        i64::try_from(file.len()).unwrap()
+    };
+    for number in 1..=COMMITS {
+        let mut changes = Changes::default();
+        for _ in 0..JOBS {
+            let mut sample = Sample::job(&mut random);
+            sample.new.spec_json = "x".repeat(75_000).into();
+            sample.add_to(&mut changes);
+        }
+        store.put(number, &changes, &[]).unwrap();
+        let log = length("orchestrator.db-wal");
+        assert!(log < LOG_BYTES + (4 << 20), "after commit {number} the log has {log} bytes");
+    }
+    // All but the log's allowance is in the file before the store closes.
+    let written = i64::try_from(COMMITS * JOBS * 75_000).unwrap();
+    let file = length("orchestrator.db");
+    assert!(file + LOG_BYTES > written && file > 32 << 20, "{file} of {written} bytes");
+    drop(store);
+    let (mut store, _) = directory.open();
+    assert_eq!(load(store.as_mut()).0.len() as u64, COMMITS * JOBS);
+}

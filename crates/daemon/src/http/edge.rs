@@ -1,0 +1,256 @@
+//! What every request passes through: request id, error envelope, indentation, panic handling.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Instant;
+
+use api_types::{ApiError, Code};
+use axum::body::{Body, Bytes, HttpBody, to_bytes};
+use axum::response::{IntoResponse, Response};
+use axum::{BoxError, Router};
+use futures_util::FutureExt;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
+use serde::Serialize;
+use tower::ServiceExt;
+use tracing::{Instrument, Level, field};
+use uuid::Uuid;
+
+use super::indent::indent;
+
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// The longest accepted request id; logs repeat it.
+const MAX_REQUEST_ID_CHARS: usize = 128;
+
+/// A response other than 2xx, as a handler returns it. [`answer`] logs it once, fills in the
+/// request id and writes the body.
+#[derive(Debug, Clone)]
+pub struct Refusal {
+    pub error: ApiError,
+    pub retry_after_seconds: Option<u64>,
+    pub level: Level,
+    /// For the log; the caller never sees it.
+    pub cause: String,
+}
+
+// === impl Refusal ===
+
+impl Refusal {
+    /// A caller's mistake does not concern the operator.
+    pub fn of_the_caller(error: ApiError) -> Self {
+        Self { error, retry_after_seconds: None, level: Level::DEBUG, cause: String::new() }
+    }
+
+    /// A bug in this program; the caller learns no details.
+    pub fn internal(cause: String) -> Self {
+        let error = ApiError::new(Code::Internal, "an internal error occurred")
+            .with_hint("the service log has the cause under this request ID");
+        Self { error, retry_after_seconds: None, level: Level::ERROR, cause }
+    }
+
+    /// A refusal by the framework, such as of a path that is not UTF-8.
+    fn of_the_framework(status: StatusCode) -> Self {
+        let code = if status.is_server_error() { Code::Internal } else { Code::InvalidRequest };
+        let error = ApiError::new(code, "the request is invalid");
+        Self::of_the_caller(ApiError { status: status.as_u16(), ..error })
+    }
+
+    fn log(&self) {
+        let (message, cause) = (&self.error.message, &self.cause);
+        // tracing fixes the level of an event at compile time.
+        if self.level == Level::ERROR {
+            tracing::error!(%cause, "{message}");
+        } else if self.level == Level::WARN {
+            tracing::warn!(%cause, "{message}");
+        } else if self.level == Level::INFO {
+            tracing::info!("{message}");
+        } else {
+            tracing::debug!("{message}");
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.error.status);
+        let mut response = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR).into_response();
+        if let Some(seconds) = self.retry_after_seconds {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// Routes a request. Its span has fields for the records that the request names.
+pub async fn answer<B>(router: Router, request: Request<B>) -> Response
+where
+    B: HttpBody<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    let started = Instant::now();
+    let request_id = request_id(request.headers());
+    let pretty = wants_pretty(request.uri().query());
+    let method = request.method().clone();
+    let span = tracing::info_span!(
+        "request",
+        request_id,
+        %method,
+        path = request.uri().path(),
+        job = field::Empty,
+        execution = field::Empty,
+        node = field::Empty
+    );
+
+    let handling = router.oneshot(request.map(Body::new)).instrument(span.clone());
+    let mut response = match AssertUnwindSafe(handling).catch_unwind().await {
+        Ok(Ok(response)) => response,
+        Err(panic) => {
+            Refusal::internal(format!("panic: {}", panic_message(&*panic))).into_response()
+        }
+    };
+
+    let status = response.status();
+    let refusal = response.extensions_mut().remove::<Refusal>().or_else(|| {
+        let is_refused = status.is_client_error() || status.is_server_error();
+        is_refused.then(|| Refusal::of_the_framework(status))
+    });
+    if let Some(mut refusal) = refusal {
+        span.in_scope(|| refusal.log());
+        refusal.error.request_id.clone_from(&request_id);
+        let body = serde_json::to_vec(&refusal.error).unwrap_or_default();
+        *response.body_mut() = Body::from(body);
+        // The framework counted the bytes of the empty body that this one replaces.
+        response.headers_mut().remove(header::CONTENT_LENGTH);
+        response.headers_mut().insert(header::CONTENT_TYPE, JSON);
+    }
+    if pretty && method != Method::HEAD {
+        response = indented(response).await;
+    }
+    if let Ok(value) = HeaderValue::from_str(&request_id) {
+        response.headers_mut().insert(REQUEST_ID, value);
+    }
+    let took = started.elapsed();
+    span.in_scope(|| {
+        tracing::debug!(status = status.as_u16(), elapsed_us = took.as_micros(), "answered");
+    });
+    response
+}
+
+/// Whether `pretty` occurs in the query string, even in an invalid one.
+pub fn wants_pretty(query: Option<&str>) -> bool {
+    query.unwrap_or_default().split('&').any(|pair| {
+        let key = pair.split_once('=').map_or(pair, |(key, _)| key);
+        key.eq_ignore_ascii_case("pretty")
+    })
+}
+
+/// A complete response; [`answer`] indents it on request.
+pub fn json<T: Serialize>(value: &T) -> Response {
+    match serde_json::to_vec(value) {
+        Ok(body) => ([(header::CONTENT_TYPE, JSON)], body).into_response(),
+        Err(error) => Refusal::internal(format!("render an answer: {error}")).into_response(),
+    }
+}
+
+/// The caller's request id, if valid, or a new one.
+fn request_id(headers: &HeaderMap) -> String {
+    let sane = |id: &&str| {
+        !id.is_empty()
+            && id.len() <= MAX_REQUEST_ID_CHARS
+            && id.bytes().all(|byte| byte.is_ascii_graphic())
+    };
+    let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok()).filter(sane);
+    given.map_or_else(mint, str::to_owned)
+}
+
+fn mint() -> String {
+    #[expect(clippy::disallowed_methods, reason = "request ids are minted here and nowhere else")]
+    let uuid = Uuid::new_v4();
+    uuid.to_string()
+}
+
+/// Indents JSON; streams and other content pass unchanged.
+async fn indented(response: Response) -> Response {
+    if response.headers().get(header::CONTENT_TYPE) != Some(&JSON) {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    // Only complete responses have this content type, and they are already in memory.
+    match to_bytes(body, usize::MAX).await {
+        Ok(bytes) => {
+            parts.headers.remove(header::CONTENT_LENGTH);
+            Response::from_parts(parts, Body::from(indent(&bytes)))
+        }
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("(no text)")
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::routing::get;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    async fn asked(handler: fn() -> Response, path: &str) -> (Response, Value) {
+        let router = Router::new().route("/", get(move || async move { handler() }));
+        let request = Request::get(path).header("X-Request-Id", "r-1").body(Body::empty()).unwrap();
+        let response = answer(router, request).await;
+        let (parts, body) = response.into_parts();
+        let bytes = to_bytes(body, usize::MAX).await.unwrap();
+        let value = serde_json::from_slice(&bytes).unwrap();
+        (Response::from_parts(parts, Body::from(bytes)), value)
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_an_internal_error_without_details() {
+        let (response, body) = asked(|| panic!("secret"), "/").await;
+        assert_eq!(response.status(), 500);
+        let expected = json!({
+            "Status": 500, "Code": "Internal", "Message": "an internal error occurred",
+            "Hint": "the service log has the cause under this request ID", "RequestID": "r-1",
+        });
+        assert_eq!(body, expected);
+    }
+
+    #[tokio::test]
+    async fn refusals_by_the_framework_have_the_envelope_too() {
+        let (response, body) = asked(|| StatusCode::BAD_REQUEST.into_response(), "/?pretty").await;
+        assert_eq!((response.status().as_u16(), &body["Code"]), (400, &json!("InvalidRequest")));
+        assert_eq!(body["RequestID"], "r-1");
+        assert_eq!(response.headers()[header::CONTENT_TYPE], JSON);
+    }
+
+    #[test]
+    fn pretty_is_found_anywhere() {
+        for text in ["pretty", "a=b&pretty", "pretty=&x", "%zz&pretty=false"] {
+            assert!(wants_pretty(Some(text)), "{text}");
+        }
+        assert!(!wants_pretty(Some("prettyish=1")));
+        assert!(!wants_pretty(None));
+    }
+
+    #[tokio::test]
+    async fn an_invalid_request_id_is_replaced() {
+        for id in ["", "a b", &"x".repeat(129)] {
+            let mut headers = HeaderMap::new();
+            headers.insert(REQUEST_ID, HeaderValue::from_str(id).unwrap());
+            assert_eq!(request_id(&headers).len(), 36, "{id}");
+        }
+        let mut headers = HeaderMap::new();
+        headers.insert(REQUEST_ID, HeaderValue::from_bytes(b"\xff").unwrap());
+        assert_eq!(request_id(&headers).len(), 36);
+        headers.insert(REQUEST_ID, HeaderValue::from_static("mine-1"));
+        assert_eq!(request_id(&headers), "mine-1");
+    }
+}

@@ -1,0 +1,149 @@
+//! Accepts connections, bounds their number and time, and drains them on shutdown.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::response::Response;
+use http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use rustix::net::sockopt::set_tcp_user_timeout;
+use rustix::process::{Resource, getrlimit};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// File descriptors for other purposes: databases, their logs, the listener.
+const OTHER_FILES: u64 = 256;
+
+/// A peer that reads nothing for this long is disconnected: it would hold its connection forever.
+/// It can reconnect and resume.
+const STALL_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long a connection may take to send the head of a request, and how long it may idle between
+/// requests. Agents send something every ten seconds.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The largest request head, including path and query; beyond it the response is 431.
+const MAX_HEAD_BYTES: usize = 64 * 1024;
+
+/// Pause after a failed accept, which mostly means that no file descriptors are left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Drain timeout: how long requests in progress may take when the daemon stops; then they are cut
+/// off.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The connection limit, at most `most`: never more than there are file descriptors, because a
+/// connection that is not accepted waits, while one that cannot be opened fails.
+pub fn connections_within(most: usize) -> usize {
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let connections = usize::try_from(files.saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX);
+    connections.clamp(1, most)
+}
+
+/// Serves until `stopping`, then finishes the requests in progress. Above the limit, new
+/// connections wait in the system's backlog until another ends; idle ones time out.
+pub async fn serve<A, F>(
+    listener: TcpListener,
+    connections: usize,
+    stopping: CancellationToken,
+    answer: A,
+) where
+    A: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+    F: Future<Output = Response> + Send + 'static,
+{
+    let graceful = GracefulShutdown::new();
+    let permits = Arc::new(Semaphore::new(connections));
+    let mut running = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = stopping.cancelled() => break,
+            accepted = accept(&listener, &permits) => accepted,
+        };
+        while running.try_join_next().is_some() {}
+        let Some((stream, permit)) = accepted else { continue };
+        // Responses are small: waiting to fill a packet would only delay them.
+        if let Err(error) = stream.set_nodelay(true).and_then(|()| cut_off(&stream, STALL_TIMEOUT))
+        {
+            tracing::debug!(%error, "connection ended before its first request");
+            continue;
+        }
+        let answer = answer.clone();
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_TIMEOUT)
+            .max_buf_size(MAX_HEAD_BYTES)
+            .serve_connection(
+                TokioIo::new(stream),
+                service_fn(move |request| {
+                    let answered = answer(request);
+                    async move { Ok::<_, std::convert::Infallible>(answered.await) }
+                }),
+            );
+        let connection = graceful.watch(connection);
+        running.spawn(async move {
+            let _permit = permit;
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "connection ended early");
+            }
+        });
+    }
+    drop(listener);
+    if tokio::time::timeout(DRAIN_TIMEOUT, graceful.shutdown()).await.is_err() {
+        tracing::warn!("requests were cut off: they did not end within the drain timeout");
+    }
+    running.shutdown().await;
+}
+
+/// Makes the system end the connection when its peer reads nothing for this long.
+fn cut_off(stream: &TcpStream, after: Duration) -> std::io::Result<()> {
+    let millis = u32::try_from(after.as_millis()).unwrap_or(u32::MAX);
+    Ok(set_tcp_user_timeout(stream, millis)?)
+}
+
+async fn accept(
+    listener: &TcpListener,
+    permits: &Arc<Semaphore>,
+) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+    let permit = Arc::clone(permits).acquire_owned().await.ok()?;
+    match listener.accept().await {
+        Ok((stream, _)) => Some((stream, permit)),
+        Err(error) => {
+            tracing::warn!(%error, "cannot accept a connection");
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_peer_that_reads_nothing_is_disconnected() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stalled, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let (stalled, mut stream) = (stalled.unwrap(), accepted.unwrap().0);
+        cut_off(&stream, Duration::from_secs(1)).unwrap();
+        let writing = async {
+            let megabyte = vec![0; 1 << 20];
+            loop {
+                stream.write_all(&megabyte).await?;
+            }
+        };
+        let ended: std::io::Result<()> =
+            tokio::time::timeout(Duration::from_secs(60), writing).await.expect("it is cut off");
+        assert_eq!(ended.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+        drop(stalled);
+    }
+}

@@ -1,0 +1,177 @@
+//! Who was heard when, noted beside the driver's queue: a heartbeat waits for nothing.
+//!
+//! The listener notes each arrival here and answers at once. The driver takes the notes before
+//! anything else in each turn, so that a lease is judged by when heartbeats arrived, however long
+//! a commit or a queue took. And it learns for how long the listener itself could hear nobody: a
+//! stopped process or a suspended machine is no node's silence.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use api_types::NodeId;
+
+/// Interval of the listener's own tick.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
+
+/// A tick that is this late says that nobody could be heard meanwhile; less is an ordinary load.
+const LATE: Duration = Duration::from_millis(500);
+
+#[derive(Debug, Default)]
+pub(crate) struct Presence {
+    /// Of the nodes that hold a lease, as the scheduler last knew them.
+    known: RwLock<Known>,
+    noted: Mutex<Notes>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    sessions: HashMap<NodeId, u64>,
+    lease: Duration,
+}
+
+#[derive(Debug, Default)]
+struct Notes {
+    arrivals: HashMap<NodeId, Arrival>,
+    /// When the listener last ticked; none before the first.
+    ticked: Option<u64>,
+    /// Time since that tick that the driver was told of already.
+    told: Duration,
+    /// Time in which nobody could be heard and that the driver was not told of.
+    deaf: Duration,
+}
+
+/// A heartbeat. Of several of one node the latest counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Arrival {
+    pub(super) session: u64,
+    /// CLOCK_BOOTTIME in nanoseconds.
+    pub(super) boot: u64,
+    /// For how long the agent has not finished what it is at.
+    pub(super) stalled: Duration,
+}
+
+/// What the driver takes in each turn.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Noted {
+    pub(super) deaf: Duration,
+    pub(super) arrivals: Vec<(NodeId, Arrival)>,
+}
+
+// === impl Presence ===
+
+impl Presence {
+    /// Notes a heartbeat and answers the lease; none when only the scheduler can say what is wrong
+    /// with the session.
+    pub(crate) fn heard(
+        &self,
+        node: NodeId,
+        session: u64,
+        boot: u64,
+        stalled: Duration,
+    ) -> Option<Duration> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        if known.sessions.get(&node) != Some(&session) {
+            return None;
+        }
+        self.notes().arrivals.insert(node, Arrival { session, boot, stalled });
+        Some(known.lease)
+    }
+
+    /// The listener is awake.
+    pub(crate) fn tick(&self, boot: u64) {
+        let mut notes = self.notes();
+        notes.deaf = notes.take_deaf(boot);
+        notes.ticked = Some(boot);
+        notes.told = Duration::ZERO;
+    }
+
+    /// All that was noted since the last time.
+    pub(super) fn take(&self, boot: u64) -> Noted {
+        let mut notes = self.notes();
+        // The driver may wake up before the listener does.
+        let deaf = notes.take_deaf(boot);
+        notes.deaf = Duration::ZERO;
+        Noted { deaf, arrivals: std::mem::take(&mut notes.arrivals).into_iter().collect() }
+    }
+
+    /// The node holds a lease under this session, or none any more.
+    pub(super) fn publish(
+        &self,
+        sessions: impl IntoIterator<Item = (NodeId, Option<u64>)>,
+        lease: Duration,
+    ) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        known.lease = lease;
+        for (node, session) in sessions {
+            match session {
+                Some(session) => drop(known.sessions.insert(node, session)),
+                None => drop(known.sessions.remove(&node)),
+            }
+        }
+    }
+
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Notes ===
+
+impl Notes {
+    /// What is not told yet, with what the next tick is late by so far.
+    fn take_deaf(&mut self, boot: u64) -> Duration {
+        let Some(ticked) = self.ticked else { return self.deaf };
+        let late = Duration::from_nanos(boot.saturating_sub(ticked)).saturating_sub(TICK);
+        if late <= LATE {
+            return self.deaf;
+        }
+        let untold = late.saturating_sub(self.told);
+        self.told = late;
+        self.deaf + untold
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn node() -> NodeId {
+        NodeId::from_uuid(Uuid::from_u128(1))
+    }
+
+    #[test]
+    fn a_heartbeat_is_noted_only_under_the_session_that_is_known() {
+        let presence = Presence::default();
+        assert_eq!(presence.heard(node(), 1, 5, Duration::ZERO), None);
+        presence.publish([(node(), Some(1))], Duration::from_secs(10));
+        assert_eq!(presence.heard(node(), 2, 6, Duration::ZERO), None);
+        assert_eq!(presence.heard(node(), 1, 7, Duration::ZERO), Some(Duration::from_secs(10)));
+        assert_eq!(presence.heard(node(), 1, 8, Duration::ZERO), Some(Duration::from_secs(10)));
+        let arrivals = vec![(node(), Arrival { session: 1, boot: 8, stalled: Duration::ZERO })];
+        assert_eq!(presence.take(9), Noted { deaf: Duration::ZERO, arrivals });
+        assert_eq!(presence.take(9), Noted::default());
+        presence.publish([(node(), None)], Duration::from_secs(10));
+        assert_eq!(presence.heard(node(), 1, 9, Duration::ZERO), None);
+    }
+
+    #[test]
+    fn time_in_which_nobody_could_be_heard_is_told_once_whoever_wakes_first() {
+        let presence = Presence::default();
+        presence.tick(0);
+        assert_eq!(presence.take(500 * MS).deaf, Duration::ZERO, "an ordinary load");
+        // The driver wakes first.
+        assert_eq!(presence.take(3_100 * MS).deaf, Duration::from_secs(3));
+        assert_eq!(presence.take(3_200 * MS).deaf, Duration::from_millis(100));
+        presence.tick(3_300 * MS);
+        assert_eq!(presence.take(3_300 * MS).deaf, Duration::from_millis(100));
+        // The listener does.
+        presence.tick(5_400 * MS);
+        assert_eq!(presence.take(5_500 * MS).deaf, Duration::from_secs(2));
+        assert_eq!(presence.take(5_600 * MS).deaf, Duration::ZERO);
+    }
+}

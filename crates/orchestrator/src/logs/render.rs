@@ -1,0 +1,231 @@
+//! Renders output for a reader: raw, as labelled lines, or as JSON.
+
+use std::collections::HashMap;
+
+use api_types::log::{LogLine, LogSource, LogStream};
+use api_types::{ExecutionId, Timestamp};
+
+use super::merge::Event;
+use super::source::{Item, Piece};
+
+/// The longest assembled line; a longer one is split. Each followed stream may hold this much.
+const MAX_LINE_BYTES: usize = 64 << 10;
+
+/// The format of the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// The raw bytes, with no room for anything else.
+    Raw,
+    /// `e-12ab34cd | line`, and `e-12ab34cd ! remark`.
+    Prefixed,
+    /// One JSON object a line.
+    Json,
+}
+
+pub(super) struct Render {
+    form: Form,
+    /// Lines that have not ended.
+    open: HashMap<(ExecutionId, LogStream), OpenLine>,
+    /// Of the last rendered line; remarks have no time of their own.
+    time: Timestamp,
+}
+
+struct OpenLine {
+    begun: Timestamp,
+    bytes: Vec<u8>,
+}
+
+/// The output is incomplete, and in this format only breaking off can say so.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct BrokenOff(pub(crate) String);
+
+// === impl Render ===
+
+impl Render {
+    pub(super) fn new(form: Form) -> Self {
+        Self { form, open: HashMap::new(), time: Timestamp::ZERO }
+    }
+
+    pub(super) fn push(&mut self, event: Event) -> Result<Vec<u8>, BrokenOff> {
+        let mut out = Vec::new();
+        match (event, self.form) {
+            (Event::Item(_, Item::Output(pieces)), Form::Raw) => {
+                pieces.iter().for_each(|piece| out.extend_from_slice(&piece.bytes));
+            }
+            (Event::Item(id, Item::Output(pieces)), Form::Prefixed | Form::Json) => {
+                pieces.into_iter().for_each(|piece| self.piece(id, &piece, &mut out));
+            }
+            (Event::Item(_, Item::Remark(_)) | Event::Ended(_), Form::Raw) => {}
+            (Event::Item(_, Item::Missing(reason)), Form::Raw) => return Err(BrokenOff(reason)),
+            (
+                Event::Item(id, Item::Remark(text) | Item::Missing(text)),
+                Form::Prefixed | Form::Json,
+            ) => self.remark(id, text, &mut out),
+            (Event::Ended(id), Form::Prefixed | Form::Json) => {
+                for stream in [LogStream::Stdout, LogStream::Stderr] {
+                    if let Some(line) = self.open.remove(&(id, stream)) {
+                        self.line(id, stream, &line, false, &mut out);
+                    }
+                }
+            }
+            (Event::Interrupted(reason), _) => return Err(BrokenOff(reason.to_owned())),
+        }
+        Ok(out)
+    }
+
+    /// Cuts a piece into lines; the beginning of the first may have come before.
+    fn piece(&mut self, id: ExecutionId, piece: &Piece, out: &mut Vec<u8>) {
+        let Piece { stream, time, bytes } = piece;
+        self.time = *time;
+        let key = (id, *stream);
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let mut line = self
+                .open
+                .remove(&key)
+                .unwrap_or_else(|| OpenLine { begun: *time, bytes: Vec::new() });
+            let (text, is_ended) = match part.strip_suffix(b"\n") {
+                Some(text) => (text, true),
+                None => (part, false),
+            };
+            line.bytes.extend_from_slice(text);
+            while line.bytes.len() > MAX_LINE_BYTES {
+                let rest = line.bytes.split_off(MAX_LINE_BYTES);
+                self.line(id, *stream, &line, true, out);
+                line.bytes = rest;
+            }
+            if is_ended {
+                self.line(id, *stream, &line, false, out);
+            } else {
+                self.open.insert(key, line);
+            }
+        }
+    }
+
+    fn line(
+        &self,
+        id: ExecutionId,
+        stream: LogStream,
+        line: &OpenLine,
+        is_partial: bool,
+        out: &mut Vec<u8>,
+    ) {
+        if self.form == Form::Prefixed {
+            out.extend_from_slice(id.short().as_bytes());
+            out.extend_from_slice(b" | ");
+            out.extend_from_slice(&line.bytes);
+            out.push(b'\n');
+            return;
+        }
+        json(
+            &LogLine {
+                execution_id: id,
+                source: stream.into(),
+                time: line.begun.rfc3339(),
+                line: String::from_utf8_lossy(&line.bytes).into_owned(),
+                partial: is_partial,
+            },
+            out,
+        );
+    }
+
+    fn remark(&self, id: ExecutionId, text: String, out: &mut Vec<u8>) {
+        if self.form == Form::Prefixed {
+            out.extend_from_slice(format!("{} ! {text}\n", id.short()).as_bytes());
+            return;
+        }
+        let (source, time) = (LogSource::Service, self.time.rfc3339());
+        json(&LogLine { execution_id: id, source, time, line: text, partial: false }, out);
+    }
+}
+
+fn json(line: &LogLine, out: &mut Vec<u8>) {
+    serde_json::to_writer(&mut *out, line).expect("serializing plain data into memory cannot fail");
+    out.push(b'\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn id(number: u128) -> ExecutionId {
+        ExecutionId::from_uuid(Uuid::from_u128(number << 96))
+    }
+
+    fn printed(number: u128, stream: LogStream, bytes: &[u8]) -> Event {
+        let piece = Piece { stream, time: Timestamp(1), bytes: bytes.to_vec() };
+        Event::Item(id(number), Item::Output(vec![piece]))
+    }
+
+    fn render(form: Form, events: Vec<Event>) -> String {
+        let mut render = Render::new(form);
+        let out: Vec<u8> =
+            events.into_iter().flat_map(|event| render.push(event).unwrap()).collect();
+        String::from_utf8(out).unwrap()
+    }
+
+    const OUT: LogStream = LogStream::Stdout;
+    const ERR: LogStream = LogStream::Stderr;
+
+    #[test]
+    fn lines_of_several_executions_are_never_mixed() {
+        let events = vec![
+            printed(1, OUT, b"a b"),
+            printed(2, OUT, b"other\n"),
+            printed(1, ERR, b"error\n"),
+            printed(1, OUT, b" c\n\nd"),
+            Event::Ended(id(1)),
+            Event::Item(id(2), Item::Missing("gone".to_owned())),
+        ];
+        assert_eq!(
+            render(Form::Prefixed, events),
+            "e-00000002 | other\ne-00000001 | error\ne-00000001 | a b c\ne-00000001 | \n\
+             e-00000001 | d\ne-00000002 ! gone\n"
+        );
+    }
+
+    #[test]
+    fn a_json_line_names_its_execution_and_its_time() {
+        let events = vec![
+            printed(1, ERR, b"x\xff"),
+            Event::Ended(id(1)),
+            Event::Item(id(1), Item::Remark("r".to_owned())),
+        ];
+        let lines: Vec<LogLine> = render(Form::Json, events)
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let time = "1970-01-01T00:00:00.000000001Z".to_owned();
+        let line = |source, text: &str| LogLine {
+            execution_id: id(1),
+            source,
+            time: time.clone(),
+            line: text.to_owned(),
+            partial: false,
+        };
+        assert_eq!(lines, [line(LogSource::Stderr, "x\u{FFFD}"), line(LogSource::Service, "r")]);
+    }
+
+    #[test]
+    fn an_overlong_line_is_split() {
+        let long = vec![b'x'; MAX_LINE_BYTES];
+        let events = vec![printed(1, OUT, &long), printed(1, OUT, &long), printed(1, OUT, b"y\n")];
+        let partial: Vec<_> = render(Form::Json, events)
+            .lines()
+            .map(|line| serde_json::from_str::<LogLine>(line).unwrap())
+            .map(|line| (line.line.len(), line.partial))
+            .collect();
+        assert_eq!(partial, [(MAX_LINE_BYTES, true), (MAX_LINE_BYTES, true), (1, false)]);
+    }
+
+    #[test]
+    fn raw_output_is_exactly_what_the_task_printed() {
+        let mut render = Render::new(Form::Raw);
+        assert_eq!(render.push(printed(1, OUT, b"\xff")), Ok(b"\xff".to_vec()));
+        let remark = Event::Item(id(1), Item::Remark("r".to_owned()));
+        assert_eq!(render.push(remark), Ok(Vec::new()));
+        let missing = Event::Item(id(1), Item::Missing("m".to_owned()));
+        assert_eq!(render.push(missing), Err(BrokenOff("m".to_owned())));
+    }
+}

@@ -1,0 +1,263 @@
+//! The output of one execution, from its node while the node has it, from the record afterwards.
+//!
+//! The position in each stream is kept here: after a broken connection, the node, or a restarted
+//! agent on it, resumes from that position, without a gap or a repeat.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api_types::execution::ComputeState;
+use api_types::log::{LogFrame, LogOutput, LogPosition, LogStream, StreamRequest};
+use api_types::node::Connection;
+use api_types::{ExecutionId, NodeId, Timestamp};
+use control_plane::store::StoredExecution;
+use tokio::sync::watch;
+
+use super::relay::Answer;
+use super::{Access, record};
+use crate::reads::ReadError;
+
+/// How long a connected node may take to begin its answer; then it counts as disconnected.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Poll interval of an execution that has nothing to read: its node may come back, or it may begin
+/// or end. A commit or a connecting node polls earlier.
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Delay after a wake-up: where there are many commits, the next is near.
+const POLL_PAUSE: Duration = Duration::from_millis(200);
+
+/// Repeated failures are retried every five seconds.
+const MOST_PAUSES: u32 = 25;
+
+/// Consecutive answers without output before a reader that does not follow is told that the node
+/// fails.
+const MAX_TRIES: u32 = 5;
+
+/// What the reader requests.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LogOptions {
+    pub(crate) follow: bool,
+    pub(crate) tail: Option<u64>,
+    pub(crate) stream: Option<LogStream>,
+}
+
+/// A piece of output, of any length.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) stream: LogStream,
+    pub(super) time: Timestamp,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// A message to the reader.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Item {
+    Output(Vec<Piece>),
+    /// A remark about the output, in words for the user.
+    Remark(String),
+    /// The output is incomplete, and why.
+    Missing(String),
+}
+
+pub(super) struct Source {
+    access: Arc<Access>,
+    id: ExecutionId,
+    options: LogOptions,
+    /// The next position in each stream; `None` until the node said where it begins.
+    position: Option<LogPosition>,
+    stage: Stage,
+    trouble: Trouble,
+    commits: watch::Receiver<u64>,
+    attached: watch::Receiver<u64>,
+}
+
+enum Stage {
+    /// Has to find out what can be read.
+    Searching,
+    Reading(Answer),
+    /// The rest of the output.
+    Remaining(std::vec::IntoIter<Item>),
+}
+
+/// The last failure since output arrived.
+#[derive(Default)]
+struct Trouble {
+    times: u32,
+    reason: String,
+    /// The node reported that it has nothing.
+    is_absent: bool,
+}
+
+// === impl Source ===
+
+impl Source {
+    pub(super) fn new(access: &Arc<Access>, id: ExecutionId, options: LogOptions) -> Self {
+        Self {
+            access: Arc::clone(access),
+            id,
+            options,
+            position: None,
+            stage: Stage::Searching,
+            trouble: Trouble::default(),
+            commits: access.view.feed().last_seq(),
+            attached: access.relay.attached(),
+        }
+    }
+
+    pub(super) async fn next(&mut self) -> Option<Item> {
+        loop {
+            match &mut self.stage {
+                Stage::Remaining(rest) => return rest.next(),
+                Stage::Searching => self.stage = self.search().await,
+                Stage::Reading(answer) => match answer.next().await {
+                    Some(frames) => {
+                        if let Some(item) = self.take(frames) {
+                            return Some(item);
+                        }
+                    }
+                    None => self.search_again("the connection from its node broke", false),
+                },
+            }
+        }
+    }
+
+    /// Finds out what can be read; waits where there is nothing yet.
+    async fn search(&mut self) -> Stage {
+        tokio::time::sleep(POLL_PAUSE * self.trouble.times.min(MOST_PAUSES)).await;
+        let id = self.id;
+        let stored = self.access.reader.run(move |reads| Ok(reads.execution(id)?)).await;
+        let stored: StoredExecution = match stored {
+            Ok(Some(stored)) => stored,
+            Ok(None) => return Stage::over(),
+            Err::<_, ReadError>(error) => {
+                tracing::warn!(%error, execution = %id, "cannot read the store for a log reader");
+                return Stage::missing("the state database is not available".to_owned());
+            }
+        };
+        let is_over = match stored.row.compute {
+            ComputeState::AskForBidRejected | ComputeState::BidRejected => return Stage::over(),
+            ComputeState::Undefined
+            | ComputeState::New
+            | ComputeState::AskForBid
+            | ComputeState::AskForBidAccepted => return self.wait_or(Stage::over()).await,
+            ComputeState::BidAccepted => false,
+            ComputeState::Completed | ComputeState::Failed | ComputeState::Cancelled => true,
+        };
+        let gave_up = self.trouble.times >= MAX_TRIES || self.trouble.is_absent;
+        if !(is_over && gave_up)
+            && let Some(answer) = self.ask(stored.row.node).await
+        {
+            return Stage::Reading(answer);
+        }
+        if is_over {
+            return Stage::remaining(self.left_behind(&stored));
+        }
+        let node = stored.row.node;
+        let reason = match self.trouble.reason.as_str() {
+            "" => format!("node {node}, which holds the output, is not connected"),
+            reason => reason.to_owned(),
+        };
+        self.wait_or(Stage::missing(reason)).await
+    }
+
+    /// A follower waits for a change; for others, this is the end.
+    async fn wait_or(&mut self, end: Stage) -> Stage {
+        if !self.options.follow {
+            return end;
+        }
+        tokio::select! {
+            // Both senders live as long as the service.
+            _ = self.commits.changed() => {}
+            _ = self.attached.changed() => {}
+            () = tokio::time::sleep(POLL_INTERVAL) => {}
+        }
+        tokio::time::sleep(POLL_PAUSE).await;
+        Stage::Searching
+    }
+
+    /// `None` when the node is disconnected or does not answer.
+    async fn ask(&mut self, node: NodeId) -> Option<Answer> {
+        let record = self.access.view.node(node)?;
+        if record.connection != Connection::Connected
+            || (!self.options.follow && self.trouble.times >= MAX_TRIES)
+        {
+            return None;
+        }
+        let LogOptions { follow, tail, stream } = self.options;
+        let (execution_id, from) = (self.id, self.position);
+        let mut answer = self.access.relay.ask(node, |stream_id| StreamRequest {
+            stream_id,
+            execution_id,
+            follow,
+            tail: tail.filter(|_| from.is_none()),
+            stream,
+            from,
+        })?;
+        tokio::time::timeout(ANSWER_TIMEOUT, answer.next()).await.ok()??;
+        Some(answer)
+    }
+
+    fn take(&mut self, frames: Vec<LogFrame>) -> Option<Item> {
+        let mut pieces = Vec::new();
+        for frame in frames {
+            match frame {
+                LogFrame::Begin(position) => self.position = Some(position),
+                LogFrame::Output(output) => match self.piece(output) {
+                    Ok(piece) => pieces.push(piece),
+                    Err(reason) => self.search_again(reason, false),
+                },
+                LogFrame::End => self.stage = Stage::over(),
+                LogFrame::Absent => self.search_again("its node has no output of it", true),
+                LogFrame::Failed { message } => self.search_again(&message, false),
+                LogFrame::KeepAlive | LogFrame::Unknown => {}
+            }
+        }
+        if pieces.is_empty() {
+            return None;
+        }
+        self.trouble.times = 0;
+        Some(Item::Output(pieces))
+    }
+
+    fn piece(&mut self, output: LogOutput) -> Result<Piece, &'static str> {
+        let LogOutput { stream, time, data } = output;
+        let bytes = data.into_bytes().ok_or("its node sent an invalid frame")?;
+        let position = self.position.as_mut().ok_or("its node did not say where it begins")?;
+        *position.of_mut(stream) += bytes.len() as u64;
+        Ok(Piece { stream, time, bytes })
+    }
+
+    fn search_again(&mut self, reason: &str, is_absent: bool) {
+        let times = self.trouble.times + 1;
+        self.trouble = Trouble { times, reason: reason.to_owned(), is_absent };
+        self.stage = Stage::Searching;
+    }
+
+    fn left_behind(&self, stored: &StoredExecution) -> Vec<Item> {
+        let connection = self.access.view.node(stored.row.node).map(|node| node.connection);
+        let why = match (&*self.trouble.reason, connection) {
+            ("", Some(Connection::Connected)) => "its node does not answer",
+            ("", Some(Connection::Disconnected)) => "its node is not connected",
+            ("", None) => "its node is gone",
+            (reason, _) => reason,
+        };
+        record::left_behind(stored, self.options, self.position, why)
+    }
+}
+
+// === impl Stage ===
+
+impl Stage {
+    fn over() -> Self {
+        Self::remaining(Vec::new())
+    }
+
+    fn missing(reason: String) -> Self {
+        Self::remaining(vec![Item::Missing(reason)])
+    }
+
+    fn remaining(rest: Vec<Item>) -> Self {
+        Self::Remaining(rest.into_iter())
+    }
+}

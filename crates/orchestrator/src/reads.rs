@@ -1,0 +1,123 @@
+//! Queries of the store, off the threads that serve connections.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use control_plane::store::{Reads, StoreError};
+use tokio::sync::Semaphore;
+
+/// Concurrent queries. Each is short and holds a thread and a database connection; more would only
+/// wait for the same disk. Beyond it requests queue.
+const READS_AT_ONCE: usize = 16;
+
+/// How long a request queues before it is refused with 429.
+const QUEUE_TIMEOUT: Duration = Duration::from_secs(10);
+
+#[derive(Clone)]
+pub(crate) struct Reader {
+    reads: Arc<dyn Reads>,
+    permits: Arc<Semaphore>,
+    queue_timeout: Duration,
+}
+
+/// Why a read failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReadError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("all readers of the state database were busy for {waited:?}")]
+    Busy { waited: Duration },
+    /// Only a bug in this program.
+    #[error("a read of the state database failed: {cause}")]
+    Failed { cause: String },
+}
+
+// === impl Reader ===
+
+impl Reader {
+    pub(crate) fn new(reads: Arc<dyn Reads>) -> Self {
+        Self::with_permits(reads, READS_AT_ONCE, QUEUE_TIMEOUT)
+    }
+
+    fn with_permits(reads: Arc<dyn Reads>, permits: usize, queue_timeout: Duration) -> Self {
+        Self { reads, permits: Arc::new(Semaphore::new(permits)), queue_timeout }
+    }
+
+    /// Runs one read, which may be several queries.
+    pub(crate) async fn run<T, E>(
+        &self,
+        question: impl FnOnce(&dyn Reads) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<ReadError> + Send + 'static,
+    {
+        let permit =
+            tokio::time::timeout(self.queue_timeout, Arc::clone(&self.permits).acquire_owned())
+                .await
+                .map_err(|_| ReadError::Busy { waited: self.queue_timeout })?
+                .map_err(|_| ReadError::Failed {
+                    cause: "the readers' semaphore is closed".to_owned(),
+                })?;
+        let reads = Arc::clone(&self.reads);
+        let span = tracing::Span::current();
+        let answer = tokio::task::spawn_blocking(move || {
+            let _span = span.entered();
+            // The query itself holds the permit, even if its caller goes away.
+            let _turn = permit;
+            question(&*reads)
+        });
+        answer.await.map_err(|error| ReadError::Failed { cause: error.to_string() })?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use axum::response::IntoResponse;
+    use control_plane::store::sqlite;
+
+    use super::*;
+    use crate::http::error::Failure;
+
+    #[tokio::test]
+    async fn a_hanging_disk_refuses_callers_and_gets_a_bounded_number_of_queries() {
+        let directory = tempfile::tempdir().unwrap();
+        let (_store, reads) = sqlite::open(directory.path()).unwrap();
+        let reader = Reader::with_permits(reads, 2, Duration::from_millis(50));
+        let (began, begun) = mpsc::channel();
+        let mut hanging = Vec::new();
+        let mut disks = Vec::new();
+        for _ in 0..2 {
+            let (disk, hangs) = mpsc::channel::<()>();
+            disks.push(disk);
+            let (reader, began) = (reader.clone(), began.clone());
+            hanging.push(tokio::spawn(async move {
+                let question = move |_: &dyn Reads| {
+                    began.send(()).ok();
+                    Ok::<_, ReadError>(hangs.recv().is_err())
+                };
+                reader.run(question).await
+            }));
+        }
+        for _ in 0..2 {
+            while begun.try_recv().is_err() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+        for _ in 0..3 {
+            let asked = reader.run::<_, Failure>(|reads| Ok(reads.last_event()?)).await;
+            let response = asked.unwrap_err().into_response();
+            assert_eq!(
+                (response.status().as_u16(), response.headers()["retry-after"].as_bytes()),
+                (429, &b"1"[..])
+            );
+        }
+        drop(disks);
+        for task in hanging {
+            assert!(task.await.unwrap().is_ok_and(|released| released));
+        }
+        assert_eq!(reader.run::<_, ReadError>(|reads| Ok(reads.last_event()?)).await.ok(), Some(0));
+    }
+}

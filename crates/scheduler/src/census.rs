@@ -1,0 +1,111 @@
+//! How much there is of everything, for those who count.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use core::ops::Bound;
+use core::time::Duration;
+
+use api_types::JobId;
+use api_types::execution::ComputeState;
+use api_types::job::JobStateType;
+use uuid::Uuid;
+
+use crate::Scheduler;
+use crate::pool::Rank;
+use crate::time::Moment;
+
+/// All that is live, by state.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Census {
+    pub jobs: BTreeMap<JobStateType, u64>,
+    pub executions: BTreeMap<ComputeState, u64>,
+}
+
+/// What waits for room.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// Jobs with something that any node of their pool may take.
+    pub jobs: usize,
+    /// Slots that only one node may take.
+    pub pinned: usize,
+    /// When the oldest of these jobs came.
+    pub oldest: Option<Moment>,
+    /// When this was counted.
+    pub now: Moment,
+}
+
+// === impl Scheduler: counting ===
+
+impl Scheduler {
+    /// Looks at everything; for the moment after a restore.
+    pub fn census(&self) -> Census {
+        let mut census = Census::default();
+        for job in self.jobs.values().filter(|job| !job.is_terminal()) {
+            *census.jobs.entry(job.row.state).or_default() += 1;
+        }
+        for row in self.executions.values() {
+            *census.executions.entry(row.compute).or_default() += 1;
+        }
+        census
+    }
+
+    /// Looks at every class in which something waits, at every node, and at pinned slots, but
+    /// never at a whole queue.
+    pub fn waiting(&self, now: Moment) -> Waiting {
+        let mut waiting = Waiting { now, ..Waiting::default() };
+        for class in self.queue.waiting_classes() {
+            waiting.jobs += class.waiting.len();
+            waiting.note(oldest(&class.waiting));
+        }
+        for node in self.nodes.values() {
+            waiting.pinned += node.pinned.len();
+            waiting.note(node.pinned.iter().map(|(rank, _)| rank.created).min());
+        }
+        waiting
+    }
+}
+
+// === impl Waiting ===
+
+impl Waiting {
+    /// How long ago the oldest of these jobs came.
+    pub fn longest(&self) -> Option<Duration> {
+        self.oldest.map(|came| self.now.since(came))
+    }
+
+    fn note(&mut self, came: Option<Moment>) {
+        self.oldest = [self.oldest, came].into_iter().flatten().min();
+    }
+}
+
+/// The first of each priority is the oldest of that priority.
+fn oldest(ranks: &BTreeSet<Rank>) -> Option<Moment> {
+    let mut oldest = None;
+    let mut next = ranks.first();
+    while let Some(rank) = next {
+        oldest = [oldest, Some(rank.created)].into_iter().flatten().min();
+        let last = JobId::from_uuid(Uuid::max());
+        let end = Rank { priority: rank.priority, created: Moment(u64::MAX), job: last };
+        next = ranks.range((Bound::Excluded(end), Bound::Unbounded)).next();
+    }
+    oldest
+}
+
+#[cfg(test)]
+mod tests {
+    use core::cmp::Reverse;
+
+    use super::*;
+
+    #[test]
+    fn the_oldest_of_all_priorities_is_found() {
+        let rank = |priority, created| Rank {
+            priority: Reverse(priority),
+            created: Moment(created),
+            job: JobId::from_uuid(Uuid::from_u128(1)),
+        };
+        assert_eq!(oldest(&BTreeSet::new()), None);
+        let ranks =
+            BTreeSet::from([rank(90, 7), rank(90, 8), rank(50, 3), rank(50, 4), rank(1, 5)]);
+        assert_eq!(oldest(&ranks), Some(Moment(3)));
+    }
+}

@@ -1,0 +1,279 @@
+//! What handling an input brings about: records to store, and messages that may go out after.
+//!
+//! Rows are what the store keeps. A batch of inputs shares one [`Changes`], and a record that
+//! changes several times within it is written once, as it stands at the end; every history event
+//! is kept.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use api_types::execution::{ComputeState, DesiredState, PublishedResult, RunOutput};
+use api_types::job::{JobStateType, JobType};
+use api_types::node::{Connection, Eligibility, Membership};
+use api_types::protocol::SessionRequest;
+use api_types::quantity::Resources;
+use api_types::{EvaluationId, ExecutionId, JobId, NodeId, Timestamp};
+
+use crate::exclusion::Exclusions;
+use crate::health::Health;
+use crate::text::Text;
+use crate::time::Moment;
+
+/// All that is to be stored for the inputs handled since the last commit.
+#[derive(Debug, Default, Clone)]
+pub struct Changes {
+    pub new_jobs: Vec<NewJobRow>,
+    pub jobs: BTreeMap<JobId, JobRow>,
+    pub executions: BTreeMap<ExecutionId, ExecutionRow>,
+    /// Written once per execution, at its end.
+    pub outputs: Vec<OutputRow>,
+    /// `NextExecution` of executions that may have left the memory long ago: (execution, next).
+    pub successors: Vec<(ExecutionId, ExecutionId)>,
+    /// Slots that wait for placement or for the end of a delay; `None` removes one.
+    pub pending_slots: BTreeMap<(JobId, u32), Option<PendingSlotRow>>,
+    pub nodes: BTreeMap<NodeId, Option<NodeRow>>,
+    /// In order of `seq`, without a gap.
+    pub events: Vec<EventRow>,
+}
+
+/// The part of a job that never changes.
+#[derive(Debug, Clone)]
+pub struct NewJobRow {
+    pub id: JobId,
+    pub namespace: String,
+    pub name: String,
+    pub job_type: JobType,
+    pub priority: u32,
+    pub labels: BTreeMap<String, String>,
+    pub create_time: Timestamp,
+    /// By the service's own clock.
+    pub created_at: Moment,
+    /// The `JobSpec` as JSON.
+    pub spec_json: Arc<str>,
+}
+
+/// The part of a job that changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobRow {
+    pub id: JobId,
+    pub state: JobStateType,
+    pub message: Text,
+    pub version: u64,
+    pub revision: u64,
+    pub modify_time: Timestamp,
+    /// No event of the job's history has a later time, those of live executions apart.
+    pub last_event_time: Timestamp,
+    /// Since when slots wait for room without a break.
+    pub waiting_since: Option<Moment>,
+    /// When nothing of it was live any more: what retention counts from.
+    pub ended_at: Option<Moment>,
+    /// Whether an execution has started at some time.
+    pub started: bool,
+    /// How many slots the job has: Count, or the nodes it covers.
+    pub slots: u32,
+    /// Slots at and above this index were never tried.
+    pub fresh: u32,
+    /// Slots that are completed.
+    pub completed: u32,
+    /// The evaluation that places the fresh slots.
+    pub evaluation: EvaluationId,
+    /// Whether anything of the job is still to be done: its state is not terminal, or one of its
+    /// executions is not. Exactly these jobs are loaded at a start.
+    pub live: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExecutionRow {
+    pub id: ExecutionId,
+    pub job: JobId,
+    pub index: u32,
+    pub node: NodeId,
+    /// The node's session at the time of the offer.
+    pub session: u64,
+    pub evaluation: EvaluationId,
+    pub resources: Resources,
+    pub desired: DesiredState,
+    pub desired_message: Text,
+    pub compute: ComputeState,
+    pub compute_message: Text,
+    pub tries: Tries,
+    pub previous: Option<ExecutionId>,
+    pub followup: Option<EvaluationId>,
+    pub revision: u64,
+    pub create_time: Timestamp,
+    pub modify_time: Timestamp,
+    /// When it was offered to its node.
+    pub offered_at: Moment,
+    /// When its node accepted it.
+    pub accepted_at: Option<Moment>,
+    /// When its process started.
+    pub started_at: Option<Moment>,
+}
+
+/// How often a slot was tried.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Tries {
+    /// Runs that count against `RetryPolicy.Attempts`, this one included.
+    pub attempt: u32,
+    /// Failures since the last good run that were not the task's own.
+    pub infra_failures: u32,
+    /// Failed runs in a row that were short: they make the delay grow.
+    pub short_runs: u32,
+    /// Nodes on which the slot failed by no fault of its own.
+    pub exclusions: Exclusions,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct OutputRow {
+    pub id: ExecutionId,
+    pub run_output: Option<RunOutput>,
+    pub published_result: Option<PublishedResult>,
+}
+
+/// An evaluation that is not done: a slot to be placed, at once or when its delay is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingSlotRow {
+    pub job: JobId,
+    pub index: u32,
+    pub evaluation: EvaluationId,
+    /// The only node it may run on, for ops and daemon jobs.
+    pub pinned: Option<NodeId>,
+    pub tries: Tries,
+    /// Not before this moment; none when it is ready.
+    pub due: Option<Moment>,
+    /// The execution that it retries.
+    pub previous: Option<ExecutionId>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeRow {
+    pub id: NodeId,
+    pub session: u64,
+    pub membership: Membership,
+    pub connection: Connection,
+    pub eligibility: Eligibility,
+    /// Why it is as it is, in the operator's words.
+    pub message: String,
+    /// When a drain gives up waiting for batch work.
+    pub drain_deadline: Option<Moment>,
+    /// Wall time, for people.
+    pub last_heartbeat: Timestamp,
+    /// Since when nothing was heard of it, of a node that is disconnected.
+    pub silent_since: Option<Moment>,
+    pub health: Health,
+    pub record: Arc<SessionRequest>,
+}
+
+/// One event of the history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventRow {
+    /// Global, from 1, without a gap.
+    pub seq: u64,
+    pub time: Timestamp,
+    pub job: JobId,
+    pub revision: u64,
+    pub comment: Text,
+    pub subject: EventSubject,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EventSubject {
+    Job { previous: JobStateType, new: JobStateType },
+    Execution { id: ExecutionId, node: NodeId, previous: ComputeState, new: ComputeState },
+}
+
+/// What goes out once the changes are on disk.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Tell the node of a change of what is desired of it.
+    Assign { node: NodeId, change: AssignmentChange },
+    /// End the node's assignments stream: its session is over.
+    CloseStream { node: NodeId },
+}
+
+/// What those who count and trace are told beyond what is stored; nothing depends on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fact {
+    /// A slot got its node.
+    Placed {
+        execution: ExecutionId,
+        job: JobId,
+        index: u32,
+        at: Timestamp,
+        /// When the job came.
+        submitted: Timestamp,
+        /// The slot was never tried before, and was there from the beginning.
+        is_first: bool,
+    },
+    /// The process of an execution started.
+    Started { at: Timestamp, submitted: Timestamp, placed: Timestamp, is_first: bool },
+    /// A job reached a state that it keeps.
+    JobEnded {
+        job: JobId,
+        job_type: JobType,
+        state: JobStateType,
+        at: Timestamp,
+        submitted: Timestamp,
+    },
+}
+
+/// What is desired of one execution.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AssignmentChange {
+    pub execution: ExecutionId,
+    pub desired: DesiredState,
+    /// What the node last reported.
+    pub compute: ComputeState,
+    pub message: Text,
+    /// What the node needs to run it; the job's specification is read from the store.
+    pub work: Option<WorkOrder>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorkOrder {
+    pub job: JobId,
+    pub index: u32,
+    pub count: u32,
+    pub resources: Resources,
+}
+
+/// What was live when the store was last written, besides the jobs; the scheduler goes on from it.
+#[derive(Debug, Default)]
+pub struct Live {
+    /// Executions of live jobs whose compute state is not terminal.
+    pub executions: Vec<ExecutionRow>,
+    pub pending_slots: Vec<PendingSlotRow>,
+    pub nodes: Vec<NodeRow>,
+    /// The sequence of the last event; 0 when there is none.
+    pub last_seq: u64,
+    /// For jobs with one slot per node, which node each slot belongs to, ended ones included.
+    pub covered: Vec<(JobId, u32, NodeId)>,
+}
+
+/// A job whose row is `live`.
+#[derive(Debug)]
+pub struct LiveJobRow {
+    pub row: JobRow,
+    pub spec_json: Arc<str>,
+    pub create_time: Timestamp,
+    pub created_at: Moment,
+}
+
+// === impl Changes ===
+
+impl Changes {
+    pub fn is_empty(&self) -> bool {
+        let Self { new_jobs, jobs, executions, outputs, successors, pending_slots, nodes, events } =
+            self;
+        new_jobs.is_empty()
+            && jobs.is_empty()
+            && executions.is_empty()
+            && outputs.is_empty()
+            && successors.is_empty()
+            && pending_slots.is_empty()
+            && nodes.is_empty()
+            && events.is_empty()
+    }
+}

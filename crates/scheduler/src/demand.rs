@@ -1,0 +1,133 @@
+//! What a job asks of a node: the part of its specification that placement looks at.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use api_types::engine::{EngineType, PublisherType};
+use api_types::job::JobSpec;
+use api_types::quantity::{self, InvalidQuantity, Resources};
+use api_types::selector::Requirement;
+use api_types::source::SourceType;
+
+/// Jobs with equal demands wait in one queue, and are explained together.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Demand {
+    pub fit: Fit,
+    pub need: Need,
+}
+
+/// What a node must be, whatever room it has.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fit {
+    pub engine: EngineType,
+    pub publisher: PublisherType,
+    /// Sorted, each once.
+    pub sources: Vec<SourceType>,
+    /// Sorted, each once; all must hold on the node's labels.
+    pub constraints: Vec<Requirement>,
+}
+
+/// The room that an execution takes; what is not asked for is the node's own default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Need {
+    pub cpu_millis: Option<u64>,
+    pub memory_bytes: Option<u64>,
+    pub disk_bytes: u64,
+    pub gpus: u64,
+}
+
+/// A specification that validation should have refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidDemand {
+    #[error("the job has no task")]
+    NoTask,
+    #[error(transparent)]
+    Quantity(#[from] InvalidQuantity),
+    #[error("constraint on '{key}': {reason}")]
+    Constraint { key: String, reason: String },
+}
+
+// === impl Demand ===
+
+impl Demand {
+    pub fn of(spec: &JobSpec) -> Result<Self, InvalidDemand> {
+        let task = spec.tasks.first().ok_or(InvalidDemand::NoTask)?;
+        let mut constraints = Vec::with_capacity(spec.constraints.len());
+        for constraint in &spec.constraints {
+            constraints.push(constraint.requirement().map_err(|reason| {
+                InvalidDemand::Constraint { key: constraint.key.clone(), reason }
+            })?);
+        }
+        constraints.sort();
+        constraints.dedup();
+        let mut sources: Vec<_> =
+            task.input_sources.iter().map(|input| input.source.source_type).collect();
+        sources.sort();
+        sources.dedup();
+        let fit = Fit {
+            engine: task.engine.engine_type,
+            publisher: task.publisher.publisher_type,
+            sources,
+            constraints,
+        };
+        Ok(Self { fit, need: Need::of(task)? })
+    }
+}
+
+// === impl Fit ===
+
+impl Fit {
+    /// Why a node with these labels and abilities will not do, or nothing.
+    pub fn obstacle(
+        &self,
+        labels: &BTreeMap<String, String>,
+        engines: &[EngineType],
+        publishers: &[PublisherType],
+        sources: &[SourceType],
+    ) -> Option<String> {
+        if !engines.contains(&self.engine) {
+            return Some(format!("no {} engine", self.engine));
+        }
+        if !matches!(self.publisher, PublisherType::None | PublisherType::Noop)
+            && !publishers.contains(&self.publisher)
+        {
+            return Some(format!("no {} publisher", self.publisher));
+        }
+        if let Some(source) = self.sources.iter().find(|source| !sources.contains(source)) {
+            return Some(format!("no {source} input source"));
+        }
+        let unmet = self.constraints.iter().find(|constraint| !constraint.matches(labels))?;
+        Some(format!("label {}", unmet.key))
+    }
+}
+
+// === impl Need ===
+
+impl Need {
+    fn of(task: &api_types::job::Task) -> Result<Self, InvalidDemand> {
+        let asked = &task.resources;
+        let given = |text: &str| !text.trim().is_empty();
+        Ok(Self {
+            cpu_millis: given(&asked.cpu)
+                .then(|| quantity::parse_cpu_millis(&asked.cpu))
+                .transpose()?,
+            memory_bytes: given(&asked.memory)
+                .then(|| quantity::parse_bytes(&asked.memory))
+                .transpose()?,
+            disk_bytes: if given(&asked.disk) { quantity::parse_bytes(&asked.disk)? } else { 0 },
+            gpus: if given(&asked.gpu) { quantity::parse_gpus(&asked.gpu)? } else { 0 },
+        })
+    }
+
+    /// What it takes on a node with these defaults.
+    pub fn on(&self, defaults: &Resources) -> Resources {
+        Resources {
+            cpu_millis: self.cpu_millis.unwrap_or(defaults.cpu_millis),
+            memory_bytes: self.memory_bytes.unwrap_or(defaults.memory_bytes),
+            disk_bytes: self.disk_bytes,
+            gpus: self.gpus,
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! How executions end, whose failure that is, and what follows for their slot, job and node.
+
+use alloc::format;
+
+use api_types::ExecutionId;
+use api_types::execution::{ComputeState, DesiredState};
+use api_types::job::JobStateType;
+use api_types::protocol::FailureCause;
+
+use crate::change::ExecutionRow;
+use crate::execution::or_else;
+use crate::text::Text;
+use crate::timer::Timer;
+use crate::{Scheduler, Turn};
+
+/// How an execution ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Completed,
+    /// The run failed by its own doing, or took too long.
+    Failed {
+        timeout: bool,
+    },
+    /// It failed for a reason that is not the task's own.
+    Disturbed(Cause),
+    /// The run went well, and its results cannot be published.
+    Unpublished,
+    /// The node declined it.
+    Declined(Cause),
+    /// The node did not answer the offer in time.
+    Unanswered,
+    /// It was accepted and is not wanted any more.
+    Unwanted,
+    /// Its node stopped it.
+    Cancelled,
+}
+
+/// Why something failed that is not the task's own failure: it decides who pays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// Its image, a module or an input cannot be had there.
+    Fetch,
+    /// Its node has a defect.
+    Node,
+    /// Its node went silent, was forgotten or rejected.
+    Lost,
+    /// Nothing failed: there was no room after all, or an operator moved it.
+    Room,
+}
+
+// === impl Cause ===
+
+impl Cause {
+    /// Whether the slot stays away from the node for a while.
+    pub(crate) const fn excludes(self) -> bool {
+        match self {
+            Self::Fetch | Self::Node => true,
+            Self::Lost | Self::Room => false,
+        }
+    }
+
+    pub(crate) const fn of(reported: FailureCause) -> Self {
+        match reported {
+            FailureCause::Fetch => Self::Fetch,
+            FailureCause::Room => Self::Room,
+            FailureCause::Node
+            | FailureCause::Task
+            | FailureCause::Timeout
+            | FailureCause::Publish => Self::Node,
+        }
+    }
+}
+
+// === impl End ===
+
+impl End {
+    const fn compute_state(self) -> ComputeState {
+        match self {
+            Self::Completed => ComputeState::Completed,
+            Self::Failed { .. } | Self::Disturbed(_) | Self::Unpublished => ComputeState::Failed,
+            Self::Declined(_) => ComputeState::AskForBidRejected,
+            Self::Unwanted => ComputeState::BidRejected,
+            Self::Cancelled | Self::Unanswered => ComputeState::Cancelled,
+        }
+    }
+}
+
+impl End {
+    const fn default_message(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Failed { timeout: false } => "failed",
+            Self::Failed { timeout: true } => "timed out",
+            Self::Disturbed(Cause::Lost) => "lost with its node",
+            Self::Disturbed(_) => "failed for a reason unrelated to the task",
+            Self::Unpublished => "its results cannot be published",
+            Self::Declined(_) => "declined by its node",
+            Self::Unanswered => "its node did not answer the offer",
+            Self::Unwanted => "no longer wanted",
+            Self::Cancelled => "stopped on its node",
+        }
+    }
+}
+
+// === impl Scheduler: endings ===
+
+impl Scheduler {
+    /// Any live state => the terminal state of this end. Frees its room and decides what follows.
+    pub(crate) fn end(&mut self, turn: &mut Turn<'_>, id: ExecutionId, end: End, message: Text) {
+        let Some(row) = self.executions.get_mut(&id) else { return };
+        let was_running = row.compute == ComputeState::BidAccepted;
+        let was_wanted = row.desired != DesiredState::Stopped;
+        row.desired = DesiredState::Stopped;
+        let message = or_else(message, end.default_message());
+        if was_wanted {
+            row.desired_message.clone_from(&message);
+        }
+        row.compute_message.clone_from(&message);
+        self.observe(turn, id, end.compute_state(), message);
+        let row = self.executions.remove(&id).expect("it was there a line above");
+        if let Some(node) = self.nodes.get_mut(&row.node) {
+            node.executions.remove(&id);
+            node.used = node.used.minus(&row.resources);
+            node.running -= u64::from(was_running);
+            self.queue.reload(node);
+            self.touched.insert(row.node);
+        }
+        if let Some(job) = self.jobs.get_mut(&row.job) {
+            job.executions.remove(&id);
+            job.silent_execution_ended(row.node);
+            // The execution does not keep the time of its last event for a restart any more.
+            turn.out.changes.jobs.insert(row.job, job.row.clone());
+        }
+        self.timers.cancel(Timer::Offer(id));
+        if matches!(end, End::Unwanted | End::Unanswered) {
+            self.tell_stop(turn, &row);
+        }
+        let (job_id, node_id) = (row.job, row.node);
+        let was_probe = self.judge_node(turn, &row, end, was_wanted);
+        self.follow_up(turn, row, end, was_wanted, was_probe);
+        self.fetch_probe_ended(turn, job_id, id);
+        self.fill_node(turn, node_id);
+        self.refresh_job(turn, job_id);
+        self.drop_if_over(turn, job_id);
+    }
+
+    /// What happens to the slot and the job after one of its executions has ended.
+    fn follow_up(
+        &mut self,
+        turn: &mut Turn<'_>,
+        row: ExecutionRow,
+        end: End,
+        was_wanted: bool,
+        was_probe: bool,
+    ) {
+        let Some(job) = self.jobs.get_mut(&row.job) else { return };
+        if job.is_terminal() {
+            return;
+        }
+        let (job_id, node) = (row.job, row.node);
+        match end {
+            End::Completed if job.plan.job_type.is_finite() => {
+                job.row.completed += 1;
+                turn.out.changes.jobs.insert(row.job, job.row.clone());
+            }
+            End::Failed { timeout: true } if job.plan.job_type.is_finite() => {
+                let message =
+                    format!("execution {} (index {}): {}", row.id, row.index, row.compute_message);
+                self.end_job(turn, row.job, JobStateType::Failed, message.into());
+            }
+            End::Unpublished => self.give_up(turn, &row, "the task is not run again for that"),
+            // Stopped for a drain and the like: it goes elsewhere and has not failed.
+            End::Cancelled
+            | End::Unwanted
+            | End::Declined(_)
+            | End::Unanswered
+            | End::Disturbed(Cause::Node | Cause::Fetch | Cause::Room)
+                if !was_wanted =>
+            {
+                self.move_slot(turn, row);
+            }
+            End::Completed | End::Failed { .. } => self.run_again(turn, row, end),
+            End::Disturbed(Cause::Room) | End::Declined(Cause::Room) => {
+                self.no_room_after_all(turn, row);
+            }
+            End::Disturbed(Cause::Node) | End::Unanswered if was_probe => {
+                self.probe_failed(turn, row);
+            }
+            End::Disturbed(cause) | End::Declined(cause) => {
+                let id = row.id;
+                self.try_elsewhere(turn, row, cause);
+                if cause == Cause::Fetch {
+                    self.fetch_failed(turn, job_id, id, node);
+                }
+            }
+            End::Unanswered | End::Unwanted | End::Cancelled => {
+                self.try_elsewhere(turn, row, Cause::Node);
+            }
+        }
+    }
+}

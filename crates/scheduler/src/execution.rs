@@ -1,0 +1,354 @@
+//! The life of an execution, as transitions named after what happened.
+//!
+//! What is decided (desired state) and what the node observed (compute state) change apart from
+//! each other; every change of either counts the revision up and leaves one event.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use api_types::execution::{ComputeState, DesiredState};
+use api_types::job::JobType;
+use api_types::protocol::{FailureCause, Report};
+use api_types::{ExecutionId, JobId, NodeId, Timestamp};
+
+use crate::change::{
+    AssignmentChange, Effect, EventRow, EventSubject, ExecutionRow, Fact, OutputRow, WorkOrder,
+};
+use crate::ending::{Cause, End};
+use crate::job::Slot;
+use crate::text::Text;
+use crate::timer::Timer;
+use crate::{Scheduler, Turn};
+
+/// How long a connected node may take to answer an offer; then the slot is placed elsewhere.
+/// Nothing can have been started, since no go-ahead was given.
+const OFFER_TIMEOUT: Duration = Duration::from_secs(15);
+
+// === impl Scheduler: executions ===
+
+impl Scheduler {
+    /// Creates an execution on a node that has room for it, and offers it there.
+    pub(crate) fn offer(
+        &mut self,
+        turn: &mut Turn<'_>,
+        job_id: JobId,
+        slot: Slot,
+        node_id: NodeId,
+    ) {
+        let id = self.mint.execution();
+        let job = self.jobs.get_mut(&job_id).expect("slots are taken from live jobs");
+        let node = self.nodes.get_mut(&node_id).expect("slots are placed on known nodes");
+        let class = job.class.expect("a job that is not terminal has a class");
+        let demand = &self.queue.class(class).demand;
+        let resources = demand.need.on(&node.defaults);
+        let row = ExecutionRow {
+            id,
+            job: job_id,
+            index: slot.index,
+            node: node_id,
+            session: node.row.session,
+            evaluation: slot.evaluation,
+            resources,
+            desired: DesiredState::Pending,
+            desired_message: Text::Constant(""),
+            compute: ComputeState::New,
+            compute_message: Text::Constant(""),
+            tries: slot.tries,
+            previous: slot.previous,
+            followup: None,
+            // The event of its creation makes it 1.
+            revision: 0,
+            create_time: turn.wall.max(job.row.last_event_time),
+            // The event of its creation sets it.
+            modify_time: Timestamp::ZERO,
+            offered_at: turn.now,
+            accepted_at: None,
+            started_at: None,
+        };
+        turn.out.facts.push(Fact::Placed {
+            execution: id,
+            job: job_id,
+            index: row.index,
+            at: row.create_time,
+            submitted: job.plan.create_time,
+            is_first: row.previous.is_none() && job.plan.job_type != JobType::Daemon,
+        });
+        job.executions.insert(id);
+        node.executions.insert(id);
+        node.used = node.used.plus(&resources);
+        self.queue.reload(node);
+        self.touched.insert(node_id);
+        if let Some(previous) = row.previous {
+            turn.out.changes.successors.push((previous, id));
+        }
+        let created = match row.previous {
+            None => Text::Constant("created for its node"),
+            Some(previous) => Text::from(format!("created to retry {previous}")),
+        };
+        let work = WorkOrder { job: job_id, index: row.index, count: job.row.slots, resources };
+        self.executions.insert(id, row);
+        self.observe(turn, id, ComputeState::New, created);
+        self.observe(turn, id, ComputeState::AskForBid, Text::Constant("offered to its node"));
+        self.assign(turn, id, Some(work));
+        self.timers.set(turn.now + OFFER_TIMEOUT, Timer::Offer(id));
+        self.note_placed(job_id, id, node_id);
+    }
+
+    /// What a node reports of an execution. Late and repeated reports change nothing.
+    pub(crate) fn report(&mut self, turn: &mut Turn<'_>, node: NodeId, report: Report) {
+        let id = report.execution_id;
+        let Some(row) = self.executions.get(&id) else { return };
+        if row.node != node || report.compute_state < row.compute {
+            return;
+        }
+        if report.compute_state == row.compute {
+            return self.progress(turn, id, report.message);
+        }
+        let message = Text::from(report.message.clone());
+        match report.compute_state {
+            ComputeState::Undefined | ComputeState::New | ComputeState::AskForBid => {}
+            ComputeState::AskForBidAccepted => self.accept(turn, id, message),
+            ComputeState::AskForBidRejected => {
+                let cause = match report.cause {
+                    FailureCause::Room => Cause::Room,
+                    // What a node will not run says nothing about its health.
+                    FailureCause::Fetch
+                    | FailureCause::Node
+                    | FailureCause::Task
+                    | FailureCause::Timeout
+                    | FailureCause::Publish => Cause::Fetch,
+                };
+                self.end(turn, id, End::Declined(cause), message);
+            }
+            ComputeState::BidAccepted => self.start(turn, id, message),
+            ComputeState::BidRejected => self.end(turn, id, End::Unwanted, message),
+            ComputeState::Completed => {
+                // Reports of one execution come in order, so it was started; a node that says
+                // otherwise still leaves a history without a hole.
+                self.start(turn, id, Text::Constant("started"));
+                self.keep_output(turn, report);
+                self.end(turn, id, End::Completed, message);
+            }
+            ComputeState::Failed => {
+                let end = match report.cause {
+                    FailureCause::Task => End::Failed { timeout: false },
+                    FailureCause::Timeout => End::Failed { timeout: true },
+                    FailureCause::Publish => End::Unpublished,
+                    cause @ (FailureCause::Node | FailureCause::Fetch | FailureCause::Room) => {
+                        End::Disturbed(Cause::of(cause))
+                    }
+                };
+                self.keep_output(turn, report);
+                self.end(turn, id, end, message);
+            }
+            ComputeState::Cancelled => {
+                self.keep_output(turn, report);
+                self.end(turn, id, End::Cancelled, message);
+            }
+        }
+    }
+
+    /// AskForBid => AskForBidAccepted, and on to run; or => BidRejected when it is not wanted.
+    fn accept(&mut self, turn: &mut Turn<'_>, id: ExecutionId, message: Text) {
+        if self.executions[&id].compute != ComputeState::AskForBid {
+            return;
+        }
+        if let Some(row) = self.executions.get_mut(&id) {
+            row.accepted_at = Some(turn.now);
+        }
+        let comment = or_else(message, "accepted by its node");
+        self.timers.cancel(Timer::Offer(id));
+        self.observe(turn, id, ComputeState::AskForBidAccepted, comment);
+        match self.executions[&id].desired {
+            DesiredState::Pending => {
+                self.decide(turn, id, DesiredState::Running, Text::Constant("told to run"));
+            }
+            DesiredState::Running => {}
+            DesiredState::Stopped => {
+                let reason = self.executions[&id].desired_message.clone();
+                self.end(turn, id, End::Unwanted, reason);
+            }
+        }
+    }
+
+    /// AskForBidAccepted => AskForBidAccepted: its image or inputs are long in coming. A repeat is
+    /// known by its words.
+    fn progress(&mut self, turn: &mut Turn<'_>, id: ExecutionId, message: String) {
+        let Some(row) = self.executions.get_mut(&id) else { return };
+        let is_news = row.compute == ComputeState::AskForBidAccepted
+            && row.desired == DesiredState::Running
+            && !message.is_empty()
+            && *row.compute_message != *message;
+        if is_news {
+            let message = Text::from(message);
+            row.compute_message.clone_from(&message);
+            self.observe(turn, id, ComputeState::AskForBidAccepted, message);
+        }
+    }
+
+    /// AskForBidAccepted => BidAccepted.
+    fn start(&mut self, turn: &mut Turn<'_>, id: ExecutionId, message: Text) {
+        self.accept(turn, id, Text::Constant(""));
+        let Some(row) = self.executions.get_mut(&id) else { return };
+        if row.compute != ComputeState::AskForBidAccepted {
+            return;
+        }
+        row.started_at = Some(turn.now);
+        row.compute_message = Text::Constant("");
+        let (job_id, node_id, placed) = (row.job, row.node, row.create_time);
+        let is_first = row.previous.is_none();
+        self.observe(turn, id, ComputeState::BidAccepted, or_else(message, "started on its node"));
+        if let Some(node) = self.nodes.get_mut(&node_id) {
+            node.running += 1;
+            self.touched.insert(node_id);
+        }
+        if let Some(job) = self.jobs.get_mut(&job_id) {
+            turn.out.facts.push(Fact::Started {
+                at: turn.wall.max(job.row.last_event_time),
+                submitted: job.plan.create_time,
+                placed,
+                is_first: is_first && job.plan.job_type != JobType::Daemon,
+            });
+            if !job.row.started {
+                job.row.started = true;
+                turn.out.changes.jobs.insert(job_id, job.row.clone());
+            }
+        }
+        self.fetch_worked(turn, job_id);
+        self.probe_started(turn, node_id, id);
+        self.refresh_job(turn, job_id);
+    }
+
+    /// AskForBid => Cancelled, where the node did not answer although it is connected.
+    pub(crate) fn offer_timed_out(&mut self, turn: &mut Turn<'_>, id: ExecutionId) {
+        let offered = self.executions.get(&id).filter(|row| row.compute == ComputeState::AskForBid);
+        if offered.is_some() {
+            let message = format!("no answer to the offer for {} s", OFFER_TIMEOUT.as_secs());
+            self.end(turn, id, End::Unanswered, message.into());
+        }
+    }
+
+    /// Decides that an execution is not wanted any more; its node will say when it is gone.
+    pub(crate) fn stop_execution(&mut self, turn: &mut Turn<'_>, id: ExecutionId, why: &Text) {
+        let wanted =
+            self.executions.get(&id).is_some_and(|row| row.desired != DesiredState::Stopped);
+        if wanted {
+            self.decide(turn, id, DesiredState::Stopped, why.clone());
+            let node = self.executions.get(&id).and_then(|row| self.nodes.get(&row.node));
+            if node.is_some_and(|node| node.row.silent_since.is_some()) {
+                // Nobody waits for a silent node to stop what is not wanted.
+                self.end(turn, id, End::Cancelled, why.clone());
+            }
+        }
+    }
+
+    /// Changes what is desired; an event with equal compute states records it.
+    pub(crate) fn decide(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: ExecutionId,
+        desired: DesiredState,
+        why: Text,
+    ) {
+        let row = self.executions.get_mut(&id).expect("decisions are about live executions");
+        row.desired = desired;
+        row.desired_message = match desired {
+            DesiredState::Pending | DesiredState::Running => Text::Constant(""),
+            DesiredState::Stopped => why.clone(),
+        };
+        let compute = row.compute;
+        self.observe(turn, id, compute, why);
+        self.assign(turn, id, None);
+    }
+
+    /// Records the compute state, which may be the one it had.
+    pub(crate) fn observe(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: ExecutionId,
+        new: ComputeState,
+        comment: Text,
+    ) {
+        let seq = self.next_seq();
+        let time = self.event_time(turn, self.executions[&id].job);
+        let row = self.executions.get_mut(&id).expect("observations are about live executions");
+        let previous = row.compute;
+        assert!(previous <= new, "execution {id} would go back from {previous:?} to {new:?}");
+        row.compute = new;
+        row.revision += 1;
+        row.modify_time = time;
+        turn.out.changes.events.push(EventRow {
+            seq,
+            time,
+            job: row.job,
+            revision: row.revision,
+            comment,
+            subject: EventSubject::Execution { id, node: row.node, previous, new },
+        });
+        turn.out.changes.executions.insert(id, row.clone());
+    }
+
+    /// The time that an event of the job shows: the wall clock's, but never one before the last
+    /// event's.
+    pub(crate) fn event_time(&mut self, turn: &Turn<'_>, id: JobId) -> Timestamp {
+        let Some(job) = self.jobs.get_mut(&id) else { return turn.wall };
+        job.row.last_event_time = job.row.last_event_time.max(turn.wall);
+        job.row.last_event_time
+    }
+
+    fn assign(&mut self, turn: &mut Turn<'_>, id: ExecutionId, work: Option<WorkOrder>) {
+        let row = &self.executions[&id];
+        let change = assignment(row, work);
+        turn.out.effects.push(Effect::Assign { node: row.node, change });
+    }
+
+    pub(crate) fn tell_stop(&self, turn: &mut Turn<'_>, row: &ExecutionRow) {
+        let change = assignment(row, None);
+        turn.out.effects.push(Effect::Assign { node: row.node, change });
+    }
+
+    pub(crate) fn keep_output(&self, turn: &mut Turn<'_>, report: Report) {
+        if report.run_output.is_none() && report.published_result.is_none() {
+            return;
+        }
+        turn.out.changes.outputs.push(OutputRow {
+            id: report.execution_id,
+            run_output: report.run_output,
+            published_result: report.published_result,
+        });
+    }
+
+    /// The whole desired state of a node, for the opening of its stream.
+    pub(crate) fn assignments(&self, node: NodeId) -> Vec<AssignmentChange> {
+        let Some(node) = self.nodes.get(&node) else { return Vec::new() };
+        node.executions
+            .iter()
+            .filter_map(|id| self.executions.get(id))
+            .map(|row| {
+                let work = (row.desired != DesiredState::Stopped).then(|| WorkOrder {
+                    job: row.job,
+                    index: row.index,
+                    count: self.jobs.get(&row.job).map_or(0, |job| job.row.slots),
+                    resources: row.resources,
+                });
+                assignment(row, work)
+            })
+            .collect()
+    }
+}
+
+fn assignment(row: &ExecutionRow, work: Option<WorkOrder>) -> AssignmentChange {
+    AssignmentChange {
+        execution: row.id,
+        desired: row.desired,
+        compute: row.compute,
+        message: row.desired_message.clone(),
+        work,
+    }
+}
+
+pub(crate) fn or_else(text: Text, default: &'static str) -> Text {
+    if text.is_empty() { Text::Constant(default) } else { text }
+}

@@ -1,0 +1,382 @@
+//! A live job: what is decided about it as a whole.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use core::time::Duration;
+
+use api_types::job::{JobSpec, JobStateType, JobType, RetryPolicy};
+use api_types::{EvaluationId, ExecutionId, JobId, NodeId, Timestamp};
+
+use crate::change::{
+    Changes, EventRow, EventSubject, Fact, JobRow, NewJobRow, PendingSlotRow, Tries,
+};
+use crate::demand::Demand;
+use crate::fetch::FetchTrouble;
+use crate::input::{Answer, Refusal, Submit};
+use crate::notice::{Notice, SilentNode};
+use crate::pool::{ClassId, Rank};
+use crate::text::Text;
+use crate::time::Moment;
+use crate::timer::Timer;
+use crate::{Scheduler, Turn};
+
+/// A job of which something is still to be done.
+pub(crate) struct LiveJob {
+    pub(crate) row: JobRow,
+    pub(crate) plan: Plan,
+    /// While the job is not terminal.
+    pub(crate) class: Option<ClassId>,
+    pub(crate) executions: BTreeSet<ExecutionId>,
+    /// Slots that were tried and wait: for room, or for the end of a delay.
+    pub(crate) pending: BTreeMap<u32, PendingSlotRow>,
+    /// Of these, the ones that any node of the pool may take now.
+    pub(crate) ready: BTreeSet<u32>,
+    /// Of these, the ones that stay away from some nodes, by the class in which they wait.
+    pub(crate) aside: BTreeMap<ClassId, BTreeSet<u32>>,
+    /// Its image or an input cannot be had.
+    pub(crate) fetch: FetchTrouble,
+    /// The latest failure that is being made up for, in words.
+    pub(crate) retry: Option<Text>,
+    /// The silent nodes that have executions of it.
+    pub(crate) silent: BTreeMap<NodeId, SilentNode>,
+    /// What its message was last made from.
+    pub(crate) shown: Notice,
+    /// For jobs with a slot per node: the nodes that have one.
+    pub(crate) covered: BTreeMap<NodeId, u32>,
+}
+
+/// What scheduling needs of a specification.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plan {
+    pub(crate) job_type: JobType,
+    pub(crate) rank: Rank,
+    /// Wall time, for people.
+    pub(crate) create_time: Timestamp,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) queue_timeout: Option<Duration>,
+    /// How long silence is borne with, where the job says so.
+    pub(crate) lost_after: Option<Duration>,
+    pub(crate) total_timeout: Option<Duration>,
+}
+
+/// A slot that is to be placed.
+pub(crate) struct Slot {
+    pub(crate) index: u32,
+    pub(crate) evaluation: EvaluationId,
+    pub(crate) tries: Tries,
+    pub(crate) previous: Option<ExecutionId>,
+}
+
+// === impl Plan ===
+
+impl Plan {
+    pub(crate) fn of(spec: &JobSpec, job: JobId, create_time: Timestamp, created: Moment) -> Self {
+        let timeouts = spec.tasks.first().map(|task| task.timeouts).unwrap_or_default();
+        let bound = |seconds: u64| (seconds > 0).then(|| Duration::from_secs(seconds));
+        Self {
+            job_type: spec.job_type,
+            rank: Rank { priority: Reverse(spec.priority), created, job },
+            create_time,
+            retry: spec.retry_policy,
+            queue_timeout: bound(timeouts.queue_timeout),
+            lost_after: bound(timeouts.lost_after),
+            total_timeout: bound(timeouts.total_timeout),
+        }
+    }
+
+    /// Whether the job has a slot per node rather than a count.
+    pub(crate) fn is_per_node(&self) -> bool {
+        match self.job_type {
+            JobType::Batch | JobType::Service => false,
+            JobType::Ops | JobType::Daemon => true,
+        }
+    }
+}
+
+// === impl LiveJob ===
+
+impl LiveJob {
+    pub(crate) fn id(&self) -> JobId {
+        self.row.id
+    }
+
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.row.state.is_terminal()
+    }
+
+    /// Whether a slot is ready to be placed that waits in this class.
+    pub(crate) fn has_ready_slot(&self, class: ClassId) -> bool {
+        if self.is_terminal() || self.fetch.holds() {
+            return false;
+        }
+        if self.class == Some(class) {
+            return self.row.fresh < self.fresh_end() || !self.ready.is_empty();
+        }
+        self.aside.get(&class).is_some_and(|slots| !slots.is_empty())
+    }
+
+    /// The classes in which slots of the job wait or may wait; those of tried slots first.
+    pub(crate) fn classes(&self) -> Vec<ClassId> {
+        self.aside.keys().copied().chain(self.class).collect()
+    }
+
+    /// Takes the next slot of the class that is ready: tried ones first, they are older.
+    pub(crate) fn take_ready_slot(
+        &mut self,
+        class: ClassId,
+        changes: &mut Changes,
+    ) -> Option<Slot> {
+        if self.class != Some(class) {
+            let index = self.aside.get(&class)?.first().copied()?;
+            return self.take_pending(index, changes);
+        }
+        if let Some(index) = self.ready.first().copied() {
+            return self.take_pending(index, changes);
+        }
+        if self.row.fresh == self.fresh_end() {
+            return None;
+        }
+        let index = self.row.fresh;
+        self.row.fresh += 1;
+        changes.jobs.insert(self.row.id, self.row.clone());
+        let tries = Tries { attempt: 1, ..Tries::default() };
+        Some(Slot { index, evaluation: self.row.evaluation, tries, previous: None })
+    }
+
+    pub(crate) fn take_pending(&mut self, index: u32, changes: &mut Changes) -> Option<Slot> {
+        let row = self.pending.remove(&index)?;
+        self.ready.remove(&index);
+        for slots in self.aside.values_mut() {
+            slots.remove(&index);
+        }
+        changes.pending_slots.insert((row.job, index), None);
+        Some(Slot { index, evaluation: row.evaluation, tries: row.tries, previous: row.previous })
+    }
+
+    /// Whether a slot waits for the end of a delay.
+    pub(crate) fn is_delayed(&self) -> bool {
+        self.fetch.holds() || self.pending.values().any(|slot| slot.due.is_some())
+    }
+
+    /// Whether something failed that is being made up for.
+    pub(crate) fn is_retrying(&self) -> bool {
+        self.is_delayed() || self.aside.values().any(|slots| !slots.is_empty())
+    }
+
+    /// Slots below this index may be placed anywhere; those of per-node jobs are always pinned.
+    fn fresh_end(&self) -> u32 {
+        if self.plan.is_per_node() { self.row.fresh } else { self.row.slots }
+    }
+}
+
+// === impl Scheduler: jobs ===
+
+impl Scheduler {
+    pub(crate) fn submit(&mut self, turn: &mut Turn<'_>, submit: Submit) -> Answer {
+        let Submit { id, spec, spec_json } = submit;
+        if self.jobs.contains_key(&id) {
+            return Answer::Refused(Refusal::JobExists(id));
+        }
+        let demand = Demand::of(&spec).expect("validation lets only readable demands through");
+        let plan = Plan::of(&spec, id, turn.wall, turn.now);
+        let evaluation = self.mint.evaluation();
+        let class = self.queue.enter(demand, self.nodes.values_mut());
+        let row = JobRow {
+            id,
+            state: JobStateType::Pending,
+            message: Text::Constant(""),
+            version: 1,
+            // The event of its creation makes it 1.
+            revision: 0,
+            modify_time: turn.wall,
+            last_event_time: turn.wall,
+            waiting_since: None,
+            ended_at: None,
+            started: false,
+            slots: if plan.is_per_node() { 0 } else { spec.count },
+            fresh: 0,
+            completed: 0,
+            evaluation,
+            live: true,
+        };
+        turn.out.changes.new_jobs.push(NewJobRow {
+            id,
+            namespace: spec.namespace.clone(),
+            name: spec.name.clone(),
+            job_type: spec.job_type,
+            priority: spec.priority,
+            labels: spec.labels.clone(),
+            create_time: turn.wall,
+            created_at: turn.now,
+            spec_json,
+        });
+        let job = LiveJob {
+            row,
+            plan,
+            class: Some(class),
+            executions: BTreeSet::new(),
+            pending: BTreeMap::new(),
+            ready: BTreeSet::new(),
+            aside: BTreeMap::new(),
+            fetch: FetchTrouble::default(),
+            retry: None,
+            silent: BTreeMap::new(),
+            shown: Notice::default(),
+            covered: BTreeMap::new(),
+        };
+        self.jobs.insert(id, Box::new(job));
+        self.note_job(turn, id, JobStateType::Pending, Text::Constant("submitted"));
+        if let Some(bound) = plan.total_timeout {
+            self.timers.set(turn.now + bound, Timer::TotalTimeout(id));
+        }
+        self.place_new(turn, id);
+        Answer::Submitted { job: id, evaluation }
+    }
+
+    fn place_new(&mut self, turn: &mut Turn<'_>, id: JobId) {
+        let job_type = self.jobs[&id].plan.job_type;
+        match job_type {
+            JobType::Batch | JobType::Service => self.place_waiting(turn, id),
+            JobType::Daemon => {
+                self.daemons.insert(id);
+                self.cover_nodes(turn, id);
+            }
+            JobType::Ops => {
+                self.cover_nodes(turn, id);
+                if self.jobs[&id].row.slots == 0 {
+                    let why = self.explain_job(id);
+                    let message = format!("no node matches when the job is placed: {why}");
+                    self.end_job(turn, id, JobStateType::Failed, message.into());
+                    return;
+                }
+            }
+        }
+        self.refresh_job(turn, id);
+    }
+
+    pub(crate) fn stop(&mut self, turn: &mut Turn<'_>, id: JobId, reason: &str) -> Answer {
+        let Some(job) = self.jobs.get(&id) else {
+            return Answer::Refused(Refusal::JobNotLive(id));
+        };
+        if job.is_terminal() {
+            return Answer::Refused(Refusal::JobFinished { job: id, state: job.row.state });
+        }
+        let evaluation = self.mint.evaluation();
+        let message = match reason.trim() {
+            "" => Text::Constant("stopped by request"),
+            reason => Text::from(format!("stopped by request: {reason}")),
+        };
+        self.end_job(turn, id, JobStateType::Stopped, message);
+        Answer::Stopped { evaluation }
+    }
+
+    /// Pending, Queued or Running => Completed, Failed or Stopped.
+    ///
+    /// What waits is dropped, what runs is told to stop; the job stays live until the last of its
+    /// executions has ended.
+    pub(crate) fn end_job(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: JobId,
+        state: JobStateType,
+        message: Text,
+    ) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let rank = job.plan.rank;
+        for (index, slot) in core::mem::take(&mut job.pending) {
+            turn.out.changes.pending_slots.insert((id, index), None);
+            self.timers.cancel(Timer::Retry(id, index));
+            self.timers.cancel(Timer::Exclusion(id, index));
+            if let Some(node) = slot.pinned.and_then(|node| self.nodes.get_mut(&node)) {
+                node.unpin_job(rank);
+            }
+        }
+        job.ready.clear();
+        for class in job.class.take().into_iter().chain(core::mem::take(&mut job.aside).into_keys())
+        {
+            self.queue.leave(class, rank);
+        }
+        self.timers.cancel(Timer::FetchDelay(id));
+        self.daemons.remove(&id);
+        job.row.waiting_since = None;
+        self.timers.cancel(Timer::QueueTimeout(id));
+        self.timers.cancel(Timer::TotalTimeout(id));
+        job.row.message = message.clone();
+        let running: Vec<_> = job.executions.iter().copied().collect();
+        self.note_job(turn, id, state, message.clone());
+        for execution in running {
+            self.stop_execution(turn, execution, &message);
+        }
+        self.drop_if_over(turn, id);
+    }
+
+    /// A terminal job whose last execution ended leaves the memory.
+    pub(crate) fn drop_if_over(&mut self, turn: &mut Turn<'_>, id: JobId) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        if !job.is_terminal() || !job.executions.is_empty() {
+            return;
+        }
+        job.row.live = false;
+        job.row.ended_at = Some(turn.now);
+        turn.out.changes.jobs.insert(id, job.row.clone());
+        self.jobs.remove(&id);
+    }
+
+    /// Records a job-level event; the state may stay as it is.
+    pub(crate) fn note_job(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: JobId,
+        state: JobStateType,
+        comment: Text,
+    ) {
+        let seq = self.next_seq();
+        let time = self.event_time(turn, id);
+        let job = self.jobs.get_mut(&id).expect("events are noted of live jobs");
+        let previous = job.row.state;
+        job.row.revision += 1;
+        job.row.state = state;
+        job.row.modify_time = time;
+        if state.is_terminal() && !previous.is_terminal() {
+            turn.out.facts.push(Fact::JobEnded {
+                job: id,
+                job_type: job.plan.job_type,
+                state,
+                at: time,
+                submitted: job.plan.create_time,
+            });
+        }
+        turn.out.changes.jobs.insert(id, job.row.clone());
+        turn.out.changes.events.push(EventRow {
+            seq,
+            time,
+            job: id,
+            revision: job.row.revision,
+            comment,
+            subject: EventSubject::Job { previous, new: state },
+        });
+    }
+
+    pub(crate) fn queue_timed_out(&mut self, turn: &mut Turn<'_>, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let (Some(_), Some(bound)) = (job.row.waiting_since, job.plan.queue_timeout) else {
+            return;
+        };
+        let why = self.explain_job(id);
+        let message =
+            format!("waited longer than QueueTimeout ({} s) for room: {why}", bound.as_secs());
+        self.end_job(turn, id, JobStateType::Failed, message.into());
+    }
+
+    pub(crate) fn total_timed_out(&mut self, turn: &mut Turn<'_>, id: JobId) {
+        let Some(bound) = self.jobs.get(&id).and_then(|job| job.plan.total_timeout) else { return };
+        if self.jobs[&id].is_terminal() {
+            return;
+        }
+        let message = format!("took longer than TotalTimeout ({} s)", bound.as_secs());
+        self.end_job(turn, id, JobStateType::Failed, message.into());
+    }
+}

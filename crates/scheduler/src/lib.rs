@@ -1,0 +1,265 @@
+//! The pure scheduler: state, now and an input become changes and effects.
+//!
+//! No clock, no randomness, no I/O: the time comes with each input, ids come from a seeded
+//! [`mint::Mint`]. The crate does without the standard library, so that the compiler refuses a
+//! clock, a file, a socket or a thread. The state holds what is alive: nodes, jobs of which something is still to be
+//! done, their executions, the queue. What is over lives in the store only.
+//!
+//! Costs, with n nodes and p pools (see [`pool`]): a submission, a report or a placement is
+//! O(p log n); a heartbeat O(1); a node that joins, leaves or changes O(p) and what it runs; the
+//! first job that finds its class full O(n). Memory: per queued job one [`job::LiveJob`] and a queue
+//! entry (specifications stay in the store), per execution one row.
+
+#![no_std]
+
+extern crate alloc;
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use api_types::node::Node;
+use api_types::{ExecutionId, JobId, NodeId, Timestamp};
+
+mod census;
+pub mod change;
+pub mod demand;
+mod ending;
+pub mod exclusion;
+mod execution;
+mod explain;
+mod fetch;
+pub mod health;
+pub mod input;
+pub mod invariants;
+mod job;
+mod keyed;
+mod mass_silence;
+pub mod mint;
+mod node;
+mod notice;
+mod patience;
+mod place;
+mod pool;
+mod restore;
+mod retry;
+mod session;
+pub mod silence;
+pub mod text;
+pub mod time;
+mod timer;
+
+pub use census::{Census, Waiting};
+use change::{Changes, Effect, ExecutionRow, Fact};
+use input::{Answer, Input};
+use job::LiveJob;
+use keyed::{HashKey, HashMap};
+use mint::Mint;
+use node::LiveNode;
+use pool::{ClassId, Queue};
+pub use restore::{Restore, RestoreError};
+use silence::Silence;
+use time::{Moment, Now};
+use timer::{Timer, Timers};
+
+/// Placements that one input may bring about; the rest follows with the next ticks, so that one
+/// large job does not keep everybody else waiting for longer than some milliseconds.
+const PLACEMENTS_PER_TURN: u32 = 1024;
+
+/// The scheduler is handed the time at least this often while the orchestrator is awake
+/// ([`Scheduler::next_wake`]).
+pub const LONGEST_SLEEP: Duration = Duration::from_millis(500);
+
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// A node that was silent for this long has lost its lease; see [`Scheduler::lease`].
+    pub lease: Duration,
+    /// New nodes take part without an operator's word.
+    pub approve_new_nodes: bool,
+    /// How long a drain waits for batch and ops work before it is stopped and moved.
+    pub drain_deadline: Duration,
+    /// A node that has been away for this long is forgotten.
+    pub node_retention: Duration,
+}
+
+/// The state of everything that is live.
+pub struct Scheduler {
+    settings: Settings,
+    mint: Mint,
+    nodes: BTreeMap<NodeId, LiveNode>,
+    /// Boxed, because half of a large table may be empty.
+    jobs: HashMap<JobId, Box<LiveJob>>,
+    executions: HashMap<ExecutionId, ExecutionRow>,
+    queue: Queue,
+    /// Live daemon jobs: a node that joins may have to run them.
+    daemons: BTreeSet<JobId>,
+    timers: Timers,
+    silence: Silence,
+    backlog: Backlog,
+    last_seq: u64,
+    /// The latest moment that was handed in.
+    clock: Moment,
+    /// Nodes whose record changed since [`Scheduler::take_touched_nodes`].
+    touched: BTreeSet<NodeId>,
+    /// Counts changes of what nodes there are.
+    fleet_changes: u64,
+}
+
+/// What handling brings about, over one or several inputs.
+#[derive(Debug, Default)]
+pub struct Output {
+    pub changes: Changes,
+    pub effects: Vec<Effect>,
+    pub facts: Vec<Fact>,
+}
+
+/// Placement that is left over from turns whose budget was used up.
+#[derive(Default)]
+struct Backlog {
+    nodes: BTreeSet<NodeId>,
+    classes: BTreeSet<ClassId>,
+}
+
+/// The handling of one input.
+struct Turn<'a> {
+    now: Moment,
+    /// For people only: the history of a job shows the later of this and of its last event.
+    wall: Timestamp,
+    out: &'a mut Output,
+    /// Placements that may still be made.
+    budget: u32,
+}
+
+// === impl Settings ===
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(10),
+            approve_new_nodes: true,
+            drain_deadline: Duration::from_secs(3600),
+            node_retention: Duration::from_secs(30 * 24 * 3600),
+        }
+    }
+}
+
+// === impl Scheduler ===
+
+impl Scheduler {
+    pub fn new(settings: Settings, mut mint: Mint) -> Self {
+        let key = HashKey::draw(&mut mint);
+        Self {
+            settings,
+            mint,
+            nodes: BTreeMap::new(),
+            jobs: HashMap::with_hasher(key),
+            executions: HashMap::with_hasher(key),
+            queue: Queue::new(key),
+            daemons: BTreeSet::new(),
+            timers: Timers::new(key),
+            silence: Silence::default(),
+            backlog: Backlog::default(),
+            last_seq: 0,
+            clock: Moment::ZERO,
+            touched: BTreeSet::new(),
+            fleet_changes: 0,
+        }
+    }
+
+    /// Handles one input: decides, and says what is to be stored and sent.
+    pub fn handle(&mut self, now: Now, input: Input, out: &mut Output) -> Answer {
+        let Now { moment, wall } = now;
+        let now = moment.max(self.clock);
+        self.clock = now;
+        let turn = &mut Turn { now, wall, out, budget: PLACEMENTS_PER_TURN };
+        let answer = match input {
+            Input::Submit(submit) => self.submit(turn, *submit),
+            Input::Stop { job, reason } => self.stop(turn, job, &reason),
+            Input::Join { node, request } => self.join(turn, node, *request),
+            Input::Heartbeat { node, heartbeat } => self.heartbeat(turn, node, &heartbeat),
+            Input::Heard(arrivals) => {
+                self.heard(turn, arrivals);
+                Answer::Done
+            }
+            Input::WasDeaf(for_how_long) => {
+                self.was_deaf(now, for_how_long);
+                Answer::Done
+            }
+            Input::OpenAssignments { node, session } => self.open_assignments(node, session),
+            Input::Reports { node, session, reports } => self.reports(turn, node, session, reports),
+            Input::NodeAction { node, action, message } => {
+                self.node_action(turn, node, action, message)
+            }
+            Input::ForgetNode { node, now } => self.forget_node(turn, node, now),
+            Input::Tick => {
+                self.fire_timers(turn);
+                self.work_off_backlog(turn);
+                Answer::Done
+            }
+        };
+        for (pool, nodes) in self.queue.take_surplus_pools() {
+            for (_, node) in nodes {
+                if let Some(node) = self.nodes.get_mut(&node) {
+                    node.pools.retain(|id| *id != pool);
+                }
+            }
+        }
+        answer
+    }
+
+    fn fire_timers(&mut self, turn: &mut Turn<'_>) {
+        while let Some(timer) = self.timers.pop(turn.now) {
+            match timer {
+                Timer::GiveUp(node) => self.give_up_due(turn, node),
+                Timer::MassSilence => self.mass_silence_spent(),
+                Timer::Lease(node) => self.lease_timer_fired(turn, node),
+                Timer::Retry(job, index) => self.retry_due(turn, job, index),
+                Timer::Exclusion(job, index) => self.exclusion_ended(turn, job, index),
+                Timer::FetchDelay(job) => self.fetch_delay_ended(turn, job),
+                Timer::Offer(execution) => self.offer_timed_out(turn, execution),
+                Timer::BackOff(node) => self.back_off_ended(turn, node),
+                Timer::Probe(node) => self.probe_ran(turn, node),
+                Timer::QueueTimeout(job) => self.queue_timed_out(turn, job),
+                Timer::TotalTimeout(job) => self.total_timed_out(turn, job),
+                Timer::DrainDeadline(node) => self.drain_timer_fired(turn, node),
+                Timer::Retention(node) => self.retention_timer_fired(turn, node),
+            }
+        }
+    }
+
+    /// When the next [`Input::Tick`] is due.
+    pub fn next_wake(&self, now: Moment) -> Moment {
+        let latest = now + LONGEST_SLEEP;
+        if !self.backlog.nodes.is_empty() || !self.backlog.classes.is_empty() {
+            return now;
+        }
+        self.timers.next().map_or(latest, |due| due.min(latest))
+    }
+
+    /// Nodes as they are now that changed since the last call; `None` for one that was forgotten.
+    pub fn take_touched_nodes(&mut self) -> Vec<(NodeId, Option<Node>)> {
+        core::mem::take(&mut self.touched)
+            .into_iter()
+            .map(|id| (id, self.nodes.get(&id).map(LiveNode::wire)))
+            .collect()
+    }
+
+    /// Counts up whenever a node joins, leaves, or changes in what it is.
+    pub fn fleet_changes(&self) -> u64 {
+        self.fleet_changes
+    }
+
+    pub fn live_jobs(&self) -> usize {
+        self.jobs.len()
+    }
+
+    pub fn live_executions(&self) -> usize {
+        self.executions.len()
+    }
+
+    fn next_seq(&mut self) -> u64 {
+        self.last_seq += 1;
+        self.last_seq
+    }
+}

@@ -1,0 +1,69 @@
+//! Most nodes fall silent at once: then it is rather the orchestrator that is cut off.
+
+use core::time::Duration;
+
+use crate::Scheduler;
+use crate::silence::Mass;
+use crate::time::Moment;
+use crate::timer::Timer;
+
+/// Nodes that held a lease this long ago are who a mass silence is measured by.
+const MASS_WINDOW: Duration = Duration::from_secs(60);
+
+/// Fewer silent nodes are no mass silence.
+const MASS_NODES: usize = 3;
+
+/// While most nodes are silent, the orchestrator takes itself for the one that is cut off, for
+/// this long at most.
+const MASS_HOLD: Duration = Duration::from_secs(120);
+
+// === impl Scheduler: mass silence ===
+
+impl Scheduler {
+    /// More than half of the nodes that held a lease a minute ago have gone silent within one
+    /// lease of each other: then it is rather the orchestrator that is cut off.
+    ///
+    /// When the first lease ends, the others have not ended yet, and the first run would be thrown
+    /// away. So a node whose heartbeat is long overdue counts as silent too.
+    pub(crate) fn judge_mass_silence(&mut self, now: Moment) {
+        let (mut silent, mut held) = (0, 0);
+        let overdue = now.before(self.lease() / 2);
+        let recently = now.before(self.lease() * 2);
+        let window = now.before(MASS_WINDOW);
+        for node in self.nodes.values() {
+            let is_silent = match node.row.silent_since {
+                None => node.heard_at < overdue,
+                Some(_) if node.lost_lease_at < window => continue,
+                Some(since) => since >= recently || self.silence.mass != Mass::None,
+            };
+            held += 1;
+            silent += usize::from(is_silent);
+        }
+        let is_mass = silent >= MASS_NODES && 2 * silent > held;
+        self.silence.mass = match (is_mass, self.silence.mass) {
+            (false, Mass::None) => Mass::None,
+            // Those that have been silent for longer than the window do not count any more.
+            (false, known) if 2 * self.silence.nodes.len() > self.nodes.len() => known,
+            (false, Mass::Holding(_)) => {
+                self.silence.others_may_follow_until = now + self.lease();
+                Mass::None
+            }
+            (false, Mass::Spent) => Mass::None,
+            (true, Mass::None) => {
+                self.timers.set(now + MASS_HOLD, Timer::MassSilence);
+                Mass::Holding(now + MASS_HOLD)
+            }
+            (true, known @ (Mass::Holding(_) | Mass::Spent)) => known,
+        };
+        if self.silence.mass == Mass::None {
+            self.timers.cancel(Timer::MassSilence);
+        }
+    }
+
+    pub(crate) fn mass_silence_spent(&mut self) {
+        if self.is_mass_silence() {
+            self.silence.mass = Mass::Spent;
+            self.arm_all();
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! A node as the scheduler knows it: what it is, what it holds, and until when it is believed.
+
+use alloc::borrow::ToOwned;
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use api_types::node::{
+    ComputeNodeInfo, Connection, Eligibility, HealthState, Membership, Node, NodeHealth, NodeType,
+    PeerInfo,
+};
+use api_types::protocol::SessionRequest;
+use api_types::quantity::{Capacity, Resources};
+use api_types::{ExecutionId, JobId, NodeId, Timestamp};
+
+use crate::change::NodeRow;
+use crate::demand::Demand;
+use crate::health::{Failures, Health};
+use crate::pool::{PoolId, Rank};
+use crate::time::Moment;
+
+/// One compute node.
+pub(crate) struct LiveNode {
+    pub(crate) row: NodeRow,
+    /// From the record, in whole units.
+    pub(crate) capacity: Resources,
+    pub(crate) max_job: Resources,
+    pub(crate) defaults: Resources,
+    /// Debited for the executions below.
+    pub(crate) used: Resources,
+    pub(crate) executions: BTreeSet<ExecutionId>,
+    /// Of these, how many the node has started.
+    pub(crate) running: u64,
+    /// The node is lost when this moment passes without a heartbeat.
+    pub(crate) lease_until: Moment,
+    /// When it was heard last.
+    pub(crate) heard_at: Moment,
+    /// When its last lease ended.
+    pub(crate) lost_lease_at: Moment,
+    /// The lease that it was told of last.
+    pub(crate) granted: Duration,
+    /// Its agent hangs: it is heard, and does nothing.
+    pub(crate) stalled: bool,
+    /// Slots that may run here only, and wait.
+    pub(crate) pinned: BTreeSet<(Rank, u32)>,
+    /// Slots that may run here only, and wait for the end of a delay; some may have ended.
+    pub(crate) delayed: BTreeSet<(JobId, u32)>,
+    /// Failures in a row, while it is well.
+    pub(crate) failures: Failures,
+    /// The pools that hold the node, under its present load.
+    pub(crate) pools: Vec<PoolId>,
+    pub(crate) load: Load,
+}
+
+/// How full a node is, in thousandths of whatever it has least of, and how many executions it has;
+/// emptier nodes come first.
+pub(crate) type Load = (u32, u32);
+
+/// Why a node will not take an execution now.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Obstacle {
+    /// Not connected, cordoned, not approved.
+    Away(&'static str),
+    /// It is not what the job asks for.
+    Unfit(String),
+    /// It could not take it even when empty.
+    TooSmall(&'static str),
+    /// It could, but not now.
+    InUse(&'static str),
+}
+
+// === impl LiveNode ===
+
+impl LiveNode {
+    pub(crate) fn new(row: NodeRow, lease_until: Moment) -> Self {
+        let mut node = Self {
+            row,
+            capacity: Resources::ZERO,
+            max_job: Resources::ZERO,
+            defaults: Resources::ZERO,
+            used: Resources::ZERO,
+            executions: BTreeSet::new(),
+            running: 0,
+            lease_until,
+            heard_at: Moment::ZERO,
+            lost_lease_at: Moment::ZERO,
+            granted: Duration::ZERO,
+            stalled: false,
+            pinned: BTreeSet::new(),
+            delayed: BTreeSet::new(),
+            failures: Failures::default(),
+            pools: Vec::new(),
+            load: (0, 0),
+        };
+        node.read_record();
+        node
+    }
+
+    pub(crate) fn replace_record(&mut self, record: Arc<SessionRequest>) {
+        self.row.record = record;
+        self.read_record();
+    }
+
+    fn read_record(&mut self) {
+        let info = &self.row.record.compute_node_info;
+        self.capacity = info.max_capacity.into();
+        self.max_job = match Resources::from(info.max_job_requirements) {
+            // A node that names no bound has none of its own.
+            Resources::ZERO => self.capacity,
+            bound => bound,
+        };
+        self.defaults = self.row.record.default_resources.into();
+    }
+
+    /// Whether new work may be placed on it at all.
+    pub(crate) fn takes_work(&self) -> bool {
+        self.away().is_none()
+    }
+
+    fn away(&self) -> Option<&'static str> {
+        match (self.row.connection, self.row.membership, self.row.eligibility) {
+            (Connection::Disconnected, _, _) => Some("disconnected"),
+            (Connection::Connected, Membership::Pending, _) => Some("not approved yet"),
+            (Connection::Connected, Membership::Rejected, _) => Some("rejected"),
+            (Connection::Connected, Membership::Approved, Eligibility::Cordoned) => {
+                Some("cordoned")
+            }
+            (Connection::Connected, Membership::Approved, Eligibility::Draining) => {
+                Some("draining")
+            }
+            (Connection::Connected, Membership::Approved, Eligibility::Eligible)
+                if self.stalled =>
+            {
+                Some("stalled: its agent does not finish what it is at")
+            }
+            (Connection::Connected, Membership::Approved, Eligibility::Eligible) => {
+                self.row.health.obstacle()
+            }
+        }
+    }
+
+    pub(crate) fn free(&self) -> Resources {
+        self.capacity.minus(&self.used)
+    }
+
+    /// Whether an execution of this demand would be taken now, apart from being fit for it.
+    pub(crate) fn has_room(&self, demand: &Demand) -> bool {
+        let need = demand.need.on(&self.defaults);
+        need.fits_in(&self.free()) && need.fits_in(&self.max_job)
+    }
+
+    /// Why an execution of this demand cannot be placed here now, or nothing.
+    pub(crate) fn obstacle(&self, demand: &Demand) -> Option<Obstacle> {
+        if let Some(away) = self.away() {
+            return Some(Obstacle::Away(away));
+        }
+        if let Some(unfit) = self.unfit(demand) {
+            return Some(Obstacle::Unfit(unfit));
+        }
+        let need = demand.need.on(&self.defaults);
+        if let Some(what) =
+            short_of(&need, &self.capacity).or_else(|| short_of(&need, &self.max_job))
+        {
+            return Some(Obstacle::TooSmall(what));
+        }
+        short_of(&need, &self.free()).map(Obstacle::InUse)
+    }
+
+    pub(crate) fn unfit(&self, demand: &Demand) -> Option<String> {
+        let record = &self.row.record;
+        let info = &record.compute_node_info;
+        demand.fit.obstacle(
+            &record.labels,
+            &info.execution_engines,
+            &info.publishers,
+            &info.storage_sources,
+        )
+    }
+
+    /// How full it is now.
+    pub(crate) fn present_load(&self) -> Load {
+        let share = |used: u64, of: u64| -> u32 {
+            let thousandths = used.saturating_mul(1000).checked_div(of).unwrap_or(0);
+            u32::try_from(thousandths).unwrap_or(u32::MAX)
+        };
+        let Resources { cpu_millis, memory_bytes, disk_bytes, gpus } = self.used;
+        let fullest = share(cpu_millis, self.capacity.cpu_millis)
+            // In KiB, so that the thousandfold stays within 64 bits.
+            .max(share(memory_bytes >> 10, self.capacity.memory_bytes >> 10))
+            .max(share(disk_bytes >> 10, self.capacity.disk_bytes >> 10))
+            .max(share(gpus, self.capacity.gpus));
+        (fullest, u32::try_from(self.executions.len()).unwrap_or(u32::MAX))
+    }
+
+    /// The record that the API answers.
+    pub(crate) fn wire(&self) -> Node {
+        let record = &self.row.record;
+        let info = &record.compute_node_info;
+        let executions = u64::try_from(self.executions.len()).unwrap_or(u64::MAX);
+        let last_heartbeat = match self.row.last_heartbeat {
+            Timestamp::ZERO => String::new(),
+            moment => moment.rfc3339(),
+        };
+        Node {
+            peer_info: PeerInfo { id: self.row.id, addrs: record.addrs.clone() },
+            node_type: NodeType::Compute,
+            labels: record.labels.clone(),
+            compute_node_info: ComputeNodeInfo {
+                execution_engines: info.execution_engines.clone(),
+                publishers: info.publishers.clone(),
+                storage_sources: info.storage_sources.clone(),
+                max_capacity: info.max_capacity,
+                available_capacity: Capacity::from(self.free()),
+                max_job_requirements: Capacity::from(self.max_job),
+                running_executions: self.running,
+                enqueued_executions: executions.saturating_sub(self.running),
+            },
+            service_version: record.service_version.clone(),
+            membership: self.row.membership,
+            connection: self.row.connection,
+            eligibility: self.row.eligibility,
+            health: self.wire_health(),
+            last_heartbeat,
+        }
+    }
+
+    fn wire_health(&self) -> NodeHealth {
+        let troubled = |state, reason: String, since: Timestamp| NodeHealth {
+            state,
+            reason,
+            since: since.rfc3339(),
+            next_try: String::new(),
+        };
+        if self.row.silent_since.is_some() {
+            let reason = match self.executions.len() {
+                0 => "no heartbeat".to_owned(),
+                1 => "no heartbeat; 1 execution waits for it to return".to_owned(),
+                waiting => format!("no heartbeat; {waiting} executions wait for it to return"),
+            };
+            return troubled(HealthState::Silent, reason, self.row.last_heartbeat);
+        }
+        if self.stalled {
+            let reason = "its agent does not finish what it is doing".to_owned();
+            return troubled(HealthState::Stalled, reason, self.row.last_heartbeat);
+        }
+        match &self.row.health {
+            Health::Well => NodeHealth::default(),
+            Health::BackingOff { until, trouble, .. } => {
+                let wait = until.since(trouble.began);
+                let next_try = (trouble.since + wait).rfc3339();
+                let reason = trouble.reason.to_string();
+                let health = troubled(HealthState::BackingOff, reason, trouble.since);
+                NodeHealth { next_try, ..health }
+            }
+            Health::Probing { trouble, .. } => {
+                troubled(HealthState::Probing, trouble.reason.to_string(), trouble.since)
+            }
+        }
+    }
+
+    pub(crate) fn id(&self) -> NodeId {
+        self.row.id
+    }
+
+    pub(crate) fn pin(&mut self, rank: Rank, index: u32) {
+        self.pinned.insert((rank, index));
+    }
+
+    pub(crate) fn unpin_job(&mut self, rank: Rank) -> Option<JobId> {
+        let range = (rank, 0)..=(rank, u32::MAX);
+        let slots: Vec<_> = self.pinned.range(range).copied().collect();
+        slots.iter().for_each(|slot| {
+            self.pinned.remove(slot);
+        });
+        (!slots.is_empty()).then_some(rank.job)
+    }
+}
+
+/// The first thing that `need` wants more of than `room` has.
+fn short_of(need: &Resources, room: &Resources) -> Option<&'static str> {
+    if need.cpu_millis > room.cpu_millis {
+        Some("CPU")
+    } else if need.memory_bytes > room.memory_bytes {
+        Some("memory")
+    } else if need.disk_bytes > room.disk_bytes {
+        Some("disk")
+    } else if need.gpus > room.gpus {
+        Some("GPU")
+    } else {
+        None
+    }
+}

@@ -1,0 +1,148 @@
+//! Where a job stands, and what its message says: failures that are made up for, silent nodes, and
+//! why it waits for room, in this order.
+
+use alloc::format;
+
+use api_types::job::{JobStateType, JobType};
+use api_types::{JobId, NodeId};
+
+use crate::job::LiveJob;
+use crate::text::Text;
+use crate::timer::Timer;
+use crate::{Scheduler, Turn};
+
+/// What a job has on a silent node.
+pub(crate) struct SilentNode {
+    pub(crate) executions: u32,
+    /// Since when it is silent, and what follows.
+    pub(crate) text: Text,
+}
+
+/// What the message of a job says before it says why the job waits for room; empty texts when
+/// there is nothing to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Notice {
+    pub(crate) retry: Text,
+    pub(crate) silence: Text,
+}
+
+// === impl Notice ===
+
+impl Default for Notice {
+    fn default() -> Self {
+        Self { retry: Text::Constant(""), silence: Text::Constant("") }
+    }
+}
+
+// === impl LiveJob: what it says ===
+
+impl LiveJob {
+    /// What its message is to say of failures and of silence.
+    pub(crate) fn notice(&self) -> Notice {
+        let retry = self.retry.clone().filter(|_| self.is_retrying());
+        let silence = self.silent.values().next().map(|silent| silent.text.clone());
+        Notice {
+            retry: retry.unwrap_or(Text::Constant("")),
+            silence: silence.unwrap_or(Text::Constant("")),
+        }
+    }
+
+    /// An execution on a silent node has ended.
+    pub(crate) fn silent_execution_ended(&mut self, node: NodeId) {
+        if let Some(silent) = self.silent.get_mut(&node) {
+            silent.executions -= 1;
+            if silent.executions == 0 {
+                self.silent.remove(&node);
+            }
+        }
+    }
+}
+
+// === impl Scheduler: where a job stands ===
+
+impl Scheduler {
+    /// Derives where the job stands from its slots, and records it when that is new.
+    pub(crate) fn refresh_job(&mut self, turn: &mut Turn<'_>, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        if job.is_terminal() {
+            return;
+        }
+        let finite = job.plan.job_type.is_finite();
+        if finite && job.row.slots > 0 && job.row.completed == job.row.slots {
+            let message = match job.row.slots {
+                1 => Text::Constant("its execution completed"),
+                slots => Text::from(format!("all {slots} executions completed")),
+            };
+            self.end_job(turn, id, JobStateType::Completed, message);
+            return;
+        }
+        let waits = self.is_blocked(job);
+        let busy = !job.executions.is_empty() || job.is_delayed();
+        let state = match (busy, waits, job.row.started) {
+            (false, true, _) => JobStateType::Queued,
+            (true, _, true) | (false, false, true) => JobStateType::Running,
+            (true, _, false) | (false, false, false) => JobStateType::Pending,
+        };
+        let notice = job.notice();
+        let silence_changed = notice.silence.is_empty() != job.shown.silence.is_empty();
+        let is_event =
+            state != job.row.state || waits != job.row.waiting_since.is_some() || silence_changed;
+        if !is_event && notice == job.shown {
+            return;
+        }
+        self.note_waiting(turn, id, waits);
+        let message = match (&notice.retry, &notice.silence) {
+            (retry, _) if !retry.is_empty() => retry.clone(),
+            (_, silence) if !silence.is_empty() => silence.clone(),
+            _ if waits => self.explain_job(id),
+            _ => Text::Constant(""),
+        };
+        let comment = match state {
+            _ if silence_changed && !notice.silence.is_empty() => notice.silence.clone(),
+            _ if silence_changed => Text::Constant("none of its nodes is silent any more"),
+            _ if waits && notice.retry.is_empty() => {
+                Text::from(format!("waits for room: {message}"))
+            }
+            _ if waits => Text::from(format!("waits: {message}")),
+            JobStateType::Running => Text::Constant("an execution runs"),
+            _ => Text::Constant("placed"),
+        };
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        job.row.message = message;
+        job.shown = notice;
+        if is_event {
+            self.note_job(turn, id, state, comment);
+        } else {
+            // The history has the failures of the executions already.
+            turn.out.changes.jobs.insert(id, job.row.clone());
+        }
+    }
+
+    /// Whether slots wait that no node has room for.
+    fn is_blocked(&self, job: &LiveJob) -> bool {
+        let pinned = job.pending.values().any(|slot| slot.due.is_none() && slot.pinned.is_some());
+        let daemon_without_node = job.plan.job_type == JobType::Daemon && job.row.slots == 0;
+        let anywhere = job
+            .classes()
+            .into_iter()
+            .any(|class| job.has_ready_slot(class) && self.queue.class(class).blocked);
+        pinned || anywhere || daemon_without_node
+    }
+
+    fn note_waiting(&mut self, turn: &mut Turn<'_>, id: JobId, waits: bool) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        match (waits, job.row.waiting_since) {
+            (true, None) => {
+                job.row.waiting_since = Some(turn.now);
+                if let Some(bound) = job.plan.queue_timeout {
+                    self.timers.set(turn.now + bound, Timer::QueueTimeout(id));
+                }
+            }
+            (false, Some(_)) => {
+                job.row.waiting_since = None;
+                self.timers.cancel(Timer::QueueTimeout(id));
+            }
+            (true, Some(_)) | (false, None) => {}
+        }
+    }
+}

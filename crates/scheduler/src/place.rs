@@ -1,0 +1,321 @@
+//! Placement: which slot goes to which node, and what is looked at when.
+
+use alloc::vec::Vec;
+
+use api_types::{JobId, NodeId};
+
+use crate::change::PendingSlotRow;
+use crate::job::Slot;
+use crate::pool::{ClassId, Rank};
+use crate::time::Moment;
+use crate::timer::Timer;
+use crate::{Scheduler, Turn};
+
+/// A slot that a node could take, with its place in the order of all that wait.
+struct Candidate {
+    rank: Rank,
+    slot: Ready,
+}
+
+/// Which slot of a job it is.
+enum Ready {
+    /// One that is bound to this node.
+    Pinned(u32),
+    /// The next one that is ready in this class.
+    Next(ClassId),
+}
+
+// === impl Scheduler: placement ===
+
+impl Scheduler {
+    /// Places what is ready of the job, or has it wait in its class.
+    ///
+    /// Costs O(log n) per placed slot. A search that finds nothing looks at every node of the pool
+    /// once, and marks the class as blocked, so that it is not repeated before a node gains room.
+    pub(crate) fn place_job(&mut self, turn: &mut Turn<'_>, id: JobId, class_id: ClassId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        if self.queue.find_class(class_id).is_none() {
+            return;
+        }
+        let rank = job.plan.rank;
+        if !job.has_ready_slot(class_id) {
+            self.queue.stop_waiting(class_id, rank);
+            return;
+        }
+        let others_wait = self.queue.class(class_id).waiting.iter().any(|other| *other != rank);
+        if others_wait {
+            // They were not placed, so there is no room, or the budget of this turn is used up and
+            // the class is in the backlog.
+            self.queue.wait(class_id, rank);
+            return;
+        }
+        while self.jobs[&id].has_ready_slot(class_id) {
+            if turn.budget == 0 {
+                self.queue.wait(class_id, rank);
+                self.backlog.classes.insert(class_id);
+                return;
+            }
+            let Some(node) = self.choose_node(class_id) else {
+                self.queue.wait(class_id, rank);
+                self.queue.class_mut(class_id).blocked = true;
+                return;
+            };
+            self.place_next(turn, id, class_id, node);
+        }
+    }
+
+    /// The emptiest node that has room and is not excluded.
+    fn choose_node(&self, class_id: ClassId) -> Option<NodeId> {
+        let class = self.queue.class(class_id);
+        let nodes = self.queue.pool(class.pool).nodes.iter().map(|(_, node)| *node);
+        let mut nodes = nodes.filter(|node| class.admits(*node));
+        nodes.find(|node| self.nodes[node].has_room(&class.demand))
+    }
+
+    fn place_next(&mut self, turn: &mut Turn<'_>, id: JobId, class: ClassId, node: NodeId) {
+        let job = self.jobs.get_mut(&id).expect("only live jobs are placed");
+        let slot =
+            job.take_ready_slot(class, &mut turn.out.changes).expect("the job has a ready slot");
+        self.timers.cancel(Timer::Exclusion(id, slot.index));
+        self.place_slot(turn, id, slot, node);
+        let job = &self.jobs[&id];
+        if !job.has_ready_slot(class) {
+            let rank = job.plan.rank;
+            self.queue.stop_waiting(class, rank);
+        }
+        self.leave_empty_classes(id);
+    }
+
+    /// Classes beside that of the job in which none of its slots waits any more are left.
+    pub(crate) fn leave_empty_classes(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let rank = job.plan.rank;
+        let empty: Vec<_> =
+            job.aside.iter().filter(|(_, slots)| slots.is_empty()).map(|(id, _)| *id).collect();
+        for class in empty {
+            job.aside.remove(&class);
+            self.queue.leave(class, rank);
+        }
+    }
+
+    /// A slot may be placed from now on: anywhere, or on any node but those it stays away from.
+    pub(crate) fn slot_is_ready(&mut self, turn: &mut Turn<'_>, id: JobId, index: u32) {
+        let class = self.queue_slot(turn.now, id, index);
+        if let Some(class) = class {
+            self.place_job(turn, id, class);
+        }
+    }
+
+    /// Notes in which class the slot waits.
+    pub(crate) fn queue_slot(&mut self, now: Moment, id: JobId, index: u32) -> Option<ClassId> {
+        let job = self.jobs.get_mut(&id)?;
+        let (main, slot) = (job.class?, job.pending.get(&index)?);
+        let excluded = slot.tries.exclusions.nodes(now);
+        if excluded.is_empty() {
+            job.ready.insert(index);
+            return Some(main);
+        }
+        if let Some(end) = slot.tries.exclusions.next_end(now) {
+            self.timers.set(end, Timer::Exclusion(id, index));
+        }
+        let class = self.queue.enter_beside(main, excluded, self.nodes.values_mut());
+        if job.aside.contains_key(&class) {
+            self.queue.count_out(class);
+        }
+        job.aside.entry(class).or_default().insert(index);
+        Some(class)
+    }
+
+    pub(crate) fn exclusion_ended(&mut self, turn: &mut Turn<'_>, id: JobId, index: u32) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let rank = job.plan.rank;
+        let class = job.aside.iter().find(|(_, slots)| slots.contains(&index)).map(|(id, _)| *id);
+        let Some(class) = class else { return };
+        if let Some(slots) = job.aside.get_mut(&class) {
+            slots.remove(&index);
+        }
+        if !job.has_ready_slot(class) {
+            self.queue.stop_waiting(class, rank);
+        }
+        self.leave_empty_classes(id);
+        self.slot_is_ready(turn, id, index);
+        self.refresh_job(turn, id);
+    }
+
+    fn place_slot(&mut self, turn: &mut Turn<'_>, id: JobId, slot: Slot, node: NodeId) {
+        turn.budget = turn.budget.saturating_sub(1);
+        self.offer(turn, id, slot, node);
+    }
+
+    /// Gives a node that has room what waits for it, by priority, then age.
+    pub(crate) fn fill_node(&mut self, turn: &mut Turn<'_>, node_id: NodeId) {
+        loop {
+            let Some(candidate) = self.best_candidate(node_id) else { return };
+            if turn.budget == 0 {
+                self.backlog.nodes.insert(node_id);
+                return;
+            }
+            let id = candidate.rank.job;
+            match candidate.slot {
+                Ready::Pinned(index) => self.place_pinned(turn, id, index, node_id),
+                Ready::Next(class) => self.place_next(turn, id, class, node_id),
+            }
+            self.refresh_job(turn, id);
+        }
+    }
+
+    /// The first in the order of all that wait and that this node has room for.
+    ///
+    /// Looks at the head of each waiting class of the node's pools: within a class all ask for the
+    /// same.
+    fn best_candidate(&self, node_id: NodeId) -> Option<Candidate> {
+        let node = self.nodes.get(&node_id).filter(|node| node.takes_work())?;
+        let pinned = node
+            .pinned
+            .iter()
+            .find(|(rank, _)| {
+                let class = self.jobs.get(&rank.job).and_then(|job| job.class);
+                class.is_some_and(|class| node.has_room(&self.queue.class(class).demand))
+            })
+            .map(|(rank, index)| Candidate { rank: *rank, slot: Ready::Pinned(*index) });
+        let waiting = node
+            .pools
+            .iter()
+            .flat_map(|pool| self.queue.pool(*pool).waiting.iter())
+            .map(|id| (*id, self.queue.class(*id)))
+            .filter(|(_, class)| class.admits(node_id) && node.has_room(&class.demand))
+            .filter_map(|(id, class)| Some((*class.waiting.first()?, id)))
+            .min()
+            .map(|(rank, class)| Candidate { rank, slot: Ready::Next(class) });
+        match (pinned, waiting) {
+            (Some(pinned), Some(waiting)) if waiting.rank < pinned.rank => Some(waiting),
+            (Some(pinned), _) => Some(pinned),
+            (None, waiting) => waiting,
+        }
+    }
+
+    fn place_pinned(&mut self, turn: &mut Turn<'_>, id: JobId, index: u32, node_id: NodeId) {
+        let job = self.jobs.get_mut(&id).expect("only slots of live jobs are pinned");
+        let rank = job.plan.rank;
+        let slot = job.take_pending(index, &mut turn.out.changes);
+        if let Some(node) = self.nodes.get_mut(&node_id) {
+            node.pinned.remove(&(rank, index));
+        }
+        self.place_slot(turn, id, slot.expect("a pinned slot is pending"), node_id);
+    }
+
+    /// Gives a per-node job a slot on every node that matches now and has none.
+    pub(crate) fn cover_nodes(&mut self, turn: &mut Turn<'_>, id: JobId) {
+        let Some(class) = self.jobs[&id].class else { return };
+        let pool = self.queue.class(class).pool;
+        let nodes: Vec<_> = self.queue.pool(pool).nodes.iter().map(|(_, node)| *node).collect();
+        // All slots are there before the first is placed: each is told how many there are.
+        for node in &nodes {
+            self.cover_node(turn, id, *node);
+        }
+        for node in nodes {
+            self.fill_node(turn, node);
+        }
+    }
+
+    /// A node joined, or changed: daemons that match it and have no slot there get one.
+    pub(crate) fn cover_by_daemons(&mut self, turn: &mut Turn<'_>, node: NodeId) {
+        for id in self.daemons.clone() {
+            let class = self.jobs[&id].class.map(|class| self.queue.class(class));
+            let matches =
+                class.is_some_and(|class| self.queue.pool(class.pool).fits(&self.nodes[&node]));
+            if matches {
+                self.cover_node(turn, id, node);
+                self.fill_node(turn, node);
+                self.refresh_job(turn, id);
+            }
+        }
+    }
+
+    fn cover_node(&mut self, turn: &mut Turn<'_>, id: JobId, node_id: NodeId) {
+        let job = self.jobs.get_mut(&id).expect("only live jobs cover nodes");
+        if job.covered.contains_key(&node_id) {
+            return;
+        }
+        let index = job.row.slots;
+        job.row.slots += 1;
+        job.row.fresh = job.row.slots;
+        job.covered.insert(node_id, index);
+        turn.out.changes.jobs.insert(id, job.row.clone());
+        let slot = PendingSlotRow {
+            job: id,
+            index,
+            evaluation: job.row.evaluation,
+            pinned: Some(node_id),
+            tries: super::change::Tries { attempt: 1, ..Default::default() },
+            due: None,
+            previous: None,
+        };
+        turn.out.changes.pending_slots.insert((id, index), Some(slot.clone()));
+        job.pending.insert(index, slot);
+        let rank = job.plan.rank;
+        if let Some(node) = self.nodes.get_mut(&node_id) {
+            node.pin(rank, index);
+        }
+    }
+
+    /// Goes on with what an earlier turn had no budget for.
+    pub(crate) fn work_off_backlog(&mut self, turn: &mut Turn<'_>) {
+        while turn.budget > 0
+            && let Some(node) = self.backlog.nodes.pop_first()
+        {
+            self.fill_node(turn, node);
+        }
+        while turn.budget > 0
+            && let Some(class_id) = self.backlog.classes.pop_first()
+        {
+            self.place_class(turn, class_id);
+        }
+    }
+
+    fn place_class(&mut self, turn: &mut Turn<'_>, class_id: ClassId) {
+        loop {
+            // Its last job may have ended since it came into the backlog.
+            let Some(class) = self.queue.find_class(class_id) else { return };
+            let Some(rank) = class.waiting.first().copied().filter(|_| !class.blocked) else {
+                return;
+            };
+            if turn.budget == 0 {
+                self.backlog.classes.insert(class_id);
+                return;
+            }
+            match self.choose_node(class_id) {
+                Some(node) => {
+                    self.place_next(turn, rank.job, class_id, node);
+                    self.refresh_job(turn, rank.job);
+                }
+                None => {
+                    self.queue.class_mut(class_id).blocked = true;
+                    self.refresh_waiting(turn, class_id);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The class turned out to be blocked: its jobs are queued now.
+    fn refresh_waiting(&mut self, turn: &mut Turn<'_>, class_id: ClassId) {
+        let ranks: Vec<_> = self.queue.class(class_id).waiting.iter().copied().collect();
+        for rank in ranks {
+            self.refresh_job(turn, rank.job);
+        }
+    }
+
+    /// The timers of a job that was loaded from the store.
+    pub(crate) fn set_job_timers(&mut self, id: JobId) {
+        let job = &self.jobs[&id];
+        if let Some(bound) = job.plan.total_timeout {
+            self.timers.set(job.plan.rank.created + bound, Timer::TotalTimeout(id));
+        }
+        for (index, slot) in &job.pending {
+            if let Some(due) = slot.due {
+                self.timers.set(due, Timer::Retry(id, *index));
+            }
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! Who waits, and for which nodes.
+//!
+//! A *pool* is the set of nodes that are fit for some kind of work (labels, engine, publisher,
+//! sources), ordered by load. A *class* is a pool and an amount of room: the jobs of a class wait
+//! in one queue, because when the first of them does not fit, none does.
+//!
+//! So a freed slot is offered to the heads of the queues that its node serves, never to a whole
+//! queue, and a submission to a class that is known to be blocked costs one insertion.
+//! Costs: per job one queue entry; per node one entry in each pool that holds it; a change of a
+//! node's load is an update of each of its pools, and there are as many pools as live jobs have
+//! different constraints, engines, publishers and sources (plus [`IDLE_POOLS`] kept for the next
+//! job of their kind).
+//! Rejected: one queue over all jobs (a freed slot walks past everything that does not fit), and
+//! node sets per class (10,000 different amounts on 1,000 nodes are 10 million entries).
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use core::ops::Bound;
+
+use api_types::{JobId, NodeId};
+
+use crate::demand::{Demand, Fit};
+use crate::keyed::{HashKey, HashMap};
+use crate::node::{LiveNode, Load};
+use crate::time::Moment;
+
+/// Pools without a job that are kept: building one anew costs a look at every node.
+const IDLE_POOLS: usize = 16;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct PoolId(u32);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub(crate) struct ClassId(u32);
+
+/// The place of a job in a queue: by priority, then age.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Rank {
+    pub(crate) priority: Reverse<u32>,
+    pub(crate) created: Moment,
+    pub(crate) job: JobId,
+}
+
+pub(crate) struct Pool {
+    fit: Arc<Fit>,
+    /// Nodes that take work and are fit for it, emptier ones first.
+    pub(crate) nodes: BTreeSet<(Load, NodeId)>,
+    /// Classes in which a job waits.
+    pub(crate) waiting: BTreeSet<ClassId>,
+    /// How many classes use the pool.
+    classes: u32,
+}
+
+pub(crate) struct Class {
+    pub(crate) demand: Arc<Demand>,
+    /// Nodes of the pool that none of its slots may be placed on, in order.
+    pub(crate) excluded: Arc<[NodeId]>,
+    pub(crate) pool: PoolId,
+    /// How many live jobs are of this class.
+    jobs: u32,
+    pub(crate) waiting: BTreeSet<Rank>,
+    /// Jobs wait, and no node of the pool has room: every node that gained any was offered to them.
+    pub(crate) blocked: bool,
+    /// Why its jobs wait, as told last.
+    pub(crate) explanation: Option<Arc<str>>,
+}
+
+/// All pools and classes.
+pub(crate) struct Queue {
+    pools: BTreeMap<PoolId, Pool>,
+    pool_of: HashMap<Arc<Fit>, PoolId>,
+    /// Pools without a class, oldest first; an entry may have come back into use.
+    idle: VecDeque<PoolId>,
+    classes: HashMap<ClassId, Class>,
+    class_of: HashMap<(Arc<Demand>, Arc<[NodeId]>), ClassId>,
+    last_id: u32,
+    /// Classes in which a job waits.
+    waiting: BTreeSet<ClassId>,
+    /// The class that was explained last.
+    last_explained: ClassId,
+    /// Explanations that changed and were not yet told; `None` where nobody waits any more.
+    pub(crate) untold: Vec<(Arc<Demand>, Option<Arc<str>>)>,
+}
+
+// === impl Queue ===
+
+impl Queue {
+    pub(crate) fn new(key: HashKey) -> Self {
+        Self {
+            pools: BTreeMap::new(),
+            pool_of: HashMap::with_hasher(key),
+            idle: VecDeque::new(),
+            classes: HashMap::with_hasher(key),
+            class_of: HashMap::with_hasher(key),
+            last_id: 0,
+            waiting: BTreeSet::new(),
+            last_explained: ClassId::default(),
+            untold: Vec::new(),
+        }
+    }
+
+    /// Counts a job into the class of its demand.
+    pub(crate) fn enter<'a>(
+        &mut self,
+        demand: Demand,
+        nodes: impl Iterator<Item = &'a mut LiveNode>,
+    ) -> ClassId {
+        self.enter_class((Arc::new(demand), Arc::new([])), nodes)
+    }
+
+    /// Counts a slot that stays away from these nodes into a class beside that of its job.
+    pub(crate) fn enter_beside<'a>(
+        &mut self,
+        main: ClassId,
+        excluded: Vec<NodeId>,
+        nodes: impl Iterator<Item = &'a mut LiveNode>,
+    ) -> ClassId {
+        let demand = Arc::clone(&self.class(main).demand);
+        self.enter_class((demand, excluded.into()), nodes)
+    }
+
+    fn enter_class<'a>(
+        &mut self,
+        key: (Arc<Demand>, Arc<[NodeId]>),
+        nodes: impl Iterator<Item = &'a mut LiveNode>,
+    ) -> ClassId {
+        if let Some(id) = self.class_of.get(&key).copied() {
+            self.class_mut(id).jobs += 1;
+            return id;
+        }
+        let (demand, excluded) = key.clone();
+        let pool = self.pool_for(&demand, nodes);
+        let id = ClassId(self.next_id());
+        self.class_of.insert(key, id);
+        self.classes.insert(
+            id,
+            Class {
+                demand,
+                excluded,
+                pool,
+                jobs: 1,
+                waiting: BTreeSet::new(),
+                blocked: false,
+                explanation: None,
+            },
+        );
+        id
+    }
+
+    /// Takes back that a job was counted into a class that it is in already.
+    pub(crate) fn count_out(&mut self, id: ClassId) {
+        self.class_mut(id).jobs -= 1;
+    }
+
+    /// Counts a job out of its class; the last one takes the class with it.
+    pub(crate) fn leave(&mut self, id: ClassId, rank: Rank) {
+        self.stop_waiting(id, rank);
+        let class = self.class_mut(id);
+        class.jobs -= 1;
+        if class.jobs > 0 {
+            return;
+        }
+        let pool_id = class.pool;
+        if let Some(class) = self.classes.remove(&id) {
+            if class.explanation.is_some() {
+                self.untold.push((Arc::clone(&class.demand), None));
+            }
+            self.class_of.remove(&(class.demand, class.excluded));
+        }
+        let pool = self.pool_mut(pool_id);
+        pool.classes -= 1;
+        if pool.classes == 0 {
+            self.idle.push_back(pool_id);
+        }
+    }
+
+    /// Removes idle pools beyond the bound; tells which, so that nodes forget them.
+    pub(crate) fn take_surplus_pools(&mut self) -> Vec<(PoolId, BTreeSet<(Load, NodeId)>)> {
+        let mut surplus = Vec::new();
+        while self.idle.len() > IDLE_POOLS {
+            let Some(id) = self.idle.pop_front() else { break };
+            let unused = self.pools.get(&id).is_some_and(|pool| pool.classes == 0);
+            if unused && let Some(pool) = self.pools.remove(&id) {
+                self.pool_of.remove(&pool.fit);
+                surplus.push((id, pool.nodes));
+            }
+        }
+        surplus
+    }
+
+    pub(crate) fn wait(&mut self, id: ClassId, rank: Rank) {
+        let class = self.class_mut(id);
+        class.waiting.insert(rank);
+        let pool = class.pool;
+        self.pool_mut(pool).waiting.insert(id);
+        self.waiting.insert(id);
+    }
+
+    pub(crate) fn stop_waiting(&mut self, id: ClassId, rank: Rank) {
+        let class = self.class_mut(id);
+        if !class.waiting.remove(&rank) || !class.waiting.is_empty() {
+            return;
+        }
+        class.blocked = false;
+        let pool = class.pool;
+        if class.explanation.take().is_some() {
+            let demand = Arc::clone(&class.demand);
+            self.untold.push((demand, None));
+        }
+        self.pool_mut(pool).waiting.remove(&id);
+        self.waiting.remove(&id);
+    }
+
+    /// Why the jobs of the class wait, until it is explained anew or nobody waits.
+    pub(crate) fn explain(&mut self, id: ClassId, text: String) -> Arc<str> {
+        let class = self.class_mut(id);
+        if !class.excluded.is_empty() {
+            // Known by its demand, it would be taken for the class of those that exclude nothing.
+            return text.into();
+        }
+        if let Some(known) = class.explanation.as_ref().filter(|known| ***known == *text) {
+            return Arc::clone(known);
+        }
+        let text: Arc<str> = text.into();
+        class.explanation = Some(Arc::clone(&text));
+        let demand = Arc::clone(&class.demand);
+        self.untold.push((demand, Some(Arc::clone(&text))));
+        text
+    }
+
+    /// Brings every pool up to date with a node that changed: what it is, or whether it takes work.
+    pub(crate) fn reclassify(&mut self, node: &mut LiveNode) {
+        let id = node.id();
+        for pool in core::mem::take(&mut node.pools) {
+            if let Some(pool) = self.pools.get_mut(&pool) {
+                pool.nodes.remove(&(node.load, id));
+            }
+        }
+        node.load = node.present_load();
+        for (pool_id, pool) in &mut self.pools {
+            if fits(&pool.fit, node) {
+                pool.nodes.insert((node.load, id));
+                node.pools.push(*pool_id);
+            }
+        }
+    }
+
+    /// Brings the pools up to date with the load of a node.
+    pub(crate) fn reload(&mut self, node: &mut LiveNode) {
+        let (before, now, id) = (node.load, node.present_load(), node.id());
+        if before == now {
+            return;
+        }
+        node.load = now;
+        for pool in &node.pools {
+            if let Some(pool) = self.pools.get_mut(pool) {
+                pool.nodes.remove(&(before, id));
+                pool.nodes.insert((now, id));
+            }
+        }
+    }
+
+    pub(crate) fn class(&self, id: ClassId) -> &Class {
+        self.classes.get(&id).expect("a class lives as long as a job is counted into it")
+    }
+
+    pub(crate) fn class_mut(&mut self, id: ClassId) -> &mut Class {
+        self.classes.get_mut(&id).expect("a class lives as long as a job is counted into it")
+    }
+
+    pub(crate) fn pool(&self, id: PoolId) -> &Pool {
+        self.pools.get(&id).expect("a pool lives as long as a class uses it")
+    }
+
+    fn pool_mut(&mut self, id: PoolId) -> &mut Pool {
+        self.pools.get_mut(&id).expect("a pool lives as long as a class uses it")
+    }
+
+    pub(crate) fn pools(&self) -> impl Iterator<Item = (&PoolId, &Pool)> {
+        self.pools.iter()
+    }
+
+    pub(crate) fn classes(&self) -> impl Iterator<Item = (&ClassId, &Class)> {
+        self.classes.iter()
+    }
+
+    /// Classes in which a job waits.
+    pub(crate) fn waiting_classes(&self) -> impl Iterator<Item = &Class> {
+        self.waiting.iter().filter_map(|id| self.classes.get(id))
+    }
+
+    pub(crate) fn is_waiting(&self, id: ClassId) -> bool {
+        self.waiting.contains(&id)
+    }
+
+    pub(crate) fn find_class(&self, id: ClassId) -> Option<&Class> {
+        self.classes.get(&id)
+    }
+
+    /// Up to `most` classes in which a job waits, in turn: each call goes on after the last.
+    pub(crate) fn next_waiting_classes(&mut self, most: usize) -> Vec<ClassId> {
+        let after = (Bound::Excluded(self.last_explained), Bound::Unbounded);
+        let upto = (Bound::Unbounded, Bound::Included(self.last_explained));
+        let next: Vec<_> =
+            self.waiting.range(after).chain(self.waiting.range(upto)).take(most).copied().collect();
+        self.last_explained = next.last().copied().unwrap_or(self.last_explained);
+        next
+    }
+
+    fn pool_for<'a>(
+        &mut self,
+        demand: &Demand,
+        nodes: impl Iterator<Item = &'a mut LiveNode>,
+    ) -> PoolId {
+        if let Some(id) = self.pool_of.get(&demand.fit).copied() {
+            self.pool_mut(id).classes += 1;
+            return id;
+        }
+        let id = PoolId(self.next_id());
+        let fit = Arc::new(demand.fit.clone());
+        let mut pool = Pool {
+            fit: Arc::clone(&fit),
+            nodes: BTreeSet::new(),
+            waiting: BTreeSet::new(),
+            classes: 1,
+        };
+        for node in nodes.filter(|node| fits(&fit, node)) {
+            pool.nodes.insert((node.load, node.id()));
+            node.pools.push(id);
+        }
+        self.pool_of.insert(fit, id);
+        self.pools.insert(id, pool);
+        id
+    }
+
+    fn next_id(&mut self) -> u32 {
+        // Wraps after four billion; by then the first ids are long gone.
+        loop {
+            self.last_id = self.last_id.wrapping_add(1);
+            let id = self.last_id;
+            if !self.classes.contains_key(&ClassId(id)) && !self.pools.contains_key(&PoolId(id)) {
+                return id;
+            }
+        }
+    }
+}
+
+// === impl Class ===
+
+impl Class {
+    /// Whether the node would be taken for a slot of the class if it has room.
+    pub(crate) fn admits(&self, node: NodeId) -> bool {
+        self.excluded.binary_search(&node).is_err()
+    }
+}
+
+// === impl Pool ===
+
+impl Pool {
+    pub(crate) fn fits(&self, node: &LiveNode) -> bool {
+        fits(&self.fit, node)
+    }
+}
+
+fn fits(fit: &Fit, node: &LiveNode) -> bool {
+    let record = &node.row.record;
+    let info = &record.compute_node_info;
+    node.takes_work()
+        && fit
+            .obstacle(
+                &record.labels,
+                &info.execution_engines,
+                &info.publishers,
+                &info.storage_sources,
+            )
+            .is_none()
+}

@@ -1,0 +1,200 @@
+//! Going on from what the store holds; recovery is the ordinary path.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use api_types::execution::ComputeState;
+use api_types::job::{JobSpec, JobType};
+use api_types::node::Connection;
+
+use crate::change::{Live, LiveJobRow, NodeRow};
+use crate::demand::{Demand, InvalidDemand};
+use crate::fetch::FetchTrouble;
+use crate::health::Health;
+use crate::job::{LiveJob, Plan};
+use crate::mint::Mint;
+use crate::node::LiveNode;
+use crate::notice::Notice;
+use crate::time::Moment;
+use crate::timer::Timer;
+use crate::{Scheduler, Settings};
+
+/// A scheduler in the making, from what the store holds: first its live jobs, one by one, then the
+/// rest. Jobs come one by one because their specifications are large, and are not kept.
+pub struct Restore {
+    scheduler: Scheduler,
+    /// What was wrong first.
+    failed: Option<RestoreError>,
+}
+
+/// A stored record that this release cannot go on from.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    #[error("the specification of job {job} cannot be read")]
+    Spec { job: api_types::JobId, source: serde_json::Error },
+    #[error("the demand of job {job} cannot be read")]
+    Demand { job: api_types::JobId, source: InvalidDemand },
+    #[error("execution {execution} belongs to {what}, which is not stored")]
+    Orphan { execution: String, what: String },
+}
+
+// === impl Restore ===
+
+impl Restore {
+    pub fn new(settings: Settings, mint: Mint) -> Self {
+        Self { scheduler: Scheduler::new(settings, mint), failed: None }
+    }
+
+    /// Takes a job in, of which only what scheduling needs is kept.
+    pub fn job(&mut self, job: LiveJobRow) {
+        if self.failed.is_none() {
+            self.failed = self.scheduler.restore_job(job).err();
+        }
+    }
+
+    /// The scheduler as it was at the last commit. Every lease runs anew, because nobody could renew
+    /// while there was no orchestrator; slots that were ready are placed by the next tick.
+    pub fn finish(self, live: Live, now: Moment) -> Result<Scheduler, RestoreError> {
+        let Self { mut scheduler, failed } = self;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        scheduler.last_seq = live.last_seq;
+        scheduler.clock = now;
+        for row in live.nodes {
+            scheduler.restore_node(row, now);
+        }
+        for row in live.executions {
+            let orphan =
+                |what: String| RestoreError::Orphan { execution: row.id.to_string(), what };
+            let job =
+                scheduler.jobs.get_mut(&row.job).ok_or_else(|| orphan(row.job.to_string()))?;
+            job.row.last_event_time = job.row.last_event_time.max(row.modify_time);
+            let node =
+                scheduler.nodes.get_mut(&row.node).ok_or_else(|| orphan(row.node.to_string()))?;
+            job.executions.insert(row.id);
+            node.executions.insert(row.id);
+            node.used = node.used.plus(&row.resources);
+            node.running += u64::from(row.compute == ComputeState::BidAccepted);
+            scheduler.executions.insert(row.id, row);
+        }
+        for slot in live.pending_slots {
+            let Some(job) = scheduler.jobs.get_mut(&slot.job) else { continue };
+            if let Some(node) = slot.pinned.and_then(|node| scheduler.nodes.get_mut(&node)) {
+                match slot.due {
+                    None => node.pin(job.plan.rank, slot.index),
+                    Some(_) => drop(node.delayed.insert((slot.job, slot.index))),
+                }
+            }
+            job.pending.insert(slot.index, slot);
+        }
+        for (job, index, node) in live.covered {
+            // A node that was forgotten is covered anew when it joins again.
+            if !scheduler.nodes.contains_key(&node) {
+                continue;
+            }
+            if let Some(job) = scheduler.jobs.get_mut(&job) {
+                job.covered.insert(node, index);
+            }
+        }
+        scheduler.restore_order(now);
+        scheduler.restore_leases(now);
+        Ok(scheduler)
+    }
+}
+
+// === impl Scheduler: restore ===
+
+impl Scheduler {
+    fn restore_node(&mut self, mut row: NodeRow, now: Moment) {
+        let id = row.id;
+        let connected = row.connection == Connection::Connected;
+        row.silent_since = (!connected).then(|| row.silent_since.unwrap_or(now));
+        match row.silent_since {
+            None => self.timers.set(now, Timer::Lease(id)),
+            Some(since) => {
+                self.restore_silence(id, since);
+                self.timers.set(since + self.settings.node_retention, Timer::Retention(id));
+            }
+        }
+        match &mut row.health {
+            Health::BackingOff { until, .. } => self.timers.set(*until, Timer::BackOff(id)),
+            // Whether the probe went well is known when it ends; until then there is another.
+            Health::Probing { probe, .. } => *probe = None,
+            Health::Well => {}
+        }
+        if let Some(deadline) = row.drain_deadline {
+            self.timers.set(deadline, Timer::DrainDeadline(id));
+        }
+        self.nodes.insert(id, LiveNode::new(row, now));
+        self.touched.insert(id);
+    }
+
+    fn restore_job(&mut self, stored: LiveJobRow) -> Result<(), RestoreError> {
+        let LiveJobRow { row, spec_json, create_time, created_at } = stored;
+        let id = row.id;
+        let spec: JobSpec = serde_json::from_str(&spec_json)
+            .map_err(|source| RestoreError::Spec { job: id, source })?;
+        let plan = Plan::of(&spec, id, create_time, created_at);
+        let class = if row.state.is_terminal() {
+            None
+        } else {
+            let demand =
+                Demand::of(&spec).map_err(|source| RestoreError::Demand { job: id, source })?;
+            Some(self.queue.enter(demand, self.nodes.values_mut()))
+        };
+        if class.is_some() && plan.job_type == JobType::Daemon {
+            self.daemons.insert(id);
+        }
+        if let (Some(since), Some(bound)) = (row.waiting_since, plan.queue_timeout) {
+            self.timers.set(since + bound, Timer::QueueTimeout(id));
+        }
+        let job = LiveJob {
+            row,
+            plan,
+            class,
+            executions: BTreeSet::new(),
+            pending: BTreeMap::new(),
+            ready: BTreeSet::new(),
+            aside: BTreeMap::new(),
+            fetch: FetchTrouble::default(),
+            retry: None,
+            silent: BTreeMap::new(),
+            shown: Notice::default(),
+            covered: BTreeMap::new(),
+        };
+        self.jobs.insert(id, Box::new(job));
+        Ok(())
+    }
+
+    /// Derives queues, pools and timers from the records.
+    fn restore_order(&mut self, now: Moment) {
+        for node in self.nodes.values_mut() {
+            self.queue.reclassify(node);
+        }
+        let ids: Vec<_> = self.jobs.keys().copied().collect();
+        for id in ids {
+            self.set_job_timers(id);
+            let job = &self.jobs[&id];
+            let rank = job.plan.rank;
+            let waiting = job.pending.values().filter(|slot| slot.due.is_none());
+            let waiting: Vec<_> =
+                waiting.filter(|slot| slot.pinned.is_none()).map(|slot| slot.index).collect();
+            for index in waiting {
+                self.queue_slot(now, id, index);
+            }
+            let Some(job) = self.jobs.get_mut(&id) else { continue };
+            if job.is_retrying() {
+                job.retry = Some(job.row.message.clone());
+                job.shown = job.notice();
+            }
+            for class in job.classes().into_iter().filter(|class| job.has_ready_slot(*class)) {
+                self.queue.wait(class, rank);
+                self.backlog.classes.insert(class);
+            }
+        }
+        self.backlog.nodes.extend(self.nodes.keys().copied());
+    }
+}

@@ -1,0 +1,318 @@
+//! Sessions, leases and what operators do to nodes.
+
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use api_types::job::JobType;
+use api_types::node::{Connection, Eligibility, Membership, NodeAction};
+use api_types::protocol::{Heartbeat, Report, SessionRequest};
+use api_types::{ExecutionId, NodeId, Timestamp};
+
+use crate::change::{Effect, NodeRow};
+use crate::health::Health;
+use crate::input::{Answer, Refusal, acknowledge};
+use crate::node::LiveNode;
+use crate::text::Text;
+use crate::timer::Timer;
+use crate::{Scheduler, Turn};
+
+// === impl Scheduler: sessions ===
+
+impl Scheduler {
+    pub(crate) fn join(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: NodeId,
+        request: SessionRequest,
+    ) -> Answer {
+        let membership = if self.settings.approve_new_nodes {
+            Membership::Approved
+        } else {
+            Membership::Pending
+        };
+        let record = Arc::new(request);
+        let node = self.nodes.entry(id).or_insert_with(|| {
+            let row = NodeRow {
+                id,
+                session: 0,
+                membership,
+                connection: Connection::Disconnected,
+                eligibility: Eligibility::Eligible,
+                message: String::new(),
+                drain_deadline: None,
+                last_heartbeat: Timestamp::ZERO,
+                silent_since: None,
+                health: Health::default(),
+                record: Arc::clone(&record),
+            };
+            LiveNode::new(row, turn.now)
+        });
+        if node.row.membership == Membership::Rejected {
+            return Answer::Refused(Refusal::NodeRejected(id));
+        }
+        node.row.session += 1;
+        node.row.connection = Connection::Connected;
+        node.row.last_heartbeat = turn.wall;
+        node.granted = Duration::ZERO;
+        node.stalled = false;
+        node.replace_record(record);
+        let (session, membership) = (node.row.session, node.row.membership);
+        self.renew(id, turn.now);
+        self.timers.set(turn.now + self.lease(), Timer::Lease(id));
+        self.is_back(turn, id);
+        turn.out.effects.push(Effect::CloseStream { node: id });
+        self.node_changed(turn, id);
+        Answer::Joined { session, membership, lease: self.lease() }
+    }
+
+    pub(crate) fn heartbeat(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: NodeId,
+        heartbeat: &Heartbeat,
+    ) -> Answer {
+        if let Some(refusal) = self.check_session(id, heartbeat.session) {
+            return Answer::Refused(refusal);
+        }
+        let stalled = Duration::from_millis(heartbeat.stalled_millis);
+        self.beat(turn, id, turn.now, stalled);
+        Answer::Renewed { lease: self.lease() }
+    }
+
+    pub(crate) fn open_assignments(&mut self, id: NodeId, session: u64) -> Answer {
+        match self.check_session(id, session) {
+            // It is told that nothing is wanted of it, so that it stops what it runs.
+            Some(Refusal::NodeRejected(_)) if self.nodes[&id].row.session == session => {
+                Answer::Assignments(Vec::new())
+            }
+            Some(refusal) => Answer::Refused(refusal),
+            None => Answer::Assignments(self.assignments(id)),
+        }
+    }
+
+    pub(crate) fn reports(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: NodeId,
+        session: u64,
+        reports: Vec<Report>,
+    ) -> Answer {
+        let acknowledged = reports.iter().map(acknowledge).collect();
+        match self.check_session(id, session) {
+            None => {}
+            // All that it had was given up: whatever it says changes nothing.
+            Some(Refusal::NodeRejected(_)) => return Answer::Acknowledged(acknowledged),
+            Some(refusal) => return Answer::Refused(refusal),
+        }
+        for report in reports {
+            self.report(turn, id, report);
+        }
+        Answer::Acknowledged(acknowledged)
+    }
+
+    pub(crate) fn check_session(&self, id: NodeId, came: u64) -> Option<Refusal> {
+        let Some(node) = self.nodes.get(&id) else { return Some(Refusal::NoSuchNode(id)) };
+        if node.row.membership == Membership::Rejected {
+            return Some(Refusal::NodeRejected(id));
+        }
+        if node.row.session != came {
+            return Some(Refusal::StaleSession { node: id, came, current: node.row.session });
+        }
+        match node.row.connection {
+            Connection::Connected => None,
+            Connection::Disconnected => Some(Refusal::LeaseExpired(id)),
+        }
+    }
+
+    pub(crate) fn retention_timer_fired(&mut self, turn: &mut Turn<'_>, id: NodeId) {
+        let Some(node) = self.nodes.get(&id) else { return };
+        if node.row.connection == Connection::Connected {
+            return;
+        }
+        if let Answer::Refused(_) = self.forget_node(turn, id, false) {
+            // What it has may still run: it is looked at again when that may have been given up.
+            self.timers.set(turn.now + self.settings.node_retention, Timer::Retention(id));
+        }
+    }
+
+    pub(crate) fn executions_on(&self, id: NodeId) -> Vec<ExecutionId> {
+        self.nodes.get(&id).map_or_else(Vec::new, |node| node.executions.iter().copied().collect())
+    }
+
+    /// Stores the node as it is now, and which pools it is in.
+    pub(crate) fn store_node(&mut self, turn: &mut Turn<'_>, id: NodeId) {
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        self.queue.reclassify(node);
+        self.touched.insert(id);
+        self.fleet_changes += 1;
+        turn.out.changes.nodes.insert(id, Some(node.row.clone()));
+    }
+
+    /// Stores the node as it is now, and brings placement up to date with it.
+    pub(crate) fn node_changed(&mut self, turn: &mut Turn<'_>, id: NodeId) {
+        self.store_node(turn, id);
+        if self.nodes.get(&id).is_some_and(LiveNode::takes_work) {
+            self.cover_by_daemons(turn, id);
+            self.fill_node(turn, id);
+        }
+    }
+}
+
+// === impl Scheduler: operators ===
+
+impl Scheduler {
+    pub(crate) fn node_action(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: NodeId,
+        action: NodeAction,
+        message: String,
+    ) -> Answer {
+        let Some(node) = self.nodes.get_mut(&id) else {
+            return Answer::Refused(Refusal::NoSuchNode(id));
+        };
+        node.row.message.clone_from(&message);
+        match action {
+            NodeAction::Approve | NodeAction::Reject => {}
+            NodeAction::Cordon | NodeAction::Uncordon | NodeAction::Drain => {
+                node.row.drain_deadline = None;
+                self.timers.cancel(Timer::DrainDeadline(id));
+            }
+        }
+        match action {
+            NodeAction::Approve => node.row.membership = Membership::Approved,
+            NodeAction::Reject => node.row.membership = Membership::Rejected,
+            NodeAction::Cordon => node.row.eligibility = Eligibility::Cordoned,
+            NodeAction::Uncordon => node.row.eligibility = Eligibility::Eligible,
+            NodeAction::Drain => {
+                node.row.eligibility = Eligibility::Draining;
+                node.row.drain_deadline = Some(turn.now + self.settings.drain_deadline);
+            }
+        }
+        let deadline = node.row.drain_deadline;
+        self.node_changed(turn, id);
+        match action {
+            NodeAction::Approve | NodeAction::Cordon | NodeAction::Uncordon => {}
+            NodeAction::Reject => {
+                let why = with_reason("its node was rejected by an operator", &message);
+                self.reject(turn, id, &why.into());
+            }
+            NodeAction::Drain => {
+                if let Some(deadline) = deadline {
+                    self.timers.set(deadline, Timer::DrainDeadline(id));
+                }
+                self.move_work(turn, id, &with_reason("its node is drained", &message), |kind| {
+                    !kind.is_finite()
+                });
+            }
+        }
+        Answer::Done
+    }
+
+    pub(crate) fn drain_timer_fired(&mut self, turn: &mut Turn<'_>, id: NodeId) {
+        self.move_work(turn, id, "its node is drained, and the deadline has passed", |_| true);
+    }
+
+    /// Stops what runs on the node and is of these types; the slots go elsewhere when it is gone.
+    fn move_work(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: NodeId,
+        why: &str,
+        moves: impl Fn(JobType) -> bool,
+    ) {
+        let why = Text::from(why.to_owned());
+        for execution in self.executions_on(id) {
+            let job = self.executions.get(&execution).and_then(|row| self.jobs.get(&row.job));
+            if job.is_some_and(|job| moves(job.plan.job_type)) {
+                self.stop_execution(turn, execution, &why);
+            }
+        }
+    }
+
+    /// Its work is not waited for, whether the node is silent or not.
+    fn reject(&mut self, turn: &mut Turn<'_>, id: NodeId, why: &Text) {
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        if node.row.connection == Connection::Connected {
+            node.row.connection = Connection::Disconnected;
+            node.row.silent_since = Some(node.heard_at);
+            let since = node.heard_at;
+            self.restore_silence(id, since);
+            self.timers.cancel(Timer::Lease(id));
+            self.timers.set(turn.now + self.settings.node_retention, Timer::Retention(id));
+        }
+        turn.out.effects.push(Effect::CloseStream { node: id });
+        self.node_changed(turn, id);
+        self.give_up_all(turn, id, why);
+    }
+
+    /// Slots that only this node could have run are gone with it.
+    fn drop_pinned(&mut self, turn: &mut Turn<'_>, id: NodeId) {
+        let Some(node) = self.nodes.get(&id) else { return };
+        let ready = node.pinned.iter().map(|(rank, index)| (rank.job, *index));
+        let slots: Vec<_> = ready.chain(node.delayed.iter().copied()).collect();
+        for (job_id, index) in slots {
+            let Some(job) = self.jobs.get_mut(&job_id) else { continue };
+            if job.pending.get(&index).is_none_or(|slot| slot.pinned != Some(id)) {
+                continue;
+            }
+            self.timers.cancel(Timer::Retry(job_id, index));
+            match job.plan.job_type {
+                JobType::Ops => self.abandon_ops(turn, job_id, index, "its node was forgotten"),
+                JobType::Batch | JobType::Service | JobType::Daemon => {
+                    job.take_pending(index, &mut turn.out.changes);
+                    job.covered.remove(&id);
+                    self.refresh_job(turn, job_id);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn forget_node(&mut self, turn: &mut Turn<'_>, id: NodeId, now: bool) -> Answer {
+        let Some(node) = self.nodes.get(&id) else {
+            return Answer::Refused(Refusal::NoSuchNode(id));
+        };
+        if node.row.connection == Connection::Connected {
+            return Answer::Refused(Refusal::NodeConnected(id));
+        }
+        let executions = node.executions.len();
+        if executions > 0 && !now {
+            return Answer::Refused(Refusal::NodeBusy { node: id, executions });
+        }
+        self.give_up_all(turn, id, &Text::Constant("its node was forgotten by an operator"));
+        self.drop_pinned(turn, id);
+        // A daemon covers the node anew when it joins again.
+        for job in &self.daemons {
+            if let Some(job) = self.jobs.get_mut(job) {
+                job.covered.remove(&id);
+            }
+        }
+        self.forget_silence(id);
+        self.nodes.remove(&id);
+        for timer in [
+            Timer::GiveUp(id),
+            Timer::Lease(id),
+            Timer::DrainDeadline(id),
+            Timer::Retention(id),
+            Timer::BackOff(id),
+            Timer::Probe(id),
+        ] {
+            self.timers.cancel(timer);
+        }
+        self.touched.insert(id);
+        self.fleet_changes += 1;
+        turn.out.changes.nodes.insert(id, None);
+        Answer::Done
+    }
+}
+
+fn with_reason(what: &str, reason: &str) -> String {
+    match reason.trim() {
+        "" => what.to_owned(),
+        reason => format!("{what}: {reason}"),
+    }
+}

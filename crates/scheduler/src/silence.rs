@@ -1,0 +1,273 @@
+//! Nodes that fall silent: when their lease ends, and for how long their work is waited for.
+//!
+//! A lease ends by nothing but silence, judged by when heartbeats arrived. What a node without a
+//! lease was running may well still run, so it is given up only after its *patience*: the wrong
+//! decision costs the run that is thrown away, so patience grows with the work at stake.
+
+use alloc::borrow::ToOwned;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use api_types::execution::{ComputeState, DesiredState};
+use api_types::node::Connection;
+use api_types::{ExecutionId, JobId, NodeId, Timestamp};
+
+use crate::change::Effect;
+use crate::ending::{Cause, End};
+use crate::notice::SilentNode;
+use crate::text::Text;
+use crate::time::Moment;
+use crate::timer::Timer;
+use crate::{Scheduler, Turn};
+
+/// With many nodes the lease grows, so that all heartbeats together, three in each lease, stay
+/// under a thousand a second.
+const LEASE_PER_NODE: Duration = Duration::from_millis(3);
+
+/// An agent that has been at one thing for this long hangs, and is offered nothing.
+const STALLED: Duration = Duration::from_secs(5);
+
+/// A heartbeat, as its arrival was noted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heard {
+    pub node: NodeId,
+    pub session: u64,
+    pub at: Moment,
+    /// For how long the agent has not finished what it is at.
+    pub stalled: Duration,
+}
+
+/// Nodes that fell silent, and whether that is taken for the orchestrator's own trouble.
+#[derive(Debug, Default)]
+pub(crate) struct Silence {
+    /// By when they were heard last.
+    pub(crate) nodes: BTreeSet<(Moment, NodeId)>,
+    pub(crate) mass: Mass,
+    /// Nothing is given up before: nobody could be heard until a lease before this moment.
+    pub(crate) not_before: Moment,
+    /// Most nodes came back a short while ago: until then the others may follow.
+    pub(crate) others_may_follow_until: Moment,
+}
+
+/// Whether most nodes have fallen silent at once.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mass {
+    #[default]
+    None,
+    /// Nothing is given up until then.
+    Holding(Moment),
+    /// It went on for too long to be waited for.
+    Spent,
+}
+
+// === impl Scheduler: leases ===
+
+impl Scheduler {
+    /// How long a node may be silent before its lease ends; heartbeats come three times as often.
+    pub fn lease(&self) -> Duration {
+        let nodes = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
+        self.settings.lease.max(LEASE_PER_NODE.saturating_mul(nodes))
+    }
+
+    /// Whether most nodes are silent, so that nothing is given up for now.
+    pub fn is_mass_silence(&self) -> bool {
+        matches!(self.silence.mass, Mass::Holding(_))
+    }
+
+    /// Heartbeats that arrived since the last time, whatever else waits to be handled.
+    pub(crate) fn heard(&mut self, turn: &mut Turn<'_>, arrivals: Vec<Heard>) {
+        for Heard { node, session, at, stalled } in arrivals {
+            if self.check_session(node, session).is_none() {
+                self.beat(turn, node, at, stalled);
+            }
+        }
+    }
+
+    /// A heartbeat of the node's session arrived at this moment.
+    pub(crate) fn beat(&mut self, turn: &mut Turn<'_>, id: NodeId, at: Moment, stalled: Duration) {
+        self.renew(id, at);
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        node.row.last_heartbeat = turn.wall;
+        let stalled = stalled >= STALLED;
+        if stalled != node.stalled {
+            node.stalled = stalled;
+            self.node_changed(turn, id);
+        }
+    }
+
+    /// The session under which the node holds a lease.
+    pub fn session_of(&self, id: NodeId) -> Option<u64> {
+        let node = self.nodes.get(&id)?;
+        self.check_session(id, node.row.session).is_none().then_some(node.row.session)
+    }
+
+    /// The lease of a connected node runs from this moment.
+    pub(crate) fn renew(&mut self, id: NodeId, at: Moment) {
+        let lease = self.lease();
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        // A longer lease counts at once; a shorter one when the node has been told of it, which is
+        // the answer to this heartbeat.
+        let until = at + lease.max(node.granted);
+        node.granted = lease;
+        node.heard_at = node.heard_at.max(at);
+        node.lease_until = node.lease_until.max(until);
+        self.touched.insert(id);
+    }
+
+    /// Nobody could be heard for this long: a stalled disk, a stopped process, a suspended
+    /// machine. It is held against nobody.
+    pub(crate) fn was_deaf(&mut self, now: Moment, for_how_long: Duration) {
+        for node in self.nodes.values_mut() {
+            node.lease_until = node.lease_until + for_how_long;
+        }
+        self.hold_back(now);
+    }
+
+    /// Nothing is given up before a whole lease has passed in which nodes can be heard.
+    pub(crate) fn hold_back(&mut self, now: Moment) {
+        self.silence.not_before = now + self.lease();
+    }
+
+    pub(crate) fn lease_timer_fired(&mut self, turn: &mut Turn<'_>, id: NodeId) {
+        let Some(node) = self.nodes.get(&id) else { return };
+        match node.row.connection {
+            Connection::Disconnected => {}
+            Connection::Connected if node.lease_until > turn.now => {
+                self.timers.set(node.lease_until, Timer::Lease(id));
+            }
+            Connection::Connected => self.fall_silent(turn, id),
+        }
+    }
+
+    /// Connected => Disconnected. The node gets no new work, and keeps what it has for the time
+    /// being.
+    fn fall_silent(&mut self, turn: &mut Turn<'_>, id: NodeId) {
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        let heard_at = node.heard_at;
+        node.row.connection = Connection::Disconnected;
+        node.row.silent_since = Some(heard_at);
+        node.lost_lease_at = turn.now;
+        self.silence.nodes.insert((heard_at, id));
+        self.timers.set(turn.now + self.settings.node_retention, Timer::Retention(id));
+        turn.out.effects.push(Effect::CloseStream { node: id });
+        self.node_changed(turn, id);
+        self.judge_mass_silence(turn.now);
+        for execution in self.executions_on(id) {
+            self.part_from(turn, execution);
+        }
+        self.give_up_due(turn, id);
+        self.tell_jobs_of_silence(turn, id);
+    }
+
+    /// What a silent node is not waited for: work that nobody wants, and offers, of which nothing
+    /// can have been started.
+    fn part_from(&mut self, turn: &mut Turn<'_>, id: ExecutionId) {
+        let Some(row) = self.executions.get(&id) else { return };
+        if row.desired == DesiredState::Stopped {
+            let why = "its node is silent, and it was to stop";
+            self.end(turn, id, End::Cancelled, Text::Constant(why));
+        } else if row.compute <= ComputeState::AskForBid {
+            let why = "its node fell silent before it answered the offer";
+            self.end(turn, id, End::Disturbed(Cause::Lost), Text::Constant(why));
+        }
+    }
+
+    /// The node is back, whether in time or not.
+    pub(crate) fn is_back(&mut self, turn: &mut Turn<'_>, id: NodeId) {
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        let Some(since) = node.row.silent_since.take() else { return };
+        self.silence.nodes.remove(&(since, id));
+        self.timers.cancel(Timer::GiveUp(id));
+        self.timers.cancel(Timer::Retention(id));
+        let was_holding = self.is_mass_silence();
+        self.judge_mass_silence(turn.now);
+        for id_of_job in self.jobs_on(id) {
+            if let Some(job) = self.jobs.get_mut(&id_of_job) {
+                job.silent.remove(&id);
+            }
+            self.refresh_job(turn, id_of_job);
+        }
+        if was_holding && !self.is_mass_silence() {
+            self.arm_all();
+        }
+    }
+
+    fn jobs_on(&self, id: NodeId) -> BTreeSet<JobId> {
+        let rows = self.executions_on(id).into_iter().filter_map(|id| self.executions.get(&id));
+        rows.map(|row| row.job).collect()
+    }
+}
+
+// === impl Scheduler: telling of it ===
+
+impl Scheduler {
+    /// The jobs with executions on the node say since when it is silent, and what follows.
+    fn tell_jobs_of_silence(&mut self, turn: &mut Turn<'_>, id: NodeId) {
+        for job in self.note_silent(id, turn.now, turn.wall) {
+            self.refresh_job(turn, job);
+        }
+    }
+
+    /// Notes with each of these jobs that the node is silent; says which they are.
+    fn note_silent(&mut self, id: NodeId, now: Moment, wall: Timestamp) -> Vec<JobId> {
+        let Some(since) = self.nodes.get(&id).and_then(|node| node.row.silent_since) else {
+            return Vec::new();
+        };
+        let mut found: BTreeMap<JobId, (u32, Option<Moment>)> = BTreeMap::new();
+        for execution in self.executions_on(id) {
+            let Some(row) = self.executions.get(&execution) else { continue };
+            let due = self.execution_due(execution, since);
+            let (count, first) = found.entry(row.job).or_insert((0, due));
+            *count += 1;
+            *first = (*first).into_iter().chain(due).min();
+        }
+        let clock = |moment: Moment| {
+            let then = wall + moment.since(now);
+            (if moment < now { wall - now.since(moment) } else { then }).rfc3339_seconds()
+        };
+        let (node, silent_since) = (id.short(), clock(since));
+        for (job, (executions, due)) in &found {
+            let Some(job) = self.jobs.get_mut(job) else { continue };
+            let what = match executions {
+                1 => "its execution there is".to_owned(),
+                count => format!("its {count} executions there are"),
+            };
+            let text = match due {
+                Some(due) => format!(
+                    "node {node} has been silent since {silent_since}; unless it comes back, {what} \
+                     replaced from {}",
+                    clock(*due)
+                ),
+                None => {
+                    format!("node {node} has been silent since {silent_since}; {what} waited for")
+                }
+            };
+            job.silent.insert(id, SilentNode { executions: *executions, text: text.into() });
+        }
+        found.into_keys().collect()
+    }
+
+    /// Leases run anew after a restart, and silent nodes are waited for as long as a lease.
+    pub(crate) fn restore_leases(&mut self, now: Moment) {
+        self.hold_back(now);
+        let ids: Vec<_> = self.nodes.keys().copied().collect();
+        for id in ids {
+            if self.nodes[&id].row.connection == Connection::Connected {
+                self.renew(id, now);
+                continue;
+            }
+            // The message of these jobs is stored, and not made anew.
+            for job in self.note_silent(id, now, Timestamp::ZERO) {
+                let Some(job) = self.jobs.get_mut(&job) else { continue };
+                let text = job.row.message.clone();
+                if let Some(silent) = job.silent.get_mut(&id) {
+                    silent.text = text;
+                }
+                job.shown = job.notice();
+            }
+            self.arm_give_up(id);
+        }
+    }
+}

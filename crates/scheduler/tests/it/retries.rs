@@ -1,0 +1,141 @@
+//! The two budgets of retries.
+
+use std::time::Duration;
+
+use api_types::execution::ComputeState;
+use api_types::job::{JobStateType, JobType};
+use api_types::protocol::FailureCause;
+
+use crate::world::{World, batch, job, with_retries};
+
+#[test]
+fn a_failed_run_is_retried_after_a_delay_as_its_policy_says() {
+    let (mut world, nodes) = World::with_nodes(1);
+    let job = world.submit(&with_retries(batch(1), 3));
+    for delay in [1, 2] {
+        let failed = world.only_live(job);
+        world.fail(failed);
+        assert!(world.live(job).is_empty());
+        assert_eq!(world.state(job), JobStateType::Running);
+        let slot = world.store.pending_slots.values().next().unwrap().clone();
+        assert_eq!(slot.due, Some(world.now + Duration::from_secs(delay)));
+        assert_eq!(world.row(failed).followup, Some(slot.evaluation));
+        world.pass_with(Duration::from_secs(delay), &nodes);
+        let next = world.only_live(job);
+        assert_eq!(world.row(next).previous, Some(failed));
+        assert_eq!(world.row(next).evaluation, slot.evaluation);
+    }
+    let last = world.only_live(job);
+    world.fail(last);
+    assert_eq!(world.state(job), JobStateType::Failed);
+    assert!(world.message(job).ends_with("exit code 1; no attempts left (3 of 3 used)"));
+    assert!(world.store.pending_slots.is_empty());
+}
+
+#[test]
+fn a_declined_execution_goes_to_another_node_at_once() {
+    let (mut world, _) = World::with_nodes(2);
+    let job = world.submit(&batch(1));
+    let declined = world.only_live(job);
+    world.report_as(
+        declined,
+        ComputeState::AskForBidRejected,
+        FailureCause::Node,
+        "no docker engine answers",
+    );
+    let next = world.only_live(job);
+    assert_ne!(world.row(next).node, world.row(declined).node);
+    assert_eq!(world.row(next).tries.attempt, 1);
+    assert_eq!(world.row(next).tries.infra_failures, 1);
+    assert_eq!(world.steps(declined).last(), Some(&(2, 4, 3)));
+}
+
+#[test]
+fn failures_that_are_not_the_tasks_own_have_a_budget_of_their_own() {
+    let (mut world, nodes) = World::with_nodes(1);
+    let job = world.submit(&batch(1));
+    for round in 0..6 {
+        let execution = world.only_live(job);
+        assert_eq!(world.row(execution).tries.infra_failures, round);
+        world.report(execution, ComputeState::AskForBidAccepted);
+        world.report_as(execution, ComputeState::Failed, FailureCause::Node, "no such image");
+        // Its exclusion doubles with each failure.
+        world.pass_with(Duration::from_secs(30 << round) + Duration::from_secs(2), &nodes);
+    }
+    assert_eq!(world.state(job), JobStateType::Failed);
+    assert!(
+        world
+            .message(job)
+            .contains("no such image; failed 6 times for reasons unrelated to the task"),
+        "{}",
+        world.message(job)
+    );
+    assert_eq!(world.executions(job).len(), 6);
+}
+
+#[test]
+fn on_the_only_node_what_failed_there_is_retried_when_its_exclusion_ends() {
+    let (mut world, nodes) = World::with_nodes(1);
+    let job = world.submit(&batch(1));
+    let execution = world.only_live(job);
+    world.report_as(execution, ComputeState::Failed, FailureCause::Node, "no such image");
+    world.pass_with(Duration::from_secs(29), &nodes);
+    assert!(world.live(job).is_empty());
+    assert!(world.message(job).contains("no such image"), "{}", world.message(job));
+    world.pass_with(Duration::from_secs(2), &nodes);
+    assert_eq!(world.live(job).len(), 1);
+}
+
+#[test]
+fn a_container_that_was_stopped_by_hand_is_tried_elsewhere() {
+    let (mut world, _) = World::with_nodes(2);
+    let job = world.submit(&batch(1));
+    let execution = world.only_live(job);
+    world.run(execution);
+    world.report(execution, ComputeState::Cancelled);
+    let next = world.only_live(job);
+    assert_ne!(world.row(next).node, world.row(execution).node);
+}
+
+#[test]
+fn a_limited_service_fails_when_its_attempts_are_used_up() {
+    let (mut world, nodes) = World::with_nodes(1);
+    let service = world.submit(&with_retries(job(JobType::Service), 2));
+    let execution = world.only_live(service);
+    world.fail(execution);
+    world.pass_with(Duration::from_secs(2), &nodes);
+    let execution = world.only_live(service);
+    world.complete(execution);
+    assert_eq!(world.state(service), JobStateType::Failed);
+}
+
+#[test]
+fn a_good_run_of_a_service_makes_the_next_delay_short_again() {
+    let (mut world, nodes) = World::with_nodes(1);
+    let service = world.submit(&job(JobType::Service));
+    for delay in [1, 2, 4] {
+        let execution = world.only_live(service);
+        world.fail(execution);
+        let due = world.store.pending_slots.values().next().unwrap().due;
+        assert_eq!(due, Some(world.now + Duration::from_secs(delay)));
+        world.pass_with(Duration::from_secs(delay), &nodes);
+    }
+    let execution = world.only_live(service);
+    world.run(execution);
+    world.pass_with(Duration::from_secs(61), &nodes);
+    world.report(execution, ComputeState::Failed);
+    let due = world.store.pending_slots.values().next().unwrap().due;
+    assert_eq!(due, Some(world.now + Duration::from_secs(1)));
+}
+
+#[test]
+fn a_job_that_ends_drops_the_retries_that_wait() {
+    let (mut world, nodes) = World::with_nodes(1);
+    let job = world.submit(&with_retries(batch(2), 2));
+    let failed = world.live(job)[0];
+    world.fail(failed);
+    world.stop(job);
+    assert!(world.store.pending_slots.is_empty());
+    world.pass_with(Duration::from_secs(5), &nodes);
+    assert_eq!(world.executions(job).len(), 2);
+}

@@ -1,0 +1,155 @@
+//! Nodes that fall silent: what is waited for, and for how long.
+
+use std::time::Duration;
+
+use api_types::execution::ComputeState;
+use api_types::job::{JobStateType, JobType};
+use api_types::node::Connection;
+use scheduler::change::Effect;
+use scheduler::input::{Input, Refusal};
+
+use crate::world::{LEASE, World, batch, job, node};
+
+const HOUR: Duration = Duration::from_secs(3600);
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[test]
+fn a_run_of_an_hour_outlives_a_minute_of_silence_and_ends_once() {
+    let (mut world, nodes) = World::with_nodes(2);
+    let long = world.submit(&batch(1));
+    let execution = world.only_live(long);
+    world.run(execution);
+    world.pass_with(HOUR, &nodes);
+    let silent = world.row(execution).node;
+    let others: Vec<_> = nodes.iter().copied().filter(|other| *other != silent).collect();
+    world.pass_with(MINUTE, &others);
+    assert_eq!(world.store.nodes[&silent].connection, Connection::Disconnected);
+    assert_eq!(world.live(long), [execution], "72 seconds are its patience");
+    assert!(world.message(long).contains("silent since"), "{}", world.message(long));
+    world.rejoin(silent, &node(4.0, 4_000_000_000, &[]));
+    assert_eq!(world.message(long), "");
+    world.report(execution, ComputeState::Completed);
+    assert_eq!(world.state(long), JobStateType::Completed);
+    assert_eq!(world.executions(long).len(), 1);
+}
+
+#[test]
+fn a_job_that_says_so_is_replaced_sooner() {
+    let (mut world, nodes) = World::with_nodes(2);
+    let mut spec = batch(1);
+    spec.tasks[0].timeouts.lost_after = 10;
+    let long = world.submit(&spec);
+    let execution = world.only_live(long);
+    world.run(execution);
+    world.pass_with(HOUR, &nodes);
+    let silent = world.row(execution).node;
+    let others: Vec<_> = nodes.iter().copied().filter(|other| *other != silent).collect();
+    world.pass_with(LEASE + Duration::from_secs(6), &others);
+    assert_ne!(world.only_live(long), execution);
+}
+
+#[test]
+fn an_offer_that_a_silent_node_never_answered_is_not_waited_for() {
+    let (mut world, nodes) = World::with_nodes(1);
+    let ops = world.submit(&batch(1));
+    let offered = world.only_live(ops);
+    world.pass(Duration::from_secs(16));
+    assert_eq!(world.row(offered).compute, ComputeState::Cancelled);
+    let told = world.effects.iter().any(
+        |effect| matches!(effect, Effect::Assign { change, .. } if change.execution == offered),
+    );
+    assert!(told, "its node is told that it is not wanted any more");
+    world.report(offered, ComputeState::AskForBidAccepted);
+    assert_eq!(world.row(offered).compute, ComputeState::Cancelled, "too late");
+    assert_eq!(world.store.nodes[&nodes[0]].connection, Connection::Connected);
+}
+
+#[test]
+fn what_nobody_wants_any_more_ends_with_the_lease() {
+    let (mut world, nodes) = World::with_nodes(1);
+    let long = world.submit(&batch(1));
+    let execution = world.only_live(long);
+    world.run(execution);
+    world.pass_with(HOUR, &nodes);
+    world.stop(long);
+    world.pass(LEASE + Duration::from_secs(1));
+    assert_eq!(world.row(execution).compute, ComputeState::Cancelled);
+    assert!(!world.store.jobs[&long].live);
+}
+
+#[test]
+fn a_silent_node_is_forgotten_only_when_its_work_is_given_up() {
+    let (mut world, nodes) = World::with_nodes(1);
+    let daemon = world.submit(&job(JobType::Daemon));
+    let execution = world.only_live(daemon);
+    world.run(execution);
+    world.pass(LEASE + Duration::from_secs(1));
+    let refused = world.handle(Input::ForgetNode { node: nodes[0], now: false });
+    let busy = Refusal::NodeBusy { node: nodes[0], executions: 1 };
+    assert_eq!(world.refusal(refused), busy);
+    world.handle(Input::ForgetNode { node: nodes[0], now: true });
+    assert_eq!(world.row(execution).compute, ComputeState::Failed);
+    for restarts in [false, true] {
+        if restarts {
+            world.restart();
+        }
+        world.rejoin(nodes[0], &node(4.0, 4_000_000_000, &[]));
+        assert_eq!(world.live(daemon).len(), 1, "it comes back to a node that joined again");
+    }
+}
+
+#[test]
+fn nothing_is_given_up_before_nodes_could_be_heard_for_a_whole_lease_after_a_restart() {
+    let (mut world, nodes) = World::with_nodes(1);
+    let long = world.submit(&batch(1));
+    let execution = world.only_live(long);
+    world.run(execution);
+    world.pass_with(HOUR, &nodes);
+    world.pass(LEASE + Duration::from_secs(10));
+    world.now = world.now + HOUR;
+    world.restart();
+    world.pass(LEASE - Duration::from_secs(1));
+    assert_eq!(world.live(long), [execution]);
+    world.pass(Duration::from_secs(2));
+    assert_eq!(world.row(execution).compute, ComputeState::Failed);
+}
+
+#[test]
+fn nodes_that_fall_silent_together_are_waited_for() {
+    let (mut world, nodes) = World::with_nodes(10);
+    let jobs: Vec<_> = (0..10).map(|_| world.submit(&batch(1))).collect();
+    for job in &jobs {
+        let execution = world.only_live(*job);
+        world.run(execution);
+    }
+    world.pass(MINUTE);
+    assert!(world.scheduler.is_mass_silence());
+    for job in &jobs {
+        assert_eq!(world.live(*job).len(), 1, "the orchestrator takes itself for cut off");
+    }
+    // They come back one after the other, and the last ones find their work waiting too.
+    for back in 1..=nodes.len() {
+        world.rejoin(nodes[back - 1], &node(4.0, 4_000_000_000, &[]));
+        world.pass_with(Duration::from_millis(100), &nodes[..back]);
+    }
+    assert!(!world.scheduler.is_mass_silence());
+    for job in &jobs {
+        assert_eq!(world.executions(*job).len(), 1, "nothing was stopped");
+    }
+}
+
+#[test]
+fn a_mass_silence_is_not_waited_for_for_ever() {
+    let (mut world, _) = World::with_nodes(4);
+    let short = world.submit(&batch(1));
+    let execution = world.only_live(short);
+    world.run(execution);
+    world.pass(LEASE + Duration::from_secs(125));
+    assert_eq!(world.row(execution).compute, ComputeState::Failed);
+}
+
+#[test]
+fn a_lease_grows_with_the_number_of_nodes() {
+    let (world, _) = World::with_nodes(3);
+    assert_eq!(world.scheduler.lease(), LEASE);
+}

@@ -1,0 +1,370 @@
+//! A small cluster in one thread: a scheduler, its store, and the words to move it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use api_types::engine::{EngineSpec, EngineType, NetworkType, Params, PublisherSpec};
+use api_types::execution::{ComputeState, DesiredState, RunOutput};
+use api_types::history::EventType;
+use api_types::job::{
+    Constraint, JobSpec, JobStateType, JobType, NetworkSpec, RetryPolicy, Task, TaskResources,
+    Timeouts,
+};
+use api_types::node::{ComputeNodeInfo, NodeAction};
+use api_types::protocol::{FailureCause, Heartbeat, Report, SessionRequest};
+use api_types::quantity::{Capacity, Resources};
+use api_types::version::VersionRecord;
+use api_types::{ExecutionId, JobId, NodeId, Timestamp};
+use uuid::Uuid;
+
+use control_plane::clock::{Reading, Stamp, UNKNOWN_BOOT};
+use control_plane::store::memory::{MemoryStore, spec_json};
+use control_plane::store::{Commit, Store};
+use scheduler::change::{AssignmentChange, Effect, EventSubject, ExecutionRow};
+use scheduler::input::{Answer, Input, Refusal, Submit};
+use scheduler::mint::Mint;
+use scheduler::time::{Moment, Now};
+use scheduler::{Output, Restore, Scheduler, Settings, invariants};
+
+pub(crate) const LEASE: Duration = Duration::from_secs(30);
+
+const SETTINGS: Settings = Settings {
+    lease: LEASE,
+    approve_new_nodes: true,
+    drain_deadline: Duration::from_secs(3600),
+    node_retention: Duration::from_secs(24 * 3600),
+};
+
+pub(crate) struct World {
+    pub(crate) scheduler: Scheduler,
+    pub(crate) store: MemoryStore,
+    pub(crate) now: Moment,
+    /// What the wall clock shows at the beginning; tests set it forward and back.
+    pub(crate) wall: i64,
+    /// Effects since they were last taken.
+    pub(crate) effects: Vec<Effect>,
+    sessions: BTreeMap<NodeId, u64>,
+    commits: u64,
+    last_id: u128,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self {
+            scheduler: Scheduler::new(SETTINGS, Mint::from_seed([7; 32])),
+            store: MemoryStore::default(),
+            now: Moment(1_000_000_000),
+            wall: 1_700_000_000_000_000_000,
+            effects: Vec::new(),
+            sessions: BTreeMap::new(),
+            commits: 0,
+            last_id: 0,
+        }
+    }
+
+    /// A cluster of so many equal nodes of 4 cores and 4 GB.
+    pub(crate) fn with_nodes(count: usize) -> (Self, Vec<NodeId>) {
+        let mut world = Self::new();
+        let nodes = (0..count).map(|_| world.join_node(&node(4.0, 4_000_000_000, &[]))).collect();
+        (world, nodes)
+    }
+
+    pub(crate) fn handle(&mut self, input: Input) -> Answer {
+        let mut out = Output::default();
+        let wall = Timestamp(self.wall + self.now.0.cast_signed());
+        let now = Now { moment: self.now, wall };
+        let answer = self.scheduler.handle(now, input, &mut out);
+        invariants::check(&self.scheduler);
+        if let Answer::Refused(_) = answer {
+            assert!(out.changes.is_empty(), "a refused input changed something: {:?}", out.changes);
+        }
+        self.commits += 1;
+        let reading = Reading { boot_id: UNKNOWN_BOOT, boot: self.now.0, wall };
+        let stamp = Stamp { reading, moment: self.now };
+        let (number, changes) = (self.commits, &out.changes);
+        self.store
+            .commit(&Commit { number, stamp, changes, keys: &[] })
+            .expect("commits follow each other");
+        self.effects.extend(out.effects);
+        answer
+    }
+
+    /// Passes time the way the driver does: a tick whenever one is due.
+    pub(crate) fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            self.now =
+                self.scheduler.next_wake(self.now).max(self.now + Duration::from_nanos(1)).min(end);
+            self.handle(Input::Tick);
+        }
+    }
+
+    /// Passes time in which these nodes send heartbeats.
+    pub(crate) fn pass_with(&mut self, time: Duration, alive: &[NodeId]) {
+        let end = self.now + time;
+        while self.now < end {
+            for node in alive {
+                self.heartbeat(*node);
+            }
+            self.pass(Duration::from_secs(5).min(end.since(self.now)));
+        }
+    }
+
+    /// The orchestrator dies and goes on from its store.
+    pub(crate) fn restart(&mut self) {
+        let mut restore = Restore::new(SETTINGS, Mint::from_seed([8; 32]));
+        let live = self.store.clone().load(&mut |job| restore.job(job)).expect("memory answers");
+        self.scheduler = restore.finish(live, self.now).expect("stored records are whole");
+        self.effects.clear();
+        self.handle(Input::Tick);
+    }
+
+    pub(crate) fn id(&mut self) -> Uuid {
+        self.last_id += 1;
+        Uuid::from_u128(self.last_id)
+    }
+
+    pub(crate) fn join_node(&mut self, record: &SessionRequest) -> NodeId {
+        let node = NodeId::from_uuid(self.id());
+        self.rejoin(node, record);
+        node
+    }
+
+    pub(crate) fn rejoin(&mut self, node: NodeId, record: &SessionRequest) {
+        let answer = self.handle(Input::Join { node, request: Box::new(record.clone()) });
+        let Answer::Joined { session, .. } = answer else { panic!("{answer:?}") };
+        self.sessions.insert(node, session);
+    }
+
+    pub(crate) fn heartbeat(&mut self, node: NodeId) -> Answer {
+        let heartbeat = Heartbeat {
+            session: self.sessions[&node],
+            used_capacity: Capacity::default(),
+            running_executions: 0,
+            enqueued_executions: 0,
+            stalled_millis: 0,
+        };
+        self.handle(Input::Heartbeat { node, heartbeat })
+    }
+
+    pub(crate) fn submit(&mut self, spec: &JobSpec) -> JobId {
+        let id = JobId::from_uuid(self.id());
+        let submit = Submit { id, spec: spec.clone().into(), spec_json: spec_json(spec) };
+        let answer = self.handle(Input::Submit(Box::new(submit)));
+        assert!(matches!(answer, Answer::Submitted { .. }), "{answer:?}");
+        // Equal creation times would leave the order to chance.
+        self.now = self.now + Duration::from_millis(1);
+        id
+    }
+
+    pub(crate) fn stop(&mut self, job: JobId) -> Answer {
+        self.handle(Input::Stop { job, reason: "enough".to_owned() })
+    }
+
+    pub(crate) fn act(&mut self, node: NodeId, action: NodeAction) {
+        let answer = self.handle(Input::NodeAction { node, action, message: String::new() });
+        assert_eq!(answer, Answer::Done);
+    }
+
+    /// The desired state that a stream opened now would begin with.
+    pub(crate) fn snapshot(&mut self, node: NodeId) -> Vec<AssignmentChange> {
+        let session = self.sessions[&node];
+        match self.handle(Input::OpenAssignments { node, session }) {
+            Answer::Assignments(assignments) => assignments,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn report(&mut self, execution: ExecutionId, state: ComputeState) {
+        self.report_as(execution, state, FailureCause::Task, "");
+    }
+
+    pub(crate) fn report_as(
+        &mut self,
+        execution: ExecutionId,
+        state: ComputeState,
+        cause: FailureCause,
+        message: &str,
+    ) {
+        let node = self.store.executions[&execution].node;
+        let answer = self.send_report(node, execution, state, cause, message);
+        assert!(matches!(answer, Answer::Acknowledged(_)), "{answer:?}");
+    }
+
+    pub(crate) fn send_report(
+        &mut self,
+        node: NodeId,
+        execution: ExecutionId,
+        state: ComputeState,
+        cause: FailureCause,
+        message: &str,
+    ) -> Answer {
+        let report = Report {
+            execution_id: execution,
+            sequence: 1,
+            compute_state: state,
+            message: message.to_owned(),
+            cause,
+            run_output: state.is_terminal().then(RunOutput::default),
+            published_result: None,
+        };
+        let session = self.sessions[&node];
+        self.handle(Input::Reports { node, session, reports: vec![report] })
+    }
+
+    /// The node accepts and starts it.
+    pub(crate) fn run(&mut self, execution: ExecutionId) {
+        self.report(execution, ComputeState::AskForBidAccepted);
+        self.report(execution, ComputeState::BidAccepted);
+    }
+
+    /// The node accepts, starts and completes it.
+    pub(crate) fn complete(&mut self, execution: ExecutionId) {
+        self.run(execution);
+        self.report(execution, ComputeState::Completed);
+    }
+
+    pub(crate) fn fail(&mut self, execution: ExecutionId) {
+        self.run(execution);
+        self.report_as(execution, ComputeState::Failed, FailureCause::Task, "exit code 1");
+    }
+
+    pub(crate) fn state(&self, job: JobId) -> JobStateType {
+        self.store.state(job).expect("the job is stored")
+    }
+
+    pub(crate) fn message(&self, job: JobId) -> &str {
+        &self.store.jobs[&job].message
+    }
+
+    pub(crate) fn executions(&self, job: JobId) -> Vec<ExecutionRow> {
+        self.store.executions_of(job).into_iter().cloned().collect()
+    }
+
+    /// Those that are not over.
+    pub(crate) fn live(&self, job: JobId) -> Vec<ExecutionId> {
+        let rows = self.executions(job);
+        rows.iter().filter(|row| !row.compute.is_terminal()).map(|row| row.id).collect()
+    }
+
+    pub(crate) fn only_live(&self, job: JobId) -> ExecutionId {
+        let live = self.live(job);
+        assert_eq!(live.len(), 1, "{live:?}");
+        live[0]
+    }
+
+    pub(crate) fn on_node(&self, node: NodeId) -> usize {
+        let rows = self.store.executions.values();
+        rows.filter(|row| row.node == node && !row.compute.is_terminal()).count()
+    }
+
+    pub(crate) fn row(&self, execution: ExecutionId) -> &ExecutionRow {
+        &self.store.executions[&execution]
+    }
+
+    pub(crate) fn desired(&self, execution: ExecutionId) -> DesiredState {
+        self.row(execution).desired
+    }
+
+    /// (previous, new, revision) of each event of the execution.
+    pub(crate) fn steps(&self, execution: ExecutionId) -> Vec<(u8, u8, u64)> {
+        self.store
+            .events
+            .iter()
+            .filter_map(|event| match event.subject {
+                EventSubject::Execution { id, previous, new, .. } if id == execution => {
+                    Some((previous.into(), new.into(), event.revision))
+                }
+                EventSubject::Execution { .. } | EventSubject::Job { .. } => None,
+            })
+            .collect()
+    }
+
+    pub(crate) fn job_steps(&self, job: JobId) -> Vec<JobStateType> {
+        self.store
+            .history(job, EventType::JobLevel)
+            .into_iter()
+            .filter_map(|event| match event.subject {
+                EventSubject::Job { new, .. } => Some(new),
+                EventSubject::Execution { .. } => None,
+            })
+            .collect()
+    }
+
+    pub(crate) fn refusal(&self, answer: Answer) -> Refusal {
+        match answer {
+            Answer::Refused(refusal) => refusal,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+pub(crate) fn node(cpu: f64, memory: u64, labels: &[(&str, &str)]) -> SessionRequest {
+    let capacity = Capacity { cpu, memory, disk: 10_000_000_000, gpu: 0 };
+    SessionRequest {
+        addrs: Vec::new(),
+        labels: labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+        compute_node_info: ComputeNodeInfo {
+            execution_engines: vec![EngineType::Docker],
+            max_capacity: capacity,
+            max_job_requirements: capacity,
+            ..ComputeNodeInfo::default()
+        },
+        default_resources: Resources {
+            cpu_millis: 500,
+            memory_bytes: 512_000_000,
+            ..Resources::ZERO
+        }
+        .into(),
+        service_version: VersionRecord::default(),
+    }
+}
+
+pub(crate) fn job(job_type: JobType) -> JobSpec {
+    JobSpec {
+        name: "test".to_owned(),
+        namespace: "default".to_owned(),
+        job_type,
+        priority: 50,
+        count: 1,
+        constraints: Vec::new(),
+        meta: BTreeMap::new(),
+        labels: BTreeMap::new(),
+        retry_policy: RetryPolicy::default_for(job_type),
+        tasks: vec![Task {
+            name: "main".to_owned(),
+            engine: EngineSpec { engine_type: EngineType::Docker, params: Params::new() },
+            publisher: PublisherSpec::default(),
+            env: BTreeMap::new(),
+            meta: BTreeMap::new(),
+            input_sources: Vec::new(),
+            result_paths: Vec::new(),
+            resources: TaskResources { cpu: "1".to_owned(), ..TaskResources::default() },
+            network: NetworkSpec { network_type: NetworkType::None, domains: Vec::new() },
+            timeouts: Timeouts::default(),
+        }],
+    }
+}
+
+pub(crate) fn batch(count: u32) -> JobSpec {
+    JobSpec { count, ..job(JobType::Batch) }
+}
+
+pub(crate) fn with_cpu(mut spec: JobSpec, cpu: &str) -> JobSpec {
+    spec.tasks[0].resources.cpu = cpu.to_owned();
+    spec
+}
+
+pub(crate) fn with_retries(mut spec: JobSpec, attempts: u32) -> JobSpec {
+    spec.retry_policy.attempts = attempts;
+    spec
+}
+
+pub(crate) fn with_constraint(mut spec: JobSpec, key: &str, value: &str) -> JobSpec {
+    spec.constraints.push(Constraint {
+        key: key.to_owned(),
+        operator: "=".to_owned(),
+        values: vec![value.to_owned()],
+    });
+    spec
+}

@@ -1,0 +1,189 @@
+//! The guarantees of the service, checked after all faults are healed and the world has settled.
+
+use std::collections::BTreeMap;
+
+use api_types::execution::ComputeState;
+use api_types::history::EventType;
+use api_types::job::{JobStateType, JobType};
+use api_types::{ExecutionId, JobId, Timestamp};
+use scheduler::change::EventSubject;
+
+use super::workload::RequestState;
+use super::world::World;
+
+/// Whether no work is in progress.
+pub(super) fn has_settled(world: &World) -> bool {
+    world.requests.iter().all(|request| request.state != RequestState::Open)
+        && world.orchestrator.store.jobs.values().all(|job| !job.live)
+        && world.agents.iter().all(|agent| agent.gone || agent.is_idle())
+}
+
+pub(super) fn why_not_settled(world: &World) -> String {
+    let mut reasons = Vec::new();
+    for (number, request) in world.requests.iter().enumerate() {
+        if request.state == RequestState::Open {
+            reasons.push(format!("request {number} got no response: {:?}", request.body));
+        }
+    }
+    for job in world.orchestrator.store.jobs.values().filter(|job| job.live) {
+        reasons.push(format!("job {} is still {}: {}", job.id, job.state, job.message));
+        reasons.push(format!("  {}", world.orchestrator.store.new_jobs[&job.id].spec_json));
+        for row in world.orchestrator.store.executions_of(job.id) {
+            if !row.compute.is_terminal() {
+                reasons.push(format!(
+                    "  {} on {} is {:?}, desired {:?}",
+                    row.id, row.node, row.compute, row.desired
+                ));
+            }
+        }
+    }
+    for agent in &world.agents {
+        reasons.push(format!("agent {} {}", agent.id, agent.describe()));
+    }
+    for agent in world.agents.iter().filter(|agent| !agent.gone && !agent.is_idle()) {
+        let containers: Vec<_> = agent.docker.containers.iter().collect();
+        reasons.push(format!("node {} still has {containers:?}", agent.id));
+        reasons.push(format!("  and has not sent {:?}", agent.ledger.reports));
+    }
+    format!("the world does not settle: {}", reasons.join("\n"))
+}
+
+pub(super) fn check(world: &World) -> Result<(), String> {
+    every_accepted_job_is_stored_once(world)?;
+    every_job_has_one_outcome(world)?;
+    histories_have_no_gap(world)?;
+    times_of_a_history_never_go_back(world)?;
+    no_slot_completed_twice(world)?;
+    nothing_started_twice(world)
+}
+
+fn every_accepted_job_is_stored_once(world: &World) -> Result<(), String> {
+    let store = &world.orchestrator.store;
+    let mut accepted = 0;
+    for request in world.expected_ends.keys() {
+        let RequestState::Answered { job } = world.requests[*request].state else { continue };
+        let job = job.ok_or_else(|| format!("submission {request} was refused"))?;
+        accepted += 1;
+        if !store.jobs.contains_key(&job) {
+            return Err(format!("job {job} was accepted and is not stored"));
+        }
+    }
+    if store.jobs.len() != accepted {
+        return Err(format!("{accepted} jobs were accepted, {} are stored", store.jobs.len()));
+    }
+    Ok(())
+}
+
+fn every_job_has_one_outcome(world: &World) -> Result<(), String> {
+    let store = &world.orchestrator.store;
+    for (id, row) in &store.jobs {
+        let mut outcome = None;
+        for event in store.history(*id, EventType::JobLevel) {
+            let EventSubject::Job { new, .. } = event.subject else { continue };
+            if let Some(outcome) = outcome {
+                return Err(format!("job {id} became {new} after {outcome}"));
+            }
+            if new.is_terminal() {
+                outcome = Some(new);
+            }
+        }
+        if outcome != Some(row.state) {
+            return Err(format!("job {id} is {}, its history says {outcome:?}", row.state));
+        }
+    }
+    Ok(())
+}
+
+fn histories_have_no_gap(world: &World) -> Result<(), String> {
+    let store = &world.orchestrator.store;
+    let mut executions: BTreeMap<ExecutionId, (u64, ComputeState)> = BTreeMap::new();
+    let mut jobs: BTreeMap<JobId, u64> = BTreeMap::new();
+    for (event, seq) in store.events.iter().zip(1..) {
+        if event.seq != seq {
+            return Err(format!("event {seq} has the sequence {}", event.seq));
+        }
+        let revision = match event.subject {
+            EventSubject::Job { .. } => jobs.entry(event.job).or_default(),
+            EventSubject::Execution { id, previous, new, .. } => {
+                let (revision, state) = executions.entry(id).or_insert((0, ComputeState::New));
+                if previous != *state || new < previous {
+                    return Err(format!(
+                        "execution {id} was {state:?} and went from {previous:?} to {new:?}"
+                    ));
+                }
+                *state = new;
+                revision
+            }
+        };
+        *revision += 1;
+        if event.revision != *revision {
+            return Err(format!("event {seq} has revision {}, not {revision}", event.revision));
+        }
+    }
+    for (id, row) in &store.executions {
+        let (revision, state) = executions.get(id).copied().unwrap_or((0, ComputeState::Undefined));
+        if (row.revision, row.compute) != (revision, state) {
+            return Err(format!("execution {id} differs from its history"));
+        }
+        if !row.compute.is_terminal() {
+            return Err(format!("execution {id} never ended"));
+        }
+    }
+    Ok(())
+}
+
+fn times_of_a_history_never_go_back(world: &World) -> Result<(), String> {
+    let mut last: BTreeMap<JobId, Timestamp> = BTreeMap::new();
+    for event in &world.orchestrator.store.events {
+        let last = last.entry(event.job).or_insert(event.time);
+        if event.time < *last {
+            let (seq, job) = (event.seq, event.job);
+            return Err(format!("event {seq} of job {job} is of {:?}, after {last:?}", event.time));
+        }
+        *last = event.time;
+    }
+    Ok(())
+}
+
+fn no_slot_completed_twice(world: &World) -> Result<(), String> {
+    let store = &world.orchestrator.store;
+    let mut completed: BTreeMap<(JobId, u32), u32> = BTreeMap::new();
+    for row in store.executions.values() {
+        let finite = matches!(store.new_jobs[&row.job].job_type, JobType::Batch | JobType::Ops);
+        if finite && row.compute == ComputeState::Completed {
+            *completed.entry((row.job, row.index)).or_default() += 1;
+        }
+    }
+    if let Some(((job, index), times)) = completed.iter().find(|(_, times)| **times > 1) {
+        return Err(format!("slot {index} of job {job} completed {times} times"));
+    }
+    for (id, row) in store.jobs.iter().filter(|(_, row)| row.state == JobStateType::Completed) {
+        let slots = completed.range((*id, 0)..=(*id, u32::MAX)).count();
+        if u32::try_from(slots) != Ok(row.slots) {
+            return Err(format!("job {id} is completed with {slots} of {} slots", row.slots));
+        }
+    }
+    Ok(())
+}
+
+fn nothing_started_twice(world: &World) -> Result<(), String> {
+    for agent in &world.agents {
+        for (id, times) in &agent.docker.starts {
+            if *times > 1 {
+                return Err(format!("execution {id} was started {times} times"));
+            }
+            let row = world.orchestrator.store.executions.get(id);
+            if row.is_none_or(|row| row.node != agent.id) {
+                return Err(format!("execution {id} was started on a node it was not placed on"));
+            }
+        }
+        // An execution can complete only if its process was started.
+        for row in world.orchestrator.store.executions.values() {
+            let completed = row.node == agent.id && row.compute == ComputeState::Completed;
+            if completed && !agent.docker.starts.contains_key(&row.id) {
+                return Err(format!("execution {} completed and was never started", row.id));
+            }
+        }
+    }
+    Ok(())
+}

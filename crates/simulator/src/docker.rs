@@ -1,0 +1,64 @@
+//! A simulated Docker Engine that survives its agent and sometimes fails.
+
+use std::collections::BTreeMap;
+
+use api_types::{ExecutionId, Timestamp};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Container {
+    Created,
+    Running { ends: Timestamp, code: i32 },
+    Exited { code: i32 },
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Docker {
+    pub(super) containers: BTreeMap<ExecutionId, Container>,
+    /// Number of process starts of each execution in the whole run.
+    pub(super) starts: BTreeMap<ExecutionId, u32>,
+}
+
+// === impl Docker ===
+
+impl Docker {
+    pub(super) fn create(&mut self, id: ExecutionId) {
+        self.containers.entry(id).or_insert(Container::Created);
+    }
+
+    /// Starts the container unless it was started before, like status 304 of the Engine API.
+    pub(super) fn start(&mut self, id: ExecutionId, ends: Timestamp, code: i32) -> bool {
+        match self.containers.get_mut(&id) {
+            Some(container @ Container::Created) => {
+                *container = Container::Running { ends, code };
+                *self.starts.entry(id).or_default() += 1;
+                true
+            }
+            Some(Container::Running { .. } | Container::Exited { .. }) => true,
+            None => false,
+        }
+    }
+
+    /// Ends a running process at the latest at `by`.
+    pub(super) fn stop(&mut self, id: ExecutionId, by: Timestamp) {
+        if let Some(Container::Running { ends, code }) = self.containers.get_mut(&id)
+            && *ends > by
+        {
+            *ends = by;
+            *code = 143;
+        }
+    }
+
+    /// Ends the processes that are due by `now`, and returns them.
+    pub(super) fn pass(&mut self, now: Timestamp) -> Vec<(ExecutionId, i32)> {
+        let mut ended = Vec::new();
+        for (id, container) in &mut self.containers {
+            if let Container::Running { ends, code } = *container
+                && ends <= now
+            {
+                *container = Container::Exited { code };
+                ended.push((*id, code));
+            }
+        }
+        ended
+    }
+}

@@ -1,0 +1,65 @@
+//! The clocks of a machine: how long it has been running, and what somebody set its wall clock to.
+
+use std::time::Duration;
+
+use api_types::Timestamp;
+use control_plane::clock::Reading;
+
+use crate::random::Random;
+
+/// How far somebody sets a wall clock wrong, in either direction.
+const WORST_STEP: Duration = Duration::from_hours(48);
+
+/// How far the wall clock may be ahead after a restart of the machine. The service believes it
+/// then, so what is remembered for longer than this, such as idempotency keys, is still there.
+const WORST_STEP_AHEAD_OF_A_BOOT: Duration = Duration::from_secs(60);
+
+/// All that moves with true time is handed it as `now`.
+#[derive(Debug)]
+pub(super) struct Machine {
+    /// Counts its boots.
+    boots: u128,
+    booted_at: Timestamp,
+    /// The wall clock is so many nanoseconds ahead of true time.
+    ahead: i64,
+}
+
+// === impl Machine ===
+
+impl Machine {
+    pub(super) fn new(now: Timestamp) -> Self {
+        Self { boots: 1, booted_at: now, ahead: 0 }
+    }
+
+    pub(super) fn reading(&self, now: Timestamp) -> Reading {
+        let boot = u64::try_from(now.since(self.booted_at).as_nanos()).expect("a run is short");
+        Reading { boot_id: self.boots.to_be_bytes(), boot, wall: Timestamp(now.0 + self.ahead) }
+    }
+
+    pub(super) fn set_wall_clock(&mut self, random: &mut Random) {
+        self.ahead = up_to(random, WORST_STEP) - up_to(random, WORST_STEP);
+    }
+
+    /// Restarts the machine, whose wall clock showed `last` at the last commit, at `at`. It may be
+    /// far behind afterwards, but hardly ahead.
+    pub(super) fn reboot(
+        &mut self,
+        last: Option<(Reading, Timestamp)>,
+        now: Timestamp,
+        random: &mut Random,
+    ) {
+        self.boots += 1;
+        self.booted_at = now;
+        let before = last.map_or(0, |(reading, at)| reading.wall.0 - at.0);
+        self.ahead = match random.chance(500) {
+            true => before + up_to(random, WORST_STEP_AHEAD_OF_A_BOOT),
+            false => before - up_to(random, WORST_STEP),
+        };
+    }
+}
+
+/// Nanoseconds.
+fn up_to(random: &mut Random, most: Duration) -> i64 {
+    let most = u64::try_from(most.as_millis()).expect("some days");
+    i64::try_from(random.millis(0..most).as_nanos()).expect("some days")
+}

@@ -1,0 +1,77 @@
+//! Messages between clients, agents and the orchestrator, and the faults of the network.
+
+use api_types::protocol::{Acknowledgement, Assignment, Heartbeat, Report, SessionRequest};
+use api_types::{JobId, NodeId};
+use scheduler::input::Submit;
+
+use api_types::node::NodeAction;
+
+/// The sender of a request: an agent with its process number, or a client's request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sender {
+    Agent { agent: usize, process: u64 },
+    Client { request: usize },
+}
+
+/// One HTTP request.
+#[derive(Debug, Clone)]
+pub(super) struct Request {
+    pub(super) sender: Sender,
+    /// The number by which the sender matches the response.
+    pub(super) number: u64,
+    pub(super) body: RequestBody,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum RequestBody {
+    Join { node: NodeId, record: Box<SessionRequest> },
+    Heartbeat { node: NodeId, heartbeat: Heartbeat },
+    Open { node: NodeId, session: u64, connection: u64 },
+    Reports { node: NodeId, session: u64, reports: Vec<Report> },
+    Submit { key: String, submit: Box<Submit> },
+    Stop { job: JobId },
+    Act { node: NodeId, action: NodeAction },
+}
+
+/// The response to a request.
+#[derive(Debug, Clone)]
+pub(super) enum Answer {
+    Joined {
+        session: u64,
+    },
+    Renewed,
+    Opened,
+    Acknowledged(Vec<Acknowledgement>),
+    Submitted {
+        job: JobId,
+    },
+    Done,
+    Refused,
+    /// The connection was refused, or the request timed out.
+    Lost,
+}
+
+/// An item of an assignments stream.
+#[derive(Debug, Clone)]
+pub(super) enum StreamLine {
+    Snapshot(Vec<Assignment>),
+    Change(Box<Assignment>),
+    /// The stream ended, and the agent notices.
+    Closed,
+}
+
+/// Probabilities of network faults in thousandths.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NetworkFaults {
+    /// A request never arrives.
+    pub(super) lost: u64,
+    /// A request arrives, but its response does not.
+    pub(super) unanswered: u64,
+    /// A request arrives twice.
+    pub(super) repeated: u64,
+    /// A stream breaks at a line.
+    pub(super) cut: u64,
+}
+
+pub(super) const NO_FAULTS: NetworkFaults =
+    NetworkFaults { lost: 0, unanswered: 0, repeated: 0, cut: 0 };

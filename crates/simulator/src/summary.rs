@@ -1,0 +1,73 @@
+//! The statistics of a run, or its failure.
+
+use std::fmt;
+
+/// A violated guarantee, and the seed that reproduces it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("seed {seed}: {what}")]
+pub struct Failure {
+    pub seed: u64,
+    pub what: String,
+}
+
+/// Statistics of a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Summary {
+    pub steps: u64,
+    pub jobs: usize,
+    pub executions: usize,
+    pub orchestrator_crashes: u64,
+    pub agent_crashes: u64,
+    pub lost_messages: u64,
+    pub clock_steps: u64,
+    pub machine_restarts: u64,
+}
+
+impl Summary {
+    /// The sum of both.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            steps: self.steps + other.steps,
+            jobs: self.jobs + other.jobs,
+            executions: self.executions + other.executions,
+            orchestrator_crashes: self.orchestrator_crashes + other.orchestrator_crashes,
+            agent_crashes: self.agent_crashes + other.agent_crashes,
+            lost_messages: self.lost_messages + other.lost_messages,
+            clock_steps: self.clock_steps + other.clock_steps,
+            machine_restarts: self.machine_restarts + other.machine_restarts,
+        }
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            steps,
+            jobs,
+            executions,
+            orchestrator_crashes,
+            agent_crashes,
+            lost_messages,
+            clock_steps,
+            machine_restarts,
+        } = self;
+        write!(
+            f,
+            "{steps} steps: {jobs} jobs, {executions} executions, {lost_messages} messages lost, \
+             {orchestrator_crashes} crashes of the orchestrator, {agent_crashes} of agents, \
+             {clock_steps} clock steps, {machine_restarts} restarts of the machine"
+        )
+    }
+}
+
+/// An injected bug of the service, to check that the simulation finds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sabotage {
+    /// The orchestrator responds before the commit.
+    AnswerBeforeCommit,
+    /// An agent deletes its reports when they are sent instead of acknowledged.
+    ForgetReports,
+    /// The orchestrator decides by the wall clock.
+    TrustWallClock,
+}

@@ -1,0 +1,142 @@
+//! The requests of clients: jobs of every type, stops, and actions on nodes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use api_types::JobId;
+use api_types::engine::{EngineSpec, EngineType, NetworkType, Params, PublisherSpec};
+use api_types::job::{
+    Constraint, JobSpec, JobType, NetworkSpec, RetryPolicy, Task, TaskResources, Timeouts,
+};
+use api_types::node::{ComputeNodeInfo, NodeAction};
+use api_types::protocol::SessionRequest;
+use api_types::quantity::Capacity;
+use api_types::version::VersionRecord;
+use control_plane::store::memory::spec_json;
+use scheduler::input::Submit;
+
+use super::network::RequestBody;
+use crate::random::Random;
+
+/// A request that a client repeats until it gets a response.
+pub(super) struct ClientRequest {
+    pub(super) body: RequestBody,
+    pub(super) state: RequestState,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RequestState {
+    Open,
+    /// The client has a response, which must hold.
+    Answered {
+        job: Option<JobId>,
+    },
+}
+
+/// How a job is expected to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ExpectedEnd {
+    Ends,
+    /// Runs or waits until it is stopped.
+    RunsUntilStopped,
+}
+
+pub(super) fn node_record(random: &mut Random, number: usize) -> SessionRequest {
+    let cpu = random.one_of(&[1.0, 2.0, 4.0]);
+    let capacity = Capacity { cpu, memory: 4_000_000_000, disk: 10_000_000_000, gpu: 0 };
+    let zone = if number.is_multiple_of(2) { "a" } else { "b" };
+    SessionRequest {
+        addrs: Vec::new(),
+        labels: BTreeMap::from([("zone".to_owned(), zone.to_owned())]),
+        compute_node_info: ComputeNodeInfo {
+            execution_engines: vec![EngineType::Docker],
+            max_capacity: capacity,
+            max_job_requirements: capacity,
+            ..ComputeNodeInfo::default()
+        },
+        default_resources: Capacity { cpu: 0.5, memory: 100_000_000, disk: 0, gpu: 0 },
+        service_version: VersionRecord::default(),
+    }
+}
+
+pub(super) fn submission(random: &mut Random, id: JobId) -> (Submit, ExpectedEnd) {
+    let job_type = random.one_of(&[
+        JobType::Batch,
+        JobType::Batch,
+        JobType::Batch,
+        JobType::Ops,
+        JobType::Service,
+        JobType::Daemon,
+    ]);
+    let cpu = random.one_of(&["0.25", "0.5", "1", "1", "2", "16"]);
+    let zoned = random.chance(200);
+    let mut constraints = Vec::new();
+    if zoned {
+        constraints.push(Constraint {
+            key: "zone".to_owned(),
+            operator: "=".to_owned(),
+            values: vec![random.one_of(&["a", "b"]).to_owned()],
+        });
+    }
+    let finite = job_type.is_finite();
+    let attempts = if finite {
+        u32::try_from(random.within(1..4)).expect("small")
+    } else {
+        u32::try_from(random.within(0..4)).expect("small")
+    };
+    let seconds = |random: &mut Random, chance: u64, range: std::ops::Range<u64>| {
+        if random.chance(chance) { random.within(range) } else { 0 }
+    };
+    let timeouts = Timeouts {
+        execution_timeout: seconds(random, 100, 1..10),
+        queue_timeout: seconds(random, 100, 5..60),
+        total_timeout: seconds(random, 50, 20..100),
+        lost_after: seconds(random, 100, 1..60),
+    };
+    let spec = JobSpec {
+        name: random.one_of(&["plain", "plain", "plain", "declined"]).to_owned(),
+        namespace: "default".to_owned(),
+        job_type,
+        priority: u32::try_from(random.within(0..101)).expect("small"),
+        count: u32::try_from(random.within(1..7)).expect("small"),
+        constraints,
+        meta: BTreeMap::new(),
+        labels: BTreeMap::new(),
+        retry_policy: RetryPolicy { attempts, delay: 1, max_delay: 4 },
+        tasks: vec![Task {
+            name: "main".to_owned(),
+            engine: EngineSpec { engine_type: EngineType::Docker, params: Params::new() },
+            publisher: PublisherSpec::default(),
+            env: BTreeMap::new(),
+            meta: BTreeMap::new(),
+            input_sources: Vec::new(),
+            result_paths: Vec::new(),
+            resources: TaskResources { cpu: cpu.to_owned(), ..TaskResources::default() },
+            network: NetworkSpec { network_type: NetworkType::None, domains: Vec::new() },
+            timeouts,
+        }],
+    };
+    // A job may wait forever for capacity; without a timeout it is stopped at the end.
+    let bounded = timeouts.queue_timeout > 0 || timeouts.total_timeout > 0;
+    let fits = matches!(cpu, "0.25" | "0.5" | "1") && !zoned;
+    let expected_end = match finite && (fits || bounded) {
+        true => ExpectedEnd::Ends,
+        false => ExpectedEnd::RunsUntilStopped,
+    };
+    (Submit { id, spec_json: spec_json(&spec), spec: spec.into() }, expected_end)
+}
+
+pub(super) fn node_action(random: &mut Random) -> NodeAction {
+    random.one_of(&[
+        NodeAction::Cordon,
+        NodeAction::Uncordon,
+        NodeAction::Drain,
+        NodeAction::Uncordon,
+    ])
+}
+
+/// Duration and exit code of a process.
+pub(super) fn process_run(random: &mut Random) -> (Duration, i32) {
+    let length = if random.chance(300) { random.millis(0..50) } else { random.millis(50..15_000) };
+    (length, if random.chance(120) { 1 } else { 0 })
+}

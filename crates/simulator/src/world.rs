@@ -1,0 +1,273 @@
+//! The world: the event queue and all simulated parts.
+
+mod disruptions;
+mod machines;
+mod transport;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use api_types::{ExecutionId, JobId, NodeId, Timestamp};
+use uuid::Uuid;
+
+use super::agent::Agent;
+use super::checks;
+use super::faults::{self, Faults, HEALED};
+use super::network::{Answer, Request, RequestBody, Sender, StreamLine};
+use super::orchestrator::{Orchestrator, Stream};
+use super::summary::{Failure, Sabotage, Summary};
+use super::workload::{self, ClientRequest, ExpectedEnd, RequestState};
+use crate::random::Random;
+
+/// Duration of faults and new work.
+const FAULT_PERIOD: Duration = Duration::from_secs(100);
+
+/// Time limit for the healed world to settle.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(1000);
+
+/// The start of virtual time.
+const EPOCH: Timestamp = Timestamp(1_700_000_000_000_000_000);
+
+pub(super) struct World {
+    pub(super) now: Timestamp,
+    pub(super) random: Random,
+    pub(super) orchestrator: Orchestrator,
+    pub(super) agents: Vec<Agent>,
+    pub(super) requests: Vec<ClientRequest>,
+    pub(super) expected_ends: BTreeMap<usize, ExpectedEnd>,
+    pub(super) summary: Summary,
+    faults: Faults,
+    sabotage: Option<Sabotage>,
+    ending: bool,
+    queue: BTreeMap<(Timestamp, u64), SimEvent>,
+    scheduled: u64,
+    /// Streams that lost a line: they deliver nothing more.
+    broken: BTreeSet<(usize, u64, u64)>,
+    /// Arrival of the last line of each stream: lines keep their order.
+    arrivals: BTreeMap<(usize, u64, u64), Timestamp>,
+    /// Time of the orchestrator's next turn; turns scheduled for other times are void.
+    next_turn: Option<Timestamp>,
+    ids: u128,
+}
+
+#[derive(Debug)]
+enum SimEvent {
+    Arrive(Request),
+    Turn,
+    StartOrchestrator,
+    Answered(Sender, u64, Answer),
+    Line(Stream, StreamLine),
+    BreakStream { agent: usize, process: u64, connection: u64 },
+    Poll { agent: usize, process: u64 },
+    StartAgent { agent: usize },
+    Step { agent: usize, process: u64, id: ExecutionId, step: Step },
+    ContainersEnd { agent: usize },
+    Sweep { agent: usize, process: u64 },
+    SendRequest { request: usize },
+    Disruption,
+}
+
+/// A step of an agent that completes.
+#[derive(Debug, Clone)]
+enum Step {
+    Prepare,
+    Start,
+    Stop,
+    Exit,
+    Deadline,
+    Collect,
+    Discard,
+}
+
+/// Runs one seed without sabotage.
+pub fn run(seed: u64) -> Result<Summary, Failure> {
+    run_with(seed, None)
+}
+
+/// Runs one seed. A panic counts as a failure of that seed, like a violated guarantee.
+pub fn run_with(seed: u64, sabotage: Option<Sabotage>) -> Result<Summary, Failure> {
+    let outcome = std::panic::catch_unwind(|| {
+        let mut world = World::new(seed, sabotage);
+        let outcome = world.simulate();
+        (outcome, world.summary)
+    });
+    match outcome {
+        Ok((Ok(()), summary)) => Ok(summary),
+        Ok((Err(what), _)) => Err(Failure { seed, what }),
+        Err(panic) => {
+            let what = panic
+                .downcast_ref::<String>()
+                .cloned()
+                .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+                .unwrap_or_else(|| "a panic without a message".to_owned());
+            Err(Failure { seed, what })
+        }
+    }
+}
+
+// === impl World ===
+
+impl World {
+    fn new(seed: u64, sabotage: Option<Sabotage>) -> Self {
+        let mut random = Random::new(seed);
+        let faults = faults::draw(&mut random);
+        let mut world = Self {
+            now: EPOCH,
+            random,
+            orchestrator: Orchestrator::new(EPOCH, sabotage),
+            agents: Vec::new(),
+            requests: Vec::new(),
+            expected_ends: BTreeMap::new(),
+            summary: Summary::default(),
+            faults,
+            sabotage,
+            ending: false,
+            queue: BTreeMap::new(),
+            scheduled: 0,
+            broken: BTreeSet::new(),
+            arrivals: BTreeMap::new(),
+            next_turn: None,
+            ids: 0,
+        };
+        world.populate();
+        world
+    }
+
+    fn populate(&mut self) {
+        self.at(Duration::ZERO, SimEvent::StartOrchestrator);
+        let nodes = self.random.within(1..6);
+        for number in 0..usize::try_from(nodes).expect("few nodes") {
+            let id = NodeId::from_uuid(self.uuid());
+            let record = workload::node_record(&mut self.random, number);
+            self.agents.push(Agent::new(id, record));
+            // Some agents join late.
+            let late = self.random.chance(300);
+            let delay = self.random.millis(0..if late { 60_000 } else { 1_000 });
+            self.at(delay, SimEvent::StartAgent { agent: number });
+        }
+        for _ in 0..self.random.within(3..20) {
+            let id = JobId::from_uuid(self.uuid());
+            let (submit, expected_end) = workload::submission(&mut self.random, id);
+            let body = RequestBody::Submit {
+                key: self.requests.len().to_string(),
+                submit: Box::new(submit),
+            };
+            self.expected_ends.insert(self.requests.len(), expected_end);
+            let delay = self.random.millis(0..80_000);
+            self.add_request(body, delay);
+        }
+        self.at(Duration::from_secs(1), SimEvent::Disruption);
+    }
+
+    fn simulate(&mut self) -> Result<(), String> {
+        self.run_until(EPOCH + FAULT_PERIOD, |_| false);
+        self.heal();
+        let end = self.now + SETTLE_TIMEOUT;
+        let settled = self.run_until(end, checks::has_settled);
+        if !settled {
+            return Err(checks::why_not_settled(self));
+        }
+        self.summary.jobs = self.orchestrator.store.jobs.len();
+        self.summary.executions = self.orchestrator.store.executions.len();
+        checks::check(self)
+    }
+
+    /// Dispatches events until `end`, or until `is_done` returns true.
+    fn run_until(&mut self, end: Timestamp, is_done: impl Fn(&Self) -> bool) -> bool {
+        while let Some(((at, _), event)) = self.queue.pop_first() {
+            if at > end {
+                self.queue.insert((at, 0), event);
+                self.now = end;
+                return false;
+            }
+            self.now = at;
+            self.summary.steps += 1;
+            self.dispatch(event);
+            if self.summary.steps.is_multiple_of(64) && is_done(self) {
+                return true;
+            }
+        }
+        is_done(self)
+    }
+
+    /// Ends all faults, and stops the jobs that would run forever.
+    fn heal(&mut self) {
+        self.ending = true;
+        self.faults = HEALED;
+        // Open actions on nodes are abandoned: a repeated cordon could arrive after the final uncordon,
+        // and jobs would wait for capacity forever.
+        for request in &mut self.requests {
+            if matches!(request.body, RequestBody::Act { .. })
+                && request.state == RequestState::Open
+            {
+                request.state = RequestState::Answered { job: None };
+            }
+        }
+        for agent in 0..self.agents.len() {
+            let node = self.agents[agent].id;
+            self.agents[agent].disconnected_until = self.now;
+            if let Some(process) = &mut self.agents[agent].process {
+                process.paused_until = self.now;
+            } else if !self.agents[agent].gone {
+                self.at(Duration::from_secs(1), SimEvent::StartAgent { agent });
+            }
+            let action = api_types::node::NodeAction::Uncordon;
+            self.add_request(RequestBody::Act { node, action }, Duration::from_secs(2));
+        }
+        match &mut self.orchestrator.process {
+            Some(process) => process.paused_until = self.now,
+            None => self.at(Duration::ZERO, SimEvent::StartOrchestrator),
+        }
+        let endless: Vec<usize> = self
+            .expected_ends
+            .iter()
+            .filter(|(_, expected_end)| **expected_end == ExpectedEnd::RunsUntilStopped)
+            .map(|(request, _)| *request)
+            .collect();
+        for request in endless {
+            if let RequestState::Answered { job: Some(job) } = self.requests[request].state {
+                self.add_request(RequestBody::Stop { job }, Duration::from_secs(3));
+            }
+        }
+    }
+
+    fn dispatch(&mut self, event: SimEvent) {
+        match event {
+            SimEvent::Arrive(request) => self.arrive(request),
+            SimEvent::Turn => self.turn(),
+            SimEvent::StartOrchestrator => self.start_orchestrator(),
+            SimEvent::Answered(sender, number, answer) => self.answered(sender, number, answer),
+            SimEvent::Line(stream, line) => self.line(stream, line),
+            SimEvent::BreakStream { agent, process, connection } => {
+                if let Some(running) = &mut self.agents[agent].process
+                    && running.number == process
+                {
+                    running.break_stream(connection);
+                }
+            }
+            SimEvent::Poll { agent, process } => self.poll(agent, process),
+            SimEvent::StartAgent { agent } => self.start_agent(agent),
+            SimEvent::Step { agent, process, id, step } => self.step(agent, process, id, step),
+            SimEvent::ContainersEnd { agent } => self.containers_end(agent),
+            SimEvent::Sweep { agent, process } => self.sweep(agent, process),
+            SimEvent::SendRequest { request } => self.send_request(request),
+            SimEvent::Disruption => self.disrupt(),
+        }
+    }
+
+    fn at(&mut self, delay: Duration, event: SimEvent) {
+        self.scheduled += 1;
+        self.queue.insert((self.now + delay, self.scheduled), event);
+    }
+
+    fn uuid(&mut self) -> Uuid {
+        self.ids += 1;
+        Uuid::from_u128(self.ids)
+    }
+
+    fn add_request(&mut self, body: RequestBody, delay: Duration) {
+        let request = self.requests.len();
+        self.requests.push(ClientRequest { body, state: RequestState::Open });
+        self.at(delay, SimEvent::SendRequest { request });
+    }
+}

@@ -1,0 +1,89 @@
+//! Disruptions other than message faults and crashes, once per second.
+
+use std::time::Duration;
+
+use api_types::JobId;
+
+use super::{SimEvent, World};
+use crate::network::RequestBody;
+use crate::workload::{self, RequestState};
+
+/// A second in which the process runs sees a step so many times less often than a restart does.
+const STEPS_WHILE_RUNNING: u64 = 4;
+
+// === impl World: disruptions ===
+
+impl World {
+    pub(super) fn disrupt(&mut self) {
+        if self.ending {
+            return;
+        }
+        self.at(Duration::from_secs(1), SimEvent::Disruption);
+        if self.random.chance(100) {
+            self.stop_some_job();
+        }
+        if self.random.chance(50) {
+            let agent = self.any_agent();
+            let node = self.agents[agent].id;
+            let action = workload::node_action(&mut self.random);
+            self.add_request(RequestBody::Act { node, action }, Duration::ZERO);
+        }
+        if self.random.chance(self.faults.clock_steps / STEPS_WHILE_RUNNING) {
+            self.step_wall_clock();
+        }
+        if !self.random.chance(self.faults.disruption) {
+            return;
+        }
+        let agent = self.any_agent();
+        let length = self.random.millis(100..25_000);
+        let until = self.now + length;
+        match self.random.within(0..10) {
+            0..=2 => self.agents[agent].disconnected_until = until,
+            3..=5 => {
+                if let Some(process) = &mut self.agents[agent].process {
+                    process.paused_until = until;
+                }
+            }
+            6..=8 => {
+                if let Some(process) = &mut self.orchestrator.process {
+                    process.paused_until = until;
+                    process.deaf = length;
+                }
+            }
+            _ => {
+                // At least one machine stays.
+                let staying = self.agents.iter().filter(|agent| !agent.gone).count();
+                if staying > 1 {
+                    self.agents[agent].gone = true;
+                    self.agents[agent].process = None;
+                }
+            }
+        }
+    }
+
+    /// Somebody sets the wall clock of the orchestrator's machine.
+    pub(super) fn step_wall_clock(&mut self) {
+        self.summary.clock_steps += 1;
+        self.orchestrator.machine.set_wall_clock(&mut self.random);
+    }
+
+    pub(super) fn stop_some_job(&mut self) {
+        let jobs: Vec<JobId> = self
+            .requests
+            .iter()
+            .filter_map(|request| match request.state {
+                RequestState::Answered { job } => job,
+                RequestState::Open => None,
+            })
+            .collect();
+        if !jobs.is_empty() {
+            let job = self.random.one_of(&jobs);
+            self.add_request(RequestBody::Stop { job }, Duration::ZERO);
+        }
+    }
+
+    pub(super) fn any_agent(&mut self) -> usize {
+        let count = u64::try_from(self.agents.len()).expect("few agents");
+        usize::try_from(self.random.within(0..count)).expect("few agents")
+    }
+}

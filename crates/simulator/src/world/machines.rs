@@ -1,0 +1,231 @@
+//! Agents, their steps, and their Docker Engines.
+
+use std::time::Duration;
+
+use agent_core::execution::{Collected, Effect, Event, Exit, Failure};
+use agent_core::node_state::Input;
+use api_types::ExecutionId;
+
+use super::{SimEvent, Step, World};
+use crate::docker::Container;
+use crate::network::StreamLine;
+use crate::orchestrator::Stream;
+use crate::summary::Sabotage;
+use crate::workload;
+
+// === impl World: agents and their docker ===
+
+impl World {
+    pub(super) fn start_agent(&mut self, agent: usize) {
+        if self.agents[agent].process.is_some() || self.agents[agent].gone {
+            return;
+        }
+        let effects = self.agents[agent].start(self.now);
+        let process = self.agents[agent].started;
+        self.carry_out(agent, effects);
+        self.at(Duration::ZERO, SimEvent::Poll { agent, process });
+        self.at(Duration::from_secs(5), SimEvent::Sweep { agent, process });
+    }
+
+    /// Defers an event of a paused process. Returns whether the event must not be handled now, which
+    /// includes events of ended processes.
+    pub(super) fn defer(&mut self, agent: usize, process: u64, event: SimEvent) -> bool {
+        match &self.agents[agent].process {
+            Some(running) if running.number == process => {
+                if running.paused_until <= self.now {
+                    return false;
+                }
+                let delay = running.paused_until.since(self.now);
+                self.at(delay, event);
+                true
+            }
+            Some(_) | None => true,
+        }
+    }
+
+    pub(super) fn line(&mut self, stream: Stream, line: StreamLine) {
+        let Stream { agent, process, connection } = stream;
+        if self.defer(agent, process, SimEvent::Line(stream, line.clone())) {
+            return;
+        }
+        if self.broken.contains(&(agent, process, connection)) {
+            return;
+        }
+        if let Some(input) = self.agents[agent].line(connection, line) {
+            self.agent_takes(agent, input);
+        }
+    }
+
+    /// Hands an input to an agent, which may crash before or after the commit.
+    pub(super) fn agent_takes(&mut self, agent: usize, input: Input) {
+        if self.random.chance(self.faults.agent_crash) {
+            return self.agent_crash(agent);
+        }
+        let now = self.now;
+        let effects = self.agents[agent].take(input, now);
+        if self.random.chance(self.faults.agent_crash) {
+            return self.agent_crash(agent);
+        }
+        self.carry_out(agent, effects);
+        self.poll_now(agent);
+    }
+
+    pub(super) fn agent_crash(&mut self, agent: usize) {
+        self.summary.agent_crashes += 1;
+        self.agents[agent].process = None;
+        let delay = self.random.millis(10..25_000);
+        self.at(delay, SimEvent::StartAgent { agent });
+    }
+
+    pub(super) fn poll(&mut self, agent: usize, process: u64) {
+        if self.defer(agent, process, SimEvent::Poll { agent, process }) {
+            return;
+        }
+        self.poll_now(agent);
+        self.at(Duration::from_secs(1), SimEvent::Poll { agent, process });
+    }
+
+    pub(super) fn poll_now(&mut self, agent: usize) {
+        let now = self.now;
+        for request in self.agents[agent].poll(agent, now) {
+            self.send(request);
+        }
+        if self.sabotage == Some(Sabotage::ForgetReports) {
+            self.agents[agent].drop_reports();
+        }
+    }
+
+    pub(super) fn carry_out(&mut self, agent: usize, effects: Vec<(ExecutionId, Effect)>) {
+        let Some(process) = self.agents[agent].process.as_ref().map(|p| p.number) else { return };
+        for (id, effect) in effects {
+            let (step, delay) = match effect {
+                Effect::Report(_) | Effect::CancelPrepare => continue,
+                Effect::Prepare => (Step::Prepare, self.random.millis(1..800)),
+                Effect::Start => (Step::Start, self.random.millis(1..100)),
+                Effect::Stop => (Step::Stop, self.random.millis(1..20)),
+                Effect::Collect { .. } => (Step::Collect, self.random.millis(1..300)),
+                Effect::Discard => (Step::Discard, self.random.millis(1..100)),
+                Effect::Watch { deadline } => {
+                    if let Some(deadline) = deadline {
+                        let step = Step::Deadline;
+                        let delay = deadline.since(self.now);
+                        self.at(delay, SimEvent::Step { agent, process, id, step });
+                    }
+                    if let Some(running) = &mut self.agents[agent].process {
+                        running.watched.insert(id);
+                    }
+                    (Step::Exit, Duration::from_millis(1))
+                }
+            };
+            self.at(delay, SimEvent::Step { agent, process, id, step });
+        }
+    }
+
+    pub(super) fn step(&mut self, agent: usize, process: u64, id: ExecutionId, step: Step) {
+        let paused = self.agents[agent]
+            .process
+            .as_ref()
+            .is_some_and(|running| running.number == process && running.paused_until > self.now);
+        if paused {
+            self.defer(agent, process, SimEvent::Step { agent, process, id, step });
+            return;
+        }
+        let alive = self.agents[agent].process.as_ref().is_some_and(|p| p.number == process);
+        // The Docker Engine may complete requests of a crashed agent.
+        if self.agents[agent].gone || (!alive && self.random.chance(500)) {
+            return;
+        }
+        if let Some(event) = self.docker_does(agent, process, id, step)
+            && alive
+        {
+            self.agent_takes(agent, Input::Event(id, event));
+        }
+    }
+
+    pub(super) fn docker_does(
+        &mut self,
+        agent: usize,
+        process: u64,
+        id: ExecutionId,
+        step: Step,
+    ) -> Option<Event> {
+        let fails = self.random.chance(self.faults.docker_failure);
+        let now = self.now;
+        let machine = &mut self.agents[agent];
+        match step {
+            Step::Prepare if fails => {
+                Some(Event::Failed(Failure::node("no image by that name".to_owned())))
+            }
+            Step::Prepare => {
+                machine.docker.create(id);
+                Some(Event::Prepared)
+            }
+            // A failed start or stop is retried.
+            Step::Start | Step::Stop if fails => {
+                self.at(Duration::from_secs(1), SimEvent::Step { agent, process, id, step });
+                None
+            }
+            Step::Start => {
+                let (length, code) = workload::process_run(&mut self.random);
+                let started = self.agents[agent].docker.start(id, now + length, code);
+                self.at(length, SimEvent::ContainersEnd { agent });
+                Some(match started {
+                    true => Event::Started { at: now },
+                    false => Event::Failed(Failure::node("the container is gone".to_owned())),
+                })
+            }
+            Step::Stop => {
+                let grace = self.random.millis(0..3_000);
+                self.agents[agent].docker.stop(id, now + grace);
+                self.at(grace, SimEvent::ContainersEnd { agent });
+                None
+            }
+            Step::Exit => {
+                let watched = machine.process.as_ref().is_some_and(|p| p.watched.contains(&id));
+                match machine.docker.containers.get(&id) {
+                    _ if !watched => None,
+                    Some(Container::Running { .. }) => None,
+                    Some(Container::Created) => Some(exited(0)),
+                    Some(Container::Exited { code }) => Some(exited(*code)),
+                    None => Some(Event::Failed(Failure::node("the container is gone".to_owned()))),
+                }
+            }
+            Step::Deadline => Some(Event::TimedOut),
+            Step::Collect => Some(Event::Collected(Collected::default())),
+            Step::Discard => {
+                if !fails {
+                    machine.docker.containers.remove(&id);
+                }
+                None
+            }
+        }
+    }
+
+    pub(super) fn containers_end(&mut self, agent: usize) {
+        let now = self.now;
+        let ended = self.agents[agent].docker.pass(now);
+        let Some(process) = self.agents[agent].process.as_ref().map(|p| p.number) else { return };
+        for (id, _) in ended {
+            let delay = self.random.millis(1..50);
+            self.at(delay, SimEvent::Step { agent, process, id, step: Step::Exit });
+        }
+    }
+
+    pub(super) fn sweep(&mut self, agent: usize, process: u64) {
+        if self.defer(agent, process, SimEvent::Sweep { agent, process }) {
+            return;
+        }
+        let machine = &mut self.agents[agent];
+        let found: Vec<_> = machine.docker.containers.keys().copied().collect();
+        if let Some(running) = &machine.process {
+            for id in running.core.leftovers(found) {
+                machine.docker.containers.remove(&id);
+            }
+        }
+        self.at(Duration::from_secs(5), SimEvent::Sweep { agent, process });
+    }
+}
+
+fn exited(code: i32) -> Event {
+    Event::Exited(Exit { code, ..Exit::default() })
+}

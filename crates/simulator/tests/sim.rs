@@ -1,0 +1,71 @@
+//! A few hundred seeds of the simulation; `just sim` runs many more.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use simulator::{Sabotage, Summary};
+
+/// Enough to include every kind of fault many times, in about ten seconds.
+const SEEDS: u64 = 300;
+
+/// Number of seeds within which the simulation must find sabotage.
+const SABOTAGED_SEEDS: u64 = 100;
+
+#[test]
+fn every_guarantee_holds_under_all_faults() {
+    let next = AtomicU64::new(0);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let total = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut total = Summary::default();
+                    loop {
+                        let seed = next.fetch_add(1, Ordering::Relaxed);
+                        if seed >= SEEDS {
+                            return total;
+                        }
+                        match simulator::run(seed) {
+                            Ok(summary) => total = total.plus(&summary),
+                            Err(failure) => panic!("{failure}"),
+                        }
+                    }
+                })
+            })
+            .collect();
+        workers
+            .into_iter()
+            .map(|worker| worker.join().expect("no seed fails"))
+            .fold(Summary::default(), |total, summary| total.plus(&summary))
+    });
+    println!("{total}");
+    assert!(total.jobs > 1000, "{total}");
+    assert!(total.orchestrator_crashes > 100 && total.agent_crashes > 100, "{total}");
+    assert!(total.lost_messages > 1000, "{total}");
+    assert!(total.clock_steps > 100 && total.machine_restarts > 30, "{total}");
+}
+
+#[test]
+fn runs_of_a_seed_are_identical() {
+    for seed in 0..5 {
+        assert_eq!(simulator::run(seed), simulator::run(seed));
+    }
+}
+
+#[test]
+fn a_response_before_the_commit_is_detected() {
+    assert!(is_detected(Sabotage::AnswerBeforeCommit));
+}
+
+#[test]
+fn a_report_that_is_not_repeated_is_detected() {
+    assert!(is_detected(Sabotage::ForgetReports));
+}
+
+#[test]
+fn a_service_that_decides_by_the_wall_clock_is_detected() {
+    assert!(is_detected(Sabotage::TrustWallClock));
+}
+
+fn is_detected(sabotage: Sabotage) -> bool {
+    (0..SABOTAGED_SEEDS).any(|seed| simulator::run_with(seed, Some(sabotage)).is_err())
+}

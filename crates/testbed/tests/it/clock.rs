@@ -1,0 +1,100 @@
+//! Somebody sets the orchestrator's wall clock while it is stopped: all that is due comes on time.
+
+use std::time::{Duration, Instant};
+
+use api_client::HistoryQuery;
+use api_types::job::JobStateType;
+use api_types::node::Connection;
+use api_types::{JobId, NodeId};
+use failpoint::WALL_CLOCK_OFFSET_VARIABLE;
+use serde_json::json;
+use testbed::harness::{AgentSpec, Cluster, ClusterSpec, batch, eventually};
+
+const LEASE: Duration = Duration::from_secs(3);
+const DELAY: Duration = Duration::from_secs(8);
+const TOTAL: Duration = Duration::from_secs(14);
+
+/// How early may seem what is on time, since the test learns of a beginning after it.
+const EARLY: Duration = Duration::from_secs(2);
+
+/// How late it may come on a machine that is busy; a clock that is a day wrong makes it a day.
+const LATE: Duration = Duration::from_secs(15);
+
+const DAY_SECONDS: &str = "86400";
+
+#[tokio::test]
+async fn a_clock_that_was_a_day_ahead_and_is_set_right_delays_nothing() {
+    all_comes_on_time(DAY_SECONDS, "0").await;
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_a_day_ahead_fires_nothing_early() {
+    all_comes_on_time("0", DAY_SECONDS).await;
+}
+
+/// The orchestrator is restarted, with its wall clock first and then so many seconds ahead.
+async fn all_comes_on_time(before: &str, after: &str) {
+    let spec = ClusterSpec::new()
+        .setting("ORCHESTRATOR_NODE_TTL", &LEASE.as_secs().to_string())
+        .setting(WALL_CLOCK_OFFSET_VARIABLE, before)
+        .agent(AgentSpec::new());
+    let Some(mut cluster) = spec.start().await else { return };
+    cluster.add_agent(&AgentSpec::new().engines("noop")).await;
+    let submitted = Instant::now();
+    let mut bounded = batch(&cluster.image, &["sleep", "600"]);
+    bounded["Tasks"][0]["Timeouts"] = json!({ "TotalTimeout": TOTAL.as_secs() });
+    let bounded = cluster.submit(&bounded).await;
+    let mut retried = batch(&cluster.image, &["exit", "1"]);
+    retried["RetryPolicy"] = json!({ "Attempts": 2, "Delay": DELAY.as_secs() });
+    let retried = cluster.submit(&retried).await;
+    eventually("the first run has failed", async || {
+        let executions = cluster.executions(retried).await;
+        let ended = executions.iter().all(|run| run.compute_state.state_type.is_terminal());
+        if ended && !executions.is_empty() { Ok(()) } else { Err(format!("{executions:?}")) }
+    })
+    .await;
+    let failed = Instant::now();
+
+    let (well, silent) = (cluster.agents[0].node_id(), cluster.agents[1].node_id());
+    cluster.agents[1].kill();
+    cluster.orchestrator.kill();
+    cluster.orchestrator.set_variable(WALL_CLOCK_OFFSET_VARIABLE, after);
+    let restarted = Instant::now();
+    cluster.orchestrator.restart().await;
+
+    eventually("the silent node is lost", async || match connection(&cluster, silent).await {
+        Connection::Disconnected => Ok(()),
+        Connection::Connected => Err("it is connected".to_owned()),
+    })
+    .await;
+    on_time("the lease", restarted, LEASE);
+    assert_eq!(connection(&cluster, well).await, Connection::Connected);
+    eventually("the second run", async || match cluster.executions(retried).await.len() {
+        2 => Ok(()),
+        other => Err(format!("{other} executions")),
+    })
+    .await;
+    on_time("the retry", failed, DELAY);
+    let job = cluster.wait_for_job(bounded, JobStateType::Failed).await;
+    assert!(job.state.message.contains("TotalTimeout"), "{}", job.state.message);
+    on_time("the timeout", submitted, TOTAL);
+    for job in [bounded, retried] {
+        times_never_go_back(&cluster, job).await;
+    }
+}
+
+fn on_time(what: &str, since: Instant, expected: Duration) {
+    let took = since.elapsed();
+    assert!(expected <= took + EARLY, "{what} came after {took:?}, and {expected:?} was due");
+    assert!(took <= expected + LATE, "{what} came after {took:?}, and {expected:?} was due");
+}
+
+async fn connection(cluster: &Cluster, node: NodeId) -> Connection {
+    cluster.client().describe_node(node).await.expect("the node is known").connection
+}
+
+async fn times_never_go_back(cluster: &Cluster, job: JobId) {
+    let history = cluster.history(job, &HistoryQuery::default()).await;
+    let times: Vec<_> = history.iter().map(|event| event.time.as_str()).collect();
+    assert!(times.len() > 3 && times.is_sorted(), "{times:?}");
+}

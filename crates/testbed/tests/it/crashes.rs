@@ -1,0 +1,112 @@
+//! An agent or a whole node crashes: tasks continue here or elsewhere, and none runs twice.
+
+use std::time::{Duration, Instant};
+
+use api_client::HistoryQuery;
+use api_types::execution::ComputeState;
+use api_types::job::JobStateType;
+use api_types::node::Connection;
+use testbed::harness::{AgentSpec, Cluster, ClusterSpec, batch, eventually};
+
+#[tokio::test]
+async fn a_task_survives_a_crash_of_its_agent_and_is_reported_with_all_output() {
+    let Some(mut cluster) = Cluster::of(1).await else { return };
+    let id = cluster.submit(&batch(&cluster.image, &["lines", "20", "stdout", "100"])).await;
+    let before = cluster.wait_for_execution(id, ComputeState::BidAccepted).await;
+    cluster.agents[0].kill();
+    assert_eq!(cluster.containers().await.len(), 1, "the container runs without its agent");
+    cluster.agents[0].restart().await;
+
+    cluster.wait_for_job(id, JobStateType::Completed).await;
+    let after = cluster.execution(id).await;
+    assert_eq!((after.id, after.revision), (before.id, 6), "the execution is the same");
+    let lines: Vec<_> = after.run_output.stdout.lines().collect();
+    let expected: Vec<_> = (0..20).map(|number| format!("line {number}")).collect();
+    assert_eq!(lines, expected);
+    cluster.no_container_left().await;
+}
+
+#[tokio::test]
+async fn another_node_takes_over_the_work_of_a_lost_node() {
+    let spec = ClusterSpec::new()
+        .setting("ORCHESTRATOR_NODE_TTL", "2")
+        .agent(AgentSpec::new().label("zone", "a"));
+    let Some(mut cluster) = spec.start().await else { return };
+    let id = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;
+    let lost = cluster.wait_for_execution(id, ComputeState::BidAccepted).await;
+    cluster.add_agent(&AgentSpec::new().label("zone", "b")).await;
+    cluster.agents[0].kill();
+
+    let (lost_node, other_node) = (cluster.agents[0].node_id(), cluster.agents[1].node_id());
+    let live = eventually("another node runs it", async || {
+        let executions = cluster.executions(id).await;
+        let live = executions.iter().find(|one| {
+            one.node_id == other_node && one.compute_state.state_type == ComputeState::BidAccepted
+        });
+        live.cloned().ok_or_else(|| format!("{executions:#?}"))
+    })
+    .await;
+    let executions = cluster.executions(id).await;
+    let failed = executions.iter().find(|one| one.id == lost.id).unwrap();
+    assert_eq!(failed.compute_state.state_type, ComputeState::Failed);
+    assert_eq!(failed.next_execution, Some(live.id));
+    assert_eq!(live.previous_execution, Some(lost.id));
+    let node = cluster.client().describe_node(lost_node).await.unwrap();
+    assert_eq!(node.connection, Connection::Disconnected);
+
+    // When the node returns it stops the replaced execution, and no late report changes the record.
+    cluster.agents[0].restart().await;
+    eventually("only the other node runs a container", async || {
+        let containers = cluster.containers().await;
+        let nodes: Vec<_> = containers.iter().map(|one| one.node_id.clone()).collect();
+        if nodes == [other_node.to_string()] { Ok(()) } else { Err(format!("{containers:?}")) }
+    })
+    .await;
+    let query = HistoryQuery { execution_id: Some(lost.id.to_string()), ..Default::default() };
+    let events = cluster.history(id, &query).await;
+    let last = events.last().and_then(|event| event.execution_state).unwrap();
+    assert_eq!((last.previous, last.new), (ComputeState::BidAccepted, ComputeState::Failed));
+    let job = cluster.client().describe_job(id).await.unwrap();
+    assert_eq!(job.state.state_type, JobStateType::Running);
+}
+
+#[tokio::test]
+async fn at_the_defaults_the_work_of_a_dead_node_runs_elsewhere_within_12_seconds() {
+    let Some(mut cluster) = Cluster::of(1).await else { return };
+    let id = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;
+    cluster.wait_for_execution(id, ComputeState::BidAccepted).await;
+    cluster.add_agent(&AgentSpec::new()).await;
+    cluster.agents[0].kill();
+    let death = Instant::now();
+    let other_node = cluster.agents[1].node_id();
+    eventually("another node runs it", async || {
+        let executions = cluster.executions(id).await;
+        let is_there = executions.iter().any(|one| {
+            one.node_id == other_node && one.compute_state.state_type == ComputeState::BidAccepted
+        });
+        if is_there { Ok(()) } else { Err(format!("{executions:#?}")) }
+    })
+    .await;
+    let took = death.elapsed();
+    assert!(took <= Duration::from_secs(12), "{took:?}");
+}
+
+#[tokio::test]
+async fn a_task_that_ends_while_its_agent_is_down_is_reported_with_its_exit_code() {
+    let Some(mut cluster) = Cluster::of(1).await else { return };
+    let id = cluster.submit(&batch(&cluster.image, &["sleep", "1"])).await;
+    cluster.wait_for_execution(id, ComputeState::BidAccepted).await;
+    cluster.agents[0].kill();
+    eventually("the container has ended", async || {
+        let containers = cluster.containers().await;
+        let ended = containers.iter().all(|container| container.state == "exited");
+        if ended { Ok(()) } else { Err(format!("{containers:?}")) }
+    })
+    .await;
+    cluster.agents[0].restart().await;
+    cluster.wait_for_job(id, JobStateType::Completed).await;
+    let execution = cluster.execution(id).await;
+    assert_eq!(execution.run_output.exit_code, 0);
+    assert_eq!(execution.run_output.stdout, "slept 1 s\n");
+    cluster.no_container_left().await;
+}

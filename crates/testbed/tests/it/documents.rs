@@ -1,0 +1,120 @@
+//! What the pages name exists: tests, files, links, and lines of the log.
+
+use std::fs;
+
+use crate::tidy::{assert_none, files, root};
+
+/// The first cells of all tables of a page whose header begins with this word.
+fn first_cells<'a>(page: &'a str, header: &str) -> Vec<&'a str> {
+    let mut found = Vec::new();
+    let mut is_inside = false;
+    for line in page.lines() {
+        let Some(row) = line.strip_prefix("| ") else {
+            // The line below the header is `|---|`.
+            is_inside &= line.starts_with('|');
+            continue;
+        };
+        let cell = row.split(" | ").next().unwrap_or_default();
+        if is_inside {
+            found.push(cell);
+        }
+        is_inside |= cell == header;
+    }
+    assert!(!found.is_empty(), "no table that begins with '{header}'");
+    found
+}
+
+/// What stands in backquotes.
+fn quoted(cell: &str) -> impl Iterator<Item = &str> {
+    cell.split('`').skip(1).step_by(2)
+}
+
+/// All that the daemons are made of, as one line, so that a message that is broken over lines is
+/// found.
+fn sources() -> String {
+    let text: String = files(&root(), "rs")
+        .iter()
+        .filter(|source| source.path.contains("/src/"))
+        .map(|source| source.text.replace("\\\n", ""))
+        .collect();
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn every_log_line_that_needs_action_is_logged() {
+    let page =
+        fs::read_to_string(root().join("docs/operations.md")).expect("the page of operators");
+    let sources = sources();
+    let missing: Vec<_> = first_cells(&page, "line")
+        .into_iter()
+        .flat_map(quoted)
+        // What varies is left out of the page.
+        .filter(|line| {
+            !line.split("...").all(|part| sources.contains(part.trim_matches([' ', '(', ')'])))
+        })
+        .map(str::to_owned)
+        .collect();
+    assert_none("docs/operations.md quotes lines that are logged", &missing);
+}
+
+#[test]
+fn every_path_in_the_pages_exists() {
+    let root = root();
+    let missing: Vec<_> = files(&root, "md")
+        .iter()
+        // A decision speaks of its day.
+        .filter(|page| !page.path.starts_with("docs/adr/"))
+        .flat_map(|page| {
+            quoted(&page.text).map(|path| (page.path.as_str(), path)).collect::<Vec<_>>()
+        })
+        .filter(|(_, path)| {
+            let top = path.split('/').next().unwrap_or_default();
+            ["crates", "deploy", "docs"].contains(&top) && !path.contains(char::is_whitespace)
+        })
+        .filter(|(_, path)| !root.join(path).exists())
+        .map(|(page, path)| format!("{page}: {path}"))
+        .collect();
+    assert_none("the pages name files that exist", &missing);
+}
+
+#[test]
+fn the_tests_that_the_fault_table_names_are_there() {
+    let root = root();
+    let sources = files(&root.join("crates"), "rs");
+    let page = fs::read_to_string(root.join("docs/testing.md")).expect("the page is there");
+    let mut named = 0;
+    let mut missing = Vec::new();
+    for row in page.lines().filter(|line| line.starts_with("| ")) {
+        let quoted = row.split('`').skip(1).step_by(2);
+        for (file, test) in quoted.filter_map(|word| word.split_once("::")) {
+            if test.is_empty() {
+                continue;
+            }
+            named += 1;
+            let (file, test) = (format!("/{file}.rs"), format!("fn {test}("));
+            let mut at_home = sources.iter().filter(|source| source.path.ends_with(&file));
+            if !at_home.any(|source| source.text.contains(&test)) {
+                missing.push(format!("{file}: {test}"));
+            }
+        }
+    }
+    assert!(named > 20, "only {named} tests are named; this test has to follow the page");
+    assert_none("docs/testing.md names tests that exist", &missing);
+}
+
+#[test]
+fn links_between_the_documents_lead_somewhere() {
+    let root = root();
+    let mut broken = Vec::new();
+    for source in files(&root, "md") {
+        let page = root.join(&source.path);
+        let here = page.parent().expect("a file is in a folder");
+        for link in source.text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let path = link.split('#').next().unwrap_or_default();
+            if !path.is_empty() && !path.contains("://") && !here.join(path).exists() {
+                broken.push(format!("{}: {link}", source.path));
+            }
+        }
+    }
+    assert_none("no link leads nowhere", &broken);
+}

@@ -1,0 +1,57 @@
+//! A node that fails whatever it gets backs off, and its work completes elsewhere.
+
+use api_types::job::JobStateType;
+use api_types::node::HealthState;
+use failpoint::ERROR;
+use serde_json::{Value, json};
+use testbed::harness::{Agent, AgentSpec, Cluster, ClusterSpec, batch, eventually};
+
+const JOBS: usize = 100;
+
+/// Executions that the broken node gets before it backs off, and as probes while the other node
+/// works the backlog off.
+const MAX_TRIES: usize = 30;
+
+#[tokio::test]
+async fn a_node_whose_docker_fails_every_start_backs_off_and_the_other_runs_its_backlog() {
+    let spec = ClusterSpec::new()
+        .agent(AgentSpec::new().label("docker", "broken"))
+        .agent(AgentSpec::new().label("docker", "good"));
+    let Some(cluster) = spec.start().await else { return };
+    let broken = &cluster.agents[0];
+    broken.failpoints().arm_always("docker.start", ERROR).await;
+    let mut jobs = Vec::new();
+    for _ in 0..JOBS {
+        jobs.push(cluster.submit(&batch(&cluster.image, &["echo"])).await);
+    }
+    let reason = eventually("the broken node backs off", async || {
+        let health = cluster.client().describe_node(broken.node_id()).await.unwrap().health;
+        match health.state {
+            HealthState::BackingOff if !health.next_try.is_empty() => Ok(health.reason),
+            other => Err(format!("{other}: {}", health.reason)),
+        }
+    })
+    .await;
+    assert!(reason.contains("docker answers 500"), "{reason}");
+    let mut tries = 0;
+    for id in jobs {
+        cluster.wait_for_job(id, JobStateType::Completed).await;
+        let executions = cluster.executions(id).await;
+        tries += executions.iter().filter(|one| one.node_id == broken.node_id()).count();
+    }
+    assert!((3..MAX_TRIES).contains(&tries), "{tries} executions went to the broken node");
+
+    broken.failpoints().disarm("docker.start").await;
+    takes_work_again(&cluster, broken).await;
+}
+
+/// The next probe is a run that goes well, and the node is healthy.
+async fn takes_work_again(cluster: &Cluster, node: &Agent) {
+    let mut job: Value = batch(&cluster.image, &["echo"]);
+    job["Constraints"] = json!([{ "Key": "docker", "Operator": "=", "Values": ["broken"] }]);
+    let id = cluster.submit(&job).await;
+    cluster.wait_for_job(id, JobStateType::Completed).await;
+    assert_eq!(cluster.executions(id).await.len(), 1, "the first probe after it was mended");
+    let health = cluster.client().describe_node(node.node_id()).await.expect("it is known").health;
+    assert_eq!((health.state, health.reason.as_str()), (HealthState::Healthy, ""));
+}

@@ -1,0 +1,43 @@
+//! How a run ended, in a file that appears only when it is complete and synced.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+/// The end of a program.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exit {
+    pub code: i32,
+    /// The program was refused memory beyond its limit.
+    pub out_of_memory: bool,
+    /// The cause of the end when the program did not exit by itself.
+    #[serde(default)]
+    pub fault: Option<String>,
+}
+
+// === impl Exit ===
+
+impl Exit {
+    /// Writes and syncs it under another name, then renames it into place.
+    ///
+    /// The rename itself is not synced: after a crash of the machine the file is either there
+    /// with its whole content or not there, and then the run counts as lost.
+    pub fn write(&self, directory: &Path) -> io::Result<()> {
+        let beside = directory.join("exit.json.new");
+        let mut file = File::create(&beside)?;
+        file.write_all(&serde_json::to_vec(self)?)?;
+        file.sync_data()?;
+        fs::rename(beside, directory.join("exit.json"))
+    }
+
+    /// None when the run has not ended.
+    pub fn read(directory: &Path) -> io::Result<Option<Self>> {
+        match fs::read(directory.join("exit.json")) {
+            Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
