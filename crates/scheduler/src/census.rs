@@ -1,4 +1,4 @@
-//! How much there is of everything, for those who count.
+//! Counts of everything that is live, for metrics.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::ops::Bound;
@@ -13,30 +13,30 @@ use crate::Scheduler;
 use crate::pool::Rank;
 use crate::time::Moment;
 
-/// All that is live, by state.
+/// Everything that is live, by state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Census {
     pub jobs: BTreeMap<JobStateType, u64>,
     pub executions: BTreeMap<ComputeState, u64>,
 }
 
-/// What waits for room.
+/// The work that waits for room.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Waiting {
-    /// Jobs with something that any node of their pool may take.
+    /// Jobs with at least one slot that any node of their pool may run.
     pub jobs: usize,
-    /// Slots that only one node may take.
+    /// Slots that only one particular node may run.
     pub pinned: usize,
-    /// When the oldest of these jobs came.
+    /// When the oldest of these jobs was submitted.
     pub oldest: Option<Moment>,
-    /// When this was counted.
+    /// When these counts were taken.
     pub now: Moment,
 }
 
 // === impl Scheduler: counting ===
 
 impl Scheduler {
-    /// Looks at everything; for the moment after a restore.
+    /// Visits every live record; meant to run once, after a restore.
     pub fn census(&self) -> Census {
         let mut census = Census::default();
         for job in self.jobs.values().filter(|job| !job.is_terminal()) {
@@ -48,8 +48,8 @@ impl Scheduler {
         census
     }
 
-    /// Looks at every class in which something waits, at every node, and at pinned slots, but
-    /// never at a whole queue.
+    /// Visits every class in which a job waits, every node, and every pinned slot, but never a
+    /// whole queue.
     pub fn waiting(&self, now: Moment) -> Waiting {
         let mut waiting = Waiting { now, ..Waiting::default() };
         for class in self.queue.waiting_classes() {
@@ -67,7 +67,7 @@ impl Scheduler {
 // === impl Waiting ===
 
 impl Waiting {
-    /// How long ago the oldest of these jobs came.
+    /// How long ago the oldest of these jobs was submitted.
     pub fn longest(&self) -> Option<Duration> {
         self.oldest.map(|came| self.now.since(came))
     }
@@ -77,7 +77,7 @@ impl Waiting {
     }
 }
 
-/// The first of each priority is the oldest of that priority.
+/// The first entry of each priority is the oldest of that priority.
 fn oldest(ranks: &BTreeSet<Rank>) -> Option<Moment> {
     let mut oldest = None;
     let mut next = ranks.first();

@@ -1,8 +1,7 @@
-//! What handling an input brings about: records to store, and messages that may go out after.
+//! What handling an input produces: records to store, and messages to send after they are stored.
 //!
-//! Rows are what the store keeps. A batch of inputs shares one [`Changes`], and a record that
-//! changes several times within it is written once, as it stands at the end; every history event
-//! is kept.
+//! Rows are what the store keeps. A batch of inputs shares one [`Changes`]. A record that changes
+//! several times within a batch is written once, in its final state; every history event is kept.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -21,15 +20,15 @@ use crate::health::Health;
 use crate::text::Text;
 use crate::time::Moment;
 
-/// All that is to be stored for the inputs handled since the last commit.
+/// Everything to store for the inputs handled since the last commit.
 #[derive(Debug, Default, Clone)]
 pub struct Changes {
     pub new_jobs: Vec<NewJobRow>,
     pub jobs: BTreeMap<JobId, JobRow>,
     pub executions: BTreeMap<ExecutionId, ExecutionRow>,
-    /// Written once per execution, at its end.
+    /// Written once per execution, when it ends.
     pub outputs: Vec<OutputRow>,
-    /// `NextExecution` of executions that may have left the memory long ago: (execution, next).
+    /// `NextExecution` of executions that may no longer be in memory: (execution, next).
     pub successors: Vec<(ExecutionId, ExecutionId)>,
     /// Slots that wait for placement or for the end of a delay; `None` removes one.
     pub pending_slots: BTreeMap<(JobId, u32), Option<PendingSlotRow>>,
@@ -63,24 +62,24 @@ pub struct JobRow {
     pub version: u64,
     pub revision: u64,
     pub modify_time: Timestamp,
-    /// No event of the job's history has a later time, those of live executions apart.
+    /// No event in the job's history is later than this, except events of live executions.
     pub last_event_time: Timestamp,
-    /// Since when slots wait for room without a break.
+    /// Since when slots have waited for room without interruption.
     pub waiting_since: Option<Moment>,
-    /// When nothing of it was live any more: what retention counts from.
+    /// When the job's last live part ended; retention counts from here.
     pub ended_at: Option<Moment>,
-    /// Whether an execution has started at some time.
+    /// Whether any execution of the job has ever started.
     pub started: bool,
-    /// How many slots the job has: Count, or the nodes it covers.
+    /// Number of slots: `Count`, or the number of nodes that the job covers.
     pub slots: u32,
-    /// Slots at and above this index were never tried.
+    /// Slots at and above this index have never been tried.
     pub fresh: u32,
     /// Slots that are completed.
     pub completed: u32,
     /// The evaluation that places the fresh slots.
     pub evaluation: EvaluationId,
-    /// Whether anything of the job is still to be done: its state is not terminal, or one of its
-    /// executions is not. Exactly these jobs are loaded at a start.
+    /// Whether the job has work left: its state is not terminal, or one of its executions is not. A
+    /// restart loads exactly these jobs.
     pub live: bool,
 }
 
@@ -104,7 +103,7 @@ pub struct ExecutionRow {
     pub revision: u64,
     pub create_time: Timestamp,
     pub modify_time: Timestamp,
-    /// When it was offered to its node.
+    /// When the scheduler offered it to its node.
     pub offered_at: Moment,
     /// When its node accepted it.
     pub accepted_at: Option<Moment>,
@@ -112,16 +111,16 @@ pub struct ExecutionRow {
     pub started_at: Option<Moment>,
 }
 
-/// How often a slot was tried.
+/// How often a slot has been tried.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tries {
-    /// Runs that count against `RetryPolicy.Attempts`, this one included.
+    /// Runs that count against `RetryPolicy.Attempts`, including this one.
     pub attempt: u32,
-    /// Failures since the last good run that were not the task's own.
+    /// Failures since the last successful run for reasons unrelated to the task.
     pub infra_failures: u32,
-    /// Failed runs in a row that were short: they make the delay grow.
+    /// Consecutive failed runs that were short; they lengthen the retry delay.
     pub short_runs: u32,
-    /// Nodes on which the slot failed by no fault of its own.
+    /// Nodes on which the slot failed for reasons unrelated to the task.
     pub exclusions: Exclusions,
 }
 
@@ -132,18 +131,18 @@ pub struct OutputRow {
     pub published_result: Option<PublishedResult>,
 }
 
-/// An evaluation that is not done: a slot to be placed, at once or when its delay is over.
+/// A pending evaluation: a slot to place, either now or when its delay ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingSlotRow {
     pub job: JobId,
     pub index: u32,
     pub evaluation: EvaluationId,
-    /// The only node it may run on, for ops and daemon jobs.
+    /// The only node that the slot may run on, for ops and daemon jobs.
     pub pinned: Option<NodeId>,
     pub tries: Tries,
-    /// Not before this moment; none when it is ready.
+    /// The slot is not placed before this moment; `None` when it is ready.
     pub due: Option<Moment>,
-    /// The execution that it retries.
+    /// The execution that this slot retries.
     pub previous: Option<ExecutionId>,
 }
 
@@ -154,13 +153,13 @@ pub struct NodeRow {
     pub membership: Membership,
     pub connection: Connection,
     pub eligibility: Eligibility,
-    /// Why it is as it is, in the operator's words.
+    /// Why the node is in this state, in the operator's words.
     pub message: String,
-    /// When a drain gives up waiting for batch work.
+    /// When a drain stops waiting for batch work.
     pub drain_deadline: Option<Moment>,
-    /// Wall time, for people.
+    /// Wall time, for display only.
     pub last_heartbeat: Timestamp,
-    /// Since when nothing was heard of it, of a node that is disconnected.
+    /// When a disconnected node was last heard from.
     pub silent_since: Option<Moment>,
     pub health: Health,
     pub record: Arc<SessionRequest>,
@@ -169,7 +168,7 @@ pub struct NodeRow {
 /// One event of the history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventRow {
-    /// Global, from 1, without a gap.
+    /// Global and consecutive, starting at 1.
     pub seq: u64,
     pub time: Timestamp,
     pub job: JobId,
@@ -184,32 +183,32 @@ pub enum EventSubject {
     Execution { id: ExecutionId, node: NodeId, previous: ComputeState, new: ComputeState },
 }
 
-/// What goes out once the changes are on disk.
+/// Messages that are sent once the changes are on disk.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// Tell the node of a change of what is desired of it.
+    /// Notify the node of a change in its desired state.
     Assign { node: NodeId, change: AssignmentChange },
-    /// End the node's assignments stream: its session is over.
+    /// Close the node's assignments stream because its session ended.
     CloseStream { node: NodeId },
 }
 
-/// What those who count and trace are told beyond what is stored; nothing depends on it.
+/// Events for metrics and traces that are not stored; no decision depends on them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fact {
-    /// A slot got its node.
+    /// A slot was placed on a node.
     Placed {
         execution: ExecutionId,
         job: JobId,
         index: u32,
         at: Timestamp,
-        /// When the job came.
+        /// When the job was submitted.
         submitted: Timestamp,
-        /// The slot was never tried before, and was there from the beginning.
+        /// The slot existed from the start and was never tried before.
         is_first: bool,
     },
     /// The process of an execution started.
     Started { at: Timestamp, submitted: Timestamp, placed: Timestamp, is_first: bool },
-    /// A job reached a state that it keeps.
+    /// A job reached a terminal state.
     JobEnded {
         job: JobId,
         job_type: JobType,
@@ -219,7 +218,7 @@ pub enum Fact {
     },
 }
 
-/// What is desired of one execution.
+/// The desired state of one execution.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AssignmentChange {
     pub execution: ExecutionId,
@@ -239,16 +238,16 @@ pub struct WorkOrder {
     pub resources: Resources,
 }
 
-/// What was live when the store was last written, besides the jobs; the scheduler goes on from it.
+/// What was live at the last commit, apart from the jobs; the scheduler resumes from it.
 #[derive(Debug, Default)]
 pub struct Live {
     /// Executions of live jobs whose compute state is not terminal.
     pub executions: Vec<ExecutionRow>,
     pub pending_slots: Vec<PendingSlotRow>,
     pub nodes: Vec<NodeRow>,
-    /// The sequence of the last event; 0 when there is none.
+    /// The sequence number of the last event; 0 when there is none.
     pub last_seq: u64,
-    /// For jobs with one slot per node, which node each slot belongs to, ended ones included.
+    /// For jobs with one slot per node, the node of each slot, including slots that have ended.
     pub covered: Vec<(JobId, u32, NodeId)>,
 }
 

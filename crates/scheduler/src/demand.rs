@@ -1,4 +1,4 @@
-//! What a job asks of a node: the part of its specification that placement looks at.
+//! What a job requires of a node: the part of its specification that placement uses.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -11,25 +11,25 @@ use api_types::quantity::{self, InvalidQuantity, Resources};
 use api_types::selector::Requirement;
 use api_types::source::SourceType;
 
-/// Jobs with equal demands wait in one queue, and are explained together.
+/// Jobs with equal demands wait in one queue and share one explanation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Demand {
     pub fit: Fit,
     pub need: Need,
 }
 
-/// What a node must be, whatever room it has.
+/// The properties a node must have, regardless of its free capacity.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fit {
     pub engine: EngineType,
     pub publisher: PublisherType,
-    /// Sorted, each once.
+    /// Sorted and unique.
     pub sources: Vec<SourceType>,
-    /// Sorted, each once; all must hold on the node's labels.
+    /// Sorted and unique; the node's labels must satisfy all of them.
     pub constraints: Vec<Requirement>,
 }
 
-/// The room that an execution takes; what is not asked for is the node's own default.
+/// The resources that an execution reserves; the node's defaults apply to what the job leaves open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Need {
     pub cpu_millis: Option<u64>,
@@ -79,7 +79,7 @@ impl Demand {
 // === impl Fit ===
 
 impl Fit {
-    /// Why a node with these labels and abilities will not do, or nothing.
+    /// Why a node with these labels and capabilities is unsuitable, or `None`.
     pub fn obstacle(
         &self,
         labels: &BTreeMap<String, String>,
@@ -121,7 +121,7 @@ impl Need {
         })
     }
 
-    /// What it takes on a node with these defaults.
+    /// The resources that it reserves on a node with these defaults.
     pub fn on(&self, defaults: &Resources) -> Resources {
         Resources {
             cpu_millis: self.cpu_millis.unwrap_or(defaults.cpu_millis),

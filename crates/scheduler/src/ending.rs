@@ -1,4 +1,4 @@
-//! How executions end, whose failure that is, and what follows for their slot, job and node.
+//! How executions end, who is responsible, and the consequences for their slot, job and node.
 
 use alloc::format;
 
@@ -17,41 +17,41 @@ use crate::{Scheduler, Turn};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     Completed,
-    /// The run failed by its own doing, or took too long.
+    /// The task itself failed or exceeded its time limit.
     Failed {
         timeout: bool,
     },
-    /// It failed for a reason that is not the task's own.
+    /// The execution failed for a reason unrelated to the task.
     Disturbed(Cause),
-    /// The run went well, and its results cannot be published.
+    /// The run succeeded, but its results cannot be published.
     Unpublished,
     /// The node declined it.
     Declined(Cause),
     /// The node did not answer the offer in time.
     Unanswered,
-    /// It was accepted and is not wanted any more.
+    /// The node accepted the offer after the scheduler had withdrawn it.
     Unwanted,
     /// Its node stopped it.
     Cancelled,
 }
 
-/// Why something failed that is not the task's own failure: it decides who pays.
+/// Why an execution failed for reasons unrelated to the task; decides which budget is charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// Its image, a module or an input cannot be had there.
+    /// The node cannot fetch the image, a module or an input.
     Fetch,
-    /// Its node has a defect.
+    /// The node has a defect.
     Node,
-    /// Its node went silent, was forgotten or rejected.
+    /// The node fell silent, or was forgotten or rejected.
     Lost,
-    /// Nothing failed: there was no room after all, or an operator moved it.
+    /// Nothing failed: the node turned out to have no room, or an operator moved the execution.
     Room,
 }
 
 // === impl Cause ===
 
 impl Cause {
-    /// Whether the slot stays away from the node for a while.
+    /// Whether the node is excluded for the slot for a while.
     pub(crate) const fn excludes(self) -> bool {
         match self {
             Self::Fetch | Self::Node => true,
@@ -105,7 +105,8 @@ impl End {
 // === impl Scheduler: endings ===
 
 impl Scheduler {
-    /// Any live state => the terminal state of this end. Frees its room and decides what follows.
+    /// Any live state => the terminal state of this end. Frees the reserved resources and decides
+    /// what follows.
     pub(crate) fn end(&mut self, turn: &mut Turn<'_>, id: ExecutionId, end: End, message: Text) {
         let Some(row) = self.executions.get_mut(&id) else { return };
         let was_running = row.compute == ComputeState::BidAccepted;
@@ -128,7 +129,8 @@ impl Scheduler {
         if let Some(job) = self.jobs.get_mut(&row.job) {
             job.executions.remove(&id);
             job.silent_execution_ended(row.node);
-            // The execution does not keep the time of its last event for a restart any more.
+            // From here on, a restart can no longer read the time of the last event from this
+            // execution.
             turn.out.changes.jobs.insert(row.job, job.row.clone());
         }
         self.timers.cancel(Timer::Offer(id));
@@ -144,7 +146,7 @@ impl Scheduler {
         self.drop_if_over(turn, job_id);
     }
 
-    /// What happens to the slot and the job after one of its executions has ended.
+    /// Decides what happens to the slot and the job after one of the job's executions has ended.
     fn follow_up(
         &mut self,
         turn: &mut Turn<'_>,
@@ -169,7 +171,7 @@ impl Scheduler {
                 self.end_job(turn, row.job, JobStateType::Failed, message.into());
             }
             End::Unpublished => self.give_up(turn, &row, "the task is not run again for that"),
-            // Stopped for a drain and the like: it goes elsewhere and has not failed.
+            // Stopped for a drain or the like: the slot moves to another node and has not failed.
             End::Cancelled
             | End::Unwanted
             | End::Declined(_)

@@ -1,4 +1,4 @@
-//! Nodes that a slot stays away from for a while, because it failed there and not by its own fault.
+//! Nodes that a slot avoids for a while after it failed there for reasons unrelated to the task.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -7,33 +7,33 @@ use api_types::NodeId;
 
 use crate::time::Moment;
 
-/// How long a slot stays away from a node after its first failure there; each further one doubles
-/// it. Long enough for a restarted Docker Engine, short enough to be waited for where there is no
-/// other node.
+/// How long a slot avoids a node after its first failure there; each further failure doubles it.
+/// Long enough for a Docker Engine restart, and short enough to wait for when there is no other
+/// node.
 const FIRST: Duration = Duration::from_secs(30);
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// Nodes that one slot remembers; beyond it, the one whose exclusion ends first is forgotten.
+/// Exclusions kept per slot; beyond this, the one that ends first is dropped.
 const MAX_EXCLUSIONS: usize = 8;
 
-/// One node and one slot.
+/// The exclusion of one node for one slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exclusion {
     pub node: NodeId,
-    /// The slot is not placed there before this moment.
+    /// The slot is not placed on the node before this moment.
     pub until: Moment,
-    /// Failures of the slot on this node, which make the next exclusion longer.
+    /// Failures of the slot on this node; they lengthen the next exclusion.
     pub failures: u32,
 }
 
-/// The exclusions of one slot; those that have ended are kept, since they make the next one longer.
+/// The exclusions of one slot. Expired ones are kept, because they lengthen the next one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Exclusions(pub Vec<Exclusion>);
 
 // === impl Exclusions ===
 
 impl Exclusions {
-    /// Excludes the node for longer than the last time; says until when.
+    /// Excludes the node, for longer than the last time, and returns when the exclusion ends.
     pub(crate) fn exclude(&mut self, node: NodeId, now: Moment) -> Moment {
         let before = self.0.iter().position(|exclusion| exclusion.node == node);
         let failures = match before {
@@ -51,7 +51,7 @@ impl Exclusions {
         until
     }
 
-    /// The nodes that are excluded now, in order.
+    /// The nodes that are currently excluded, in order.
     pub(crate) fn nodes(&self, now: Moment) -> Vec<NodeId> {
         let live = self.0.iter().filter(|exclusion| exclusion.until > now);
         let mut nodes: Vec<_> = live.map(|exclusion| exclusion.node).collect();

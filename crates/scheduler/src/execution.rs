@@ -1,7 +1,7 @@
-//! The life of an execution, as transitions named after what happened.
+//! The lifecycle of an execution, as transitions named after events.
 //!
-//! What is decided (desired state) and what the node observed (compute state) change apart from
-//! each other; every change of either counts the revision up and leaves one event.
+//! The desired state (the scheduler's decision) and the compute state (the node's observation)
+//! change independently. Every change of either increments the revision and records one event.
 
 use alloc::format;
 use alloc::string::String;
@@ -22,14 +22,14 @@ use crate::text::Text;
 use crate::timer::Timer;
 use crate::{Scheduler, Turn};
 
-/// How long a connected node may take to answer an offer; then the slot is placed elsewhere.
-/// Nothing can have been started, since no go-ahead was given.
+/// How long a connected node may take to answer an offer; after that the slot is placed elsewhere.
+/// The node cannot have started anything, because it never received a go-ahead.
 const OFFER_TIMEOUT: Duration = Duration::from_secs(15);
 
 // === impl Scheduler: executions ===
 
 impl Scheduler {
-    /// Creates an execution on a node that has room for it, and offers it there.
+    /// Creates an execution on a node that has room for it, and offers it to that node.
     pub(crate) fn offer(
         &mut self,
         turn: &mut Turn<'_>,
@@ -58,10 +58,10 @@ impl Scheduler {
             tries: slot.tries,
             previous: slot.previous,
             followup: None,
-            // The event of its creation makes it 1.
+            // The creation event increments it to 1.
             revision: 0,
             create_time: turn.wall.max(job.row.last_event_time),
-            // The event of its creation sets it.
+            // Set by the creation event.
             modify_time: Timestamp::ZERO,
             offered_at: turn.now,
             accepted_at: None,
@@ -96,7 +96,7 @@ impl Scheduler {
         self.note_placed(job_id, id, node_id);
     }
 
-    /// What a node reports of an execution. Late and repeated reports change nothing.
+    /// Handles a node's report about an execution. Late and repeated reports change nothing.
     pub(crate) fn report(&mut self, turn: &mut Turn<'_>, node: NodeId, report: Report) {
         let id = report.execution_id;
         let Some(row) = self.executions.get(&id) else { return };
@@ -113,7 +113,7 @@ impl Scheduler {
             ComputeState::AskForBidRejected => {
                 let cause = match report.cause {
                     FailureCause::Room => Cause::Room,
-                    // What a node will not run says nothing about its health.
+                    // A node's refusal to run something says nothing about its health.
                     FailureCause::Fetch
                     | FailureCause::Node
                     | FailureCause::Task
@@ -125,8 +125,8 @@ impl Scheduler {
             ComputeState::BidAccepted => self.start(turn, id, message),
             ComputeState::BidRejected => self.end(turn, id, End::Unwanted, message),
             ComputeState::Completed => {
-                // Reports of one execution come in order, so it was started; a node that says
-                // otherwise still leaves a history without a hole.
+                // Reports about one execution arrive in order, so it must have started. If a node
+                // skips the start report, record the start here, so that the history has no gap.
                 self.start(turn, id, Text::Constant("started"));
                 self.keep_output(turn, report);
                 self.end(turn, id, End::Completed, message);
@@ -150,7 +150,8 @@ impl Scheduler {
         }
     }
 
-    /// AskForBid => AskForBidAccepted, and on to run; or => BidRejected when it is not wanted.
+    /// AskForBid => AskForBidAccepted, followed by the go-ahead; or => BidRejected when the
+    /// execution is no longer wanted.
     fn accept(&mut self, turn: &mut Turn<'_>, id: ExecutionId, message: Text) {
         if self.executions[&id].compute != ComputeState::AskForBid {
             return;
@@ -173,8 +174,8 @@ impl Scheduler {
         }
     }
 
-    /// AskForBidAccepted => AskForBidAccepted: its image or inputs are long in coming. A repeat is
-    /// known by its words.
+    /// AskForBidAccepted => AskForBidAccepted: fetching the image or inputs takes long. A repeated
+    /// report is recognised by its message.
     fn progress(&mut self, turn: &mut Turn<'_>, id: ExecutionId, message: String) {
         let Some(row) = self.executions.get_mut(&id) else { return };
         let is_news = row.compute == ComputeState::AskForBidAccepted
@@ -221,7 +222,7 @@ impl Scheduler {
         self.refresh_job(turn, job_id);
     }
 
-    /// AskForBid => Cancelled, where the node did not answer although it is connected.
+    /// AskForBid => Cancelled, when a connected node did not answer the offer.
     pub(crate) fn offer_timed_out(&mut self, turn: &mut Turn<'_>, id: ExecutionId) {
         let offered = self.executions.get(&id).filter(|row| row.compute == ComputeState::AskForBid);
         if offered.is_some() {
@@ -230,7 +231,7 @@ impl Scheduler {
         }
     }
 
-    /// Decides that an execution is not wanted any more; its node will say when it is gone.
+    /// Decides that an execution must stop; its node reports when it has ended.
     pub(crate) fn stop_execution(&mut self, turn: &mut Turn<'_>, id: ExecutionId, why: &Text) {
         let wanted =
             self.executions.get(&id).is_some_and(|row| row.desired != DesiredState::Stopped);
@@ -238,13 +239,13 @@ impl Scheduler {
             self.decide(turn, id, DesiredState::Stopped, why.clone());
             let node = self.executions.get(&id).and_then(|row| self.nodes.get(&row.node));
             if node.is_some_and(|node| node.row.silent_since.is_some()) {
-                // Nobody waits for a silent node to stop what is not wanted.
+                // A silent node cannot confirm the stop, so the scheduler does not wait for it.
                 self.end(turn, id, End::Cancelled, why.clone());
             }
         }
     }
 
-    /// Changes what is desired; an event with equal compute states records it.
+    /// Changes the desired state and records an event with equal compute states.
     pub(crate) fn decide(
         &mut self,
         turn: &mut Turn<'_>,
@@ -263,7 +264,7 @@ impl Scheduler {
         self.assign(turn, id, None);
     }
 
-    /// Records the compute state, which may be the one it had.
+    /// Records the compute state, which may be unchanged.
     pub(crate) fn observe(
         &mut self,
         turn: &mut Turn<'_>,
@@ -290,8 +291,7 @@ impl Scheduler {
         turn.out.changes.executions.insert(id, row.clone());
     }
 
-    /// The time that an event of the job shows: the wall clock's, but never one before the last
-    /// event's.
+    /// The time that a job's event shows: the wall clock, but never earlier than the last event.
     pub(crate) fn event_time(&mut self, turn: &Turn<'_>, id: JobId) -> Timestamp {
         let Some(job) = self.jobs.get_mut(&id) else { return turn.wall };
         job.row.last_event_time = job.row.last_event_time.max(turn.wall);
@@ -320,7 +320,7 @@ impl Scheduler {
         });
     }
 
-    /// The whole desired state of a node, for the opening of its stream.
+    /// The complete desired state of a node, sent when its stream opens.
     pub(crate) fn assignments(&self, node: NodeId) -> Vec<AssignmentChange> {
         let Some(node) = self.nodes.get(&node) else { return Vec::new() };
         node.executions

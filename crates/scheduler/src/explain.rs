@@ -1,4 +1,4 @@
-//! Why a job waits, in words: per group of nodes, what keeps it from each.
+//! Explains why a job waits: for each group of nodes, what prevents placement.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
@@ -17,11 +17,11 @@ use crate::demand::Demand;
 use crate::node::{LiveNode, Obstacle};
 use crate::text::Text;
 
-/// The most executions that a dry run places in thought; beyond it the spread is clear.
+/// The most executions that a dry run distributes; beyond this the distribution is clear.
 const PREVIEWED_EXECUTIONS: u32 = 10_000;
 
-/// Looks of one class at one node that a refresh may take, well below a millisecond.
-const LOOKS_PER_REFRESH: usize = 4096;
+/// Node checks per refresh, one per class and node; they take well below a millisecond in total.
+const CHECKS_PER_REFRESH: usize = 4096;
 
 /// The most groups that one explanation names.
 const NAMED_GROUPS: usize = 5;
@@ -29,8 +29,8 @@ const NAMED_GROUPS: usize = 5;
 // === impl Scheduler: explanations ===
 
 impl Scheduler {
-    /// Why the job waits. The first of a class looks at every node; those after it wait for the
-    /// same and share its words.
+    /// Why the job waits. The first job of a class checks every node; later jobs of the class share
+    /// its explanation.
     pub(crate) fn explain_job(&mut self, id: JobId) -> Text {
         let Some(job) = self.jobs.get(&id) else { return Text::Constant("") };
         let Some(class_id) = job.class else { return Text::Constant("") };
@@ -54,18 +54,19 @@ impl Scheduler {
         self.queue.explain(class_id, text).into()
     }
 
-    /// Why nothing of this demand can be placed now.
+    /// Why this demand cannot be placed now.
     pub fn explain(&self, demand: &Demand) -> String {
         explain(self.nodes.values(), demand)
     }
 
-    /// Explanations that are new since the last call; `None` where nobody waits any more.
+    /// Explanations that changed since the last call; `None` for a class in which no job waits any
+    /// more.
     ///
-    /// Costs a look at every node for each class in which jobs wait, up to
-    /// [`LOOKS_PER_REFRESH`]; where that is not enough, the classes have their turn one after
-    /// another. The driver calls it now and then, not for each input.
+    /// Checks every node for each class in which jobs wait, up to [`CHECKS_PER_REFRESH`] in total;
+    /// beyond that, successive calls cover the classes in rotation. The driver calls it at
+    /// intervals, not for each input.
     pub fn refresh_explanations(&mut self) -> Vec<(Arc<Demand>, Option<Arc<str>>)> {
-        let classes = (LOOKS_PER_REFRESH / self.nodes.len().max(1)).max(1);
+        let classes = (CHECKS_PER_REFRESH / self.nodes.len().max(1)).max(1);
         for id in self.queue.next_waiting_classes(classes) {
             let text = self.explain(&self.queue.class(id).demand);
             self.queue.explain(id, text);
@@ -73,7 +74,8 @@ impl Scheduler {
         core::mem::take(&mut self.queue.untold)
     }
 
-    /// Per node, whether an execution of this demand would be placed on it now, and why not.
+    /// For each node, whether an execution of this demand would be placed there now, and if not,
+    /// why.
     pub fn preview(&self, demand: &Demand, job_type: JobType, count: u32) -> Vec<DryRunNode> {
         let mut rooms: Vec<Room<'_>> = self
             .nodes
@@ -108,7 +110,7 @@ impl Scheduler {
     }
 }
 
-/// A node that has room, and how much of it a dry run has given away.
+/// A node with room, and how much of that room a dry run has assigned.
 struct Room<'a> {
     node: &'a LiveNode,
     need: Resources,
@@ -128,7 +130,7 @@ impl<'a> Room<'a> {
         Self { node, need, given: 0, fits: u32::try_from(fits).unwrap_or(u32::MAX) }
     }
 
-    /// How full its fullest resource would be, in thousandths.
+    /// The usage of its fullest resource, in thousandths.
     fn load(&self) -> u64 {
         let share = |used: u64, of: u64| {
             let used = u128::from(used) * 1000;
@@ -141,7 +143,7 @@ impl<'a> Room<'a> {
     }
 }
 
-/// Gives each execution to the emptiest node that has room left.
+/// Assigns each execution to the emptiest node that has room left.
 fn spread(rooms: &mut [Room<'_>], count: u32) {
     for _ in 0..count.min(PREVIEWED_EXECUTIONS) {
         let emptiest = rooms

@@ -1,5 +1,7 @@
-//! A job whose image, module or input cannot be had: it waits as a whole, and is tried with one
-//! execution at a time, so that a misspelt name does not keep every node busy with its failures.
+//! Jobs whose image, module or input cannot be fetched.
+//!
+//! Such a job waits as a whole and is probed with one execution at a time, so that a misspelt name
+//! does not occupy every node with failing fetches.
 
 use alloc::collections::BTreeSet;
 
@@ -9,14 +11,15 @@ use crate::retry::backoff;
 use crate::timer::Timer;
 use crate::{Scheduler, Turn};
 
-/// Nodes on which fetching must fail before the whole job waits: one alone may be at fault itself.
+/// Nodes on which fetching must fail before the whole job waits; a single node may itself be at
+/// fault.
 const NODES: usize = 2;
 
-/// What a job knows of its failures to fetch, since the last of its executions that started.
+/// A job's fetch failures since one of its executions last started.
 #[derive(Debug, Default)]
 pub(crate) struct FetchTrouble {
     nodes: BTreeSet<NodeId>,
-    /// How often the job as a whole has waited.
+    /// How often the job as a whole has been delayed.
     delays: u32,
     hold: Hold,
 }
@@ -28,16 +31,16 @@ enum Hold {
     Open,
     /// Until its timer fires.
     Delayed,
-    /// One execution may be placed.
+    /// One execution may be placed as a probe.
     ProbeWanted,
-    /// And this is it.
+    /// This execution is the probe.
     Probing(ExecutionId),
 }
 
 // === impl FetchTrouble ===
 
 impl FetchTrouble {
-    /// Whether no slot of the job may be placed now.
+    /// Whether placement of the job's slots is suspended.
     pub(crate) fn holds(&self) -> bool {
         match self.hold {
             Hold::Open | Hold::ProbeWanted => false,
@@ -45,7 +48,7 @@ impl FetchTrouble {
         }
     }
 
-    /// An execution was placed. Answers whether no other may be, from now on.
+    /// Records a placement. Returns whether no further execution may be placed for now.
     pub(crate) fn placed(&mut self, execution: ExecutionId) -> bool {
         if self.hold == Hold::ProbeWanted {
             self.hold = Hold::Probing(execution);
@@ -57,7 +60,7 @@ impl FetchTrouble {
 // === impl Scheduler: fetching ===
 
 impl Scheduler {
-    /// An execution of the job could not be given its image or inputs on this node.
+    /// This node could not provide the image or inputs for an execution of the job.
     pub(crate) fn fetch_failed(
         &mut self,
         turn: &mut Turn<'_>,
@@ -90,7 +93,7 @@ impl Scheduler {
         self.refresh_job(turn, id);
     }
 
-    /// An execution of the job has what it needs: the others may follow.
+    /// An execution of the job obtained its image and inputs, so the other slots may be placed.
     pub(crate) fn fetch_worked(&mut self, turn: &mut Turn<'_>, id: JobId) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let held = job.fetch.hold != Hold::Open;
@@ -101,7 +104,7 @@ impl Scheduler {
         }
     }
 
-    /// An execution of the job ended; if it was the probe and said nothing, another one may go.
+    /// An execution of the job ended; if it was an inconclusive probe, another may be placed.
     pub(crate) fn fetch_probe_ended(
         &mut self,
         turn: &mut Turn<'_>,
@@ -115,7 +118,7 @@ impl Scheduler {
         }
     }
 
-    /// No slot of the job waits for room, for the time being.
+    /// Removes the job from its queues, so that none of its slots waits for room for now.
     pub(crate) fn withdraw_from_queue(&mut self, id: JobId) {
         let Some(job) = self.jobs.get(&id) else { return };
         let rank = job.plan.rank;
@@ -124,7 +127,7 @@ impl Scheduler {
         }
     }
 
-    /// Places what is ready of the job in any of its classes.
+    /// Places the job's ready slots, in all of its classes.
     pub(crate) fn place_waiting(&mut self, turn: &mut Turn<'_>, id: JobId) {
         let classes = self.jobs.get(&id).map(|job| job.classes()).unwrap_or_default();
         for class in classes {

@@ -1,9 +1,8 @@
-//! Whether a node runs what it is given: one that keeps failing by itself takes no new work for a
-//! while, and is then probed with one execution at a time.
+//! Node health: a node that keeps failing backs off, and is then probed.
 //!
-//! Only failures that are the node's own count ([`api_types::protocol::FailureCause::Node`]), and
-//! only when they come from several jobs: one broken job must not idle a cluster, as one broken
-//! node must not fail a backlog.
+//! It takes no new work for a while, and then one execution at a time. Only failures caused by the
+//! node count ([`api_types::protocol::FailureCause::Node`]), and only when they involve several
+//! jobs: one broken job must not idle a cluster, and one broken node must not fail a backlog.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -17,17 +16,17 @@ use crate::time::{Moment, Now};
 use crate::timer::Timer;
 use crate::{Scheduler, Turn};
 
-/// Failures in a row after which a node backs off.
+/// Consecutive failures after which a node backs off.
 const FAILURES: u32 = 3;
 
-/// Jobs that these failures come from at least.
+/// The fewest distinct jobs that these failures must involve.
 const JOBS: usize = 2;
 
-/// How long a node takes no new work; doubles with each probe that fails.
+/// How long a node takes no new work; each failed probe doubles it.
 const FIRST: Duration = Duration::from_secs(10);
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// A probe that has run for this long has shown that the node is well again.
+/// A probe that runs for this long shows that the node is healthy again.
 pub(crate) const GOOD_PROBE: Duration = Duration::from_secs(10);
 
 /// Stored with the node, so that a restart does not send a backlog to a broken one.
@@ -37,47 +36,47 @@ pub enum Health {
     Well,
     /// No new work before `until`.
     BackingOff { until: Moment, length: Duration, trouble: Trouble },
-    /// One execution at a time; how it ends decides.
+    /// The node runs one execution at a time; the outcome decides its state.
     Probing { probe: Option<ExecutionId>, length: Duration, trouble: Trouble },
 }
 
 /// What is wrong with a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trouble {
-    /// The first of its failures.
+    /// The time of the first failure.
     pub began: Moment,
-    /// The same for people.
+    /// The same as wall time, for display.
     pub since: Timestamp,
-    /// The latest failure, in words.
+    /// The latest failure, as a message.
     pub reason: Text,
 }
 
-/// Failures in a row of a node that is well so far.
+/// Consecutive failures of a node that still counts as healthy.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Failures {
     count: u32,
-    /// The first of them.
+    /// The time of the first one.
     began: Option<Now>,
-    /// The jobs that they come from, up to [`JOBS`].
+    /// The jobs that failed, up to [`JOBS`].
     jobs: Vec<JobId>,
 }
 
-/// What became of a node's health.
+/// The effect of an outcome on a node's health.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Unchanged,
-    /// It takes no new work before this moment.
+    /// The node takes no new work before this moment.
     BacksOff(Moment),
-    /// It takes work again.
+    /// The node takes work again.
     Well,
-    /// The probe came to nothing that says anything; another one may go out.
+    /// The probe was inconclusive; another one may be placed.
     ProbeAgain,
 }
 
 // === impl Health ===
 
 impl Health {
-    /// Why no new work may be placed now.
+    /// Why the node takes no new work now.
     pub(crate) fn obstacle(&self) -> Option<&'static str> {
         match self {
             Self::Well | Self::Probing { probe: None, .. } => None,
@@ -105,14 +104,14 @@ impl Health {
         }
     }
 
-    /// An execution is placed: the first one on a node that is probed is the probe.
+    /// Records a placement: the first execution placed on a probed node is the probe.
     pub(crate) fn placed(&mut self, execution: ExecutionId) {
         if let Self::Probing { probe: probe @ None, .. } = self {
             *probe = Some(execution);
         }
     }
 
-    /// An execution failed by the node's own fault.
+    /// An execution failed because of the node.
     pub(crate) fn failed(
         &mut self,
         failures: &mut Failures,
@@ -132,7 +131,7 @@ impl Health {
                     Trouble { began: began.moment, since: began.wall, reason: reason.clone() };
                 self.back_off(FIRST, trouble, now.moment)
             }
-            // Placed before the node backed off: it says nothing new.
+            // Placed before the node backed off, so it is no new evidence.
             Self::BackingOff { trouble, .. } => {
                 trouble.reason = reason.clone();
                 Verdict::Unchanged
@@ -150,7 +149,7 @@ impl Health {
         }
     }
 
-    /// An execution ended by itself, or has run for long enough, so the node runs things.
+    /// An execution ended by itself or ran long enough to show that the node can run tasks.
     pub(crate) fn ran(&mut self, failures: &mut Failures, offered_at: Moment) -> Verdict {
         let began = match self {
             Self::Well => failures.began.map(|began| began.moment),
@@ -207,8 +206,8 @@ impl Failures {
 // === impl Scheduler: health ===
 
 impl Scheduler {
-    /// An execution was placed: on a node that is probed, it is the probe; of a job whose image
-    /// cannot be had, it is the one that is tried.
+    /// Records a placement: on a probed node the execution is the node's probe, and for a job whose
+    /// image cannot be fetched it is the job's probe.
     pub(crate) fn note_placed(&mut self, job: JobId, execution: ExecutionId, node: NodeId) {
         if self.jobs.get_mut(&job).is_some_and(|job| job.fetch.placed(execution)) {
             self.withdraw_from_queue(job);
@@ -220,7 +219,7 @@ impl Scheduler {
         }
     }
 
-    /// What the end of an execution says about its node. Answers whether it was a probe.
+    /// Updates a node's health after one of its executions ended. Returns whether it was a probe.
     pub(crate) fn judge_node(
         &mut self,
         turn: &mut Turn<'_>,
@@ -249,7 +248,7 @@ impl Scheduler {
         was_probe
     }
 
-    /// The probe's process started; if it runs for long enough, the node is well.
+    /// The probe's process started; if it runs long enough, the node is healthy.
     pub(crate) fn probe_started(
         &mut self,
         turn: &Turn<'_>,
@@ -291,7 +290,7 @@ impl Scheduler {
             }
             Verdict::ProbeAgain => self.timers.cancel(Timer::Probe(id)),
         }
-        // What waits is placed when the end of the execution is done with.
+        // Waiting slots are placed once the end of the execution has been handled.
         self.store_node(turn, id);
     }
 }

@@ -1,4 +1,4 @@
-//! Everything that can make the orchestrator act, and what a caller is answered.
+//! Every input that can make the orchestrator act, and the answers to them.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -15,7 +15,7 @@ use api_types::{EvaluationId, ExecutionId, JobId, NodeId};
 use crate::change::AssignmentChange;
 use crate::silence::Heard;
 
-/// One reason to act. Ids that the caller must know come in with it.
+/// One input. IDs that the caller must know are part of it.
 #[derive(Debug, Clone)]
 pub enum Input {
     Submit(Box<Submit>),
@@ -31,11 +31,11 @@ pub enum Input {
         node: NodeId,
         heartbeat: Heartbeat,
     },
-    /// Heartbeats, as their arrivals were noted beside the queue.
+    /// Heartbeats, recorded on arrival outside the queue.
     Heard(Vec<Heard>),
-    /// Nobody could be heard for this long.
+    /// The orchestrator could not receive heartbeats for this long.
     WasDeaf(Duration),
-    /// The node opened its assignments stream and wants the whole desired state.
+    /// The node opened its assignments stream and requests its complete desired state.
     OpenAssignments {
         node: NodeId,
         session: u64,
@@ -50,25 +50,25 @@ pub enum Input {
         action: NodeAction,
         message: String,
     },
-    /// Forget a disconnected node; with `now`, what it still has is given up first.
+    /// Forget a disconnected node; with `now`, its remaining work is given up first.
     ForgetNode {
         node: NodeId,
         now: bool,
     },
-    /// Time has passed: leases, retries and timeouts are looked at.
+    /// Time has passed: the scheduler checks leases, retries and timeouts.
     Tick,
 }
 
-/// A checked and normalised job.
+/// A validated and normalised job.
 #[derive(Debug, Clone)]
 pub struct Submit {
     pub id: JobId,
     pub spec: Arc<JobSpec>,
-    /// `spec` as JSON, as it is stored and sent.
+    /// `spec` as JSON, in the form that is stored and sent.
     pub spec_json: Arc<str>,
 }
 
-/// What the caller of an input is told once its changes are on disk.
+/// The answer to an input, returned once its changes are on disk.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
     Submitted {
@@ -83,7 +83,7 @@ pub enum Answer {
         membership: Membership,
         lease: Duration,
     },
-    /// The lease runs anew.
+    /// The lease was renewed.
     Renewed {
         lease: Duration,
     },
@@ -94,13 +94,13 @@ pub enum Answer {
     Refused(Refusal),
 }
 
-/// Why an input was not carried out; nothing was changed by it.
+/// Why an input was refused; a refused input changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// Not among the live jobs; the store knows whether it ended or never was.
+    /// Not among the live jobs; the store knows whether it has ended or never existed.
     #[error("job {0} is not live")]
     JobNotLive(JobId),
-    /// The job is being stopped or has ended; its last executions are still going down.
+    /// The job is being stopped or has ended; its last executions are still stopping.
     #[error("job {job} is {state} already")]
     JobFinished { job: JobId, state: JobStateType },
     #[error("a job with the ID {0} exists already")]
@@ -109,7 +109,7 @@ pub enum Refusal {
     NoSuchNode(NodeId),
     #[error("session {came} of node {node} was replaced by session {current}")]
     StaleSession { node: NodeId, came: u64, current: u64 },
-    /// The node was taken for lost; it has to join again.
+    /// The scheduler considers the node lost; it has to join again.
     #[error("the lease of node {0} ran out")]
     LeaseExpired(NodeId),
     #[error("node {0} was rejected by an operator")]
@@ -121,13 +121,13 @@ pub enum Refusal {
     NodeBusy { node: NodeId, executions: usize },
 }
 
-/// A report that named an execution the scheduler does not know is acknowledged all the same: the
+/// Acknowledges a report. This includes reports about executions unknown to the scheduler: such an
 /// execution ended long ago, and the agent should forget it.
 pub fn acknowledge(report: &Report) -> Acknowledgement {
     Acknowledgement { execution_id: report.execution_id, sequence: report.sequence }
 }
 
-/// Which execution a report is about, for logs.
+/// The execution that a report is about, for logs.
 pub fn subject(report: &Report) -> ExecutionId {
     report.execution_id
 }

@@ -1,7 +1,7 @@
-//! What must hold of the state between any two inputs.
+//! Invariants of the state between any two inputs.
 //!
-//! Tests and the simulator check after every step; a violation is a bug in the scheduler, never in
-//! what came from outside.
+//! Tests and the simulator check them after every step; a violation is a bug in the scheduler,
+//! never the effect of bad input.
 
 use alloc::vec::Vec;
 
@@ -10,15 +10,15 @@ use api_types::quantity::Resources;
 
 use crate::Scheduler;
 
-/// Panics with a sentence when the state contradicts itself.
+/// Panics with a description when the state contradicts itself.
 pub fn check(scheduler: &Scheduler) {
     check_nodes(scheduler);
     check_jobs(scheduler);
     check_queue(scheduler);
 }
 
-/// Panics when more was placed on a node than it has. This holds as long as no node rejoins with
-/// less capacity than what it was given before.
+/// Panics when more is placed on a node than fits. This holds as long as no node rejoins with less
+/// capacity than is already reserved on it.
 pub fn check_capacity(scheduler: &Scheduler) {
     for (id, node) in &scheduler.nodes {
         assert!(

@@ -1,4 +1,4 @@
-//! A live job: what is decided about it as a whole.
+//! A live job and the decisions about the job as a whole.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -23,46 +23,46 @@ use crate::time::Moment;
 use crate::timer::Timer;
 use crate::{Scheduler, Turn};
 
-/// A job of which something is still to be done.
+/// A job that has work left.
 pub(crate) struct LiveJob {
     pub(crate) row: JobRow,
     pub(crate) plan: Plan,
-    /// While the job is not terminal.
+    /// Present while the job is not terminal.
     pub(crate) class: Option<ClassId>,
     pub(crate) executions: BTreeSet<ExecutionId>,
-    /// Slots that were tried and wait: for room, or for the end of a delay.
+    /// Slots that were tried before and wait for room or for the end of a delay.
     pub(crate) pending: BTreeMap<u32, PendingSlotRow>,
-    /// Of these, the ones that any node of the pool may take now.
+    /// Of these, the slots that any node of the pool may run now.
     pub(crate) ready: BTreeSet<u32>,
-    /// Of these, the ones that stay away from some nodes, by the class in which they wait.
+    /// Of these, the slots that exclude some nodes, by the class in which they wait.
     pub(crate) aside: BTreeMap<ClassId, BTreeSet<u32>>,
-    /// Its image or an input cannot be had.
+    /// Whether the job's image or inputs could be fetched.
     pub(crate) fetch: FetchTrouble,
-    /// The latest failure that is being made up for, in words.
+    /// The latest failure that is being retried, as a message.
     pub(crate) retry: Option<Text>,
-    /// The silent nodes that have executions of it.
+    /// The silent nodes that hold executions of the job.
     pub(crate) silent: BTreeMap<NodeId, SilentNode>,
-    /// What its message was last made from.
+    /// The notice from which its message was last built.
     pub(crate) shown: Notice,
-    /// For jobs with a slot per node: the nodes that have one.
+    /// For jobs with one slot per node: the nodes that have one.
     pub(crate) covered: BTreeMap<NodeId, u32>,
 }
 
-/// What scheduling needs of a specification.
+/// The parts of a specification that scheduling needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
     pub(crate) job_type: JobType,
     pub(crate) rank: Rank,
-    /// Wall time, for people.
+    /// Wall time, for display only.
     pub(crate) create_time: Timestamp,
     pub(crate) retry: RetryPolicy,
     pub(crate) queue_timeout: Option<Duration>,
-    /// How long silence is borne with, where the job says so.
+    /// How long a node may be silent before its executions are replaced, if the job sets it.
     pub(crate) lost_after: Option<Duration>,
     pub(crate) total_timeout: Option<Duration>,
 }
 
-/// A slot that is to be placed.
+/// A slot to place.
 pub(crate) struct Slot {
     pub(crate) index: u32,
     pub(crate) evaluation: EvaluationId,
@@ -87,7 +87,7 @@ impl Plan {
         }
     }
 
-    /// Whether the job has a slot per node rather than a count.
+    /// Whether the job has one slot per node rather than a count.
     pub(crate) fn is_per_node(&self) -> bool {
         match self.job_type {
             JobType::Batch | JobType::Service => false,
@@ -107,7 +107,7 @@ impl LiveJob {
         self.row.state.is_terminal()
     }
 
-    /// Whether a slot is ready to be placed that waits in this class.
+    /// Whether a slot that is ready to be placed waits in this class.
     pub(crate) fn has_ready_slot(&self, class: ClassId) -> bool {
         if self.is_terminal() || self.fetch.holds() {
             return false;
@@ -118,12 +118,12 @@ impl LiveJob {
         self.aside.get(&class).is_some_and(|slots| !slots.is_empty())
     }
 
-    /// The classes in which slots of the job wait or may wait; those of tried slots first.
+    /// The classes in which slots of the job wait or may wait, those of tried slots first.
     pub(crate) fn classes(&self) -> Vec<ClassId> {
         self.aside.keys().copied().chain(self.class).collect()
     }
 
-    /// Takes the next slot of the class that is ready: tried ones first, they are older.
+    /// Takes the next ready slot of the class; tried slots come first because they are older.
     pub(crate) fn take_ready_slot(
         &mut self,
         class: ClassId,
@@ -156,17 +156,18 @@ impl LiveJob {
         Some(Slot { index, evaluation: row.evaluation, tries: row.tries, previous: row.previous })
     }
 
-    /// Whether a slot waits for the end of a delay.
+    /// Whether any slot waits for the end of a delay.
     pub(crate) fn is_delayed(&self) -> bool {
         self.fetch.holds() || self.pending.values().any(|slot| slot.due.is_some())
     }
 
-    /// Whether something failed that is being made up for.
+    /// Whether a failure is being retried.
     pub(crate) fn is_retrying(&self) -> bool {
         self.is_delayed() || self.aside.values().any(|slots| !slots.is_empty())
     }
 
-    /// Slots below this index may be placed anywhere; those of per-node jobs are always pinned.
+    /// Fresh slots below this index may be placed anywhere; slots of per-node jobs are always
+    /// pinned.
     fn fresh_end(&self) -> u32 {
         if self.plan.is_per_node() { self.row.fresh } else { self.row.slots }
     }
@@ -189,7 +190,7 @@ impl Scheduler {
             state: JobStateType::Pending,
             message: Text::Constant(""),
             version: 1,
-            // The event of its creation makes it 1.
+            // The creation event increments it to 1.
             revision: 0,
             modify_time: turn.wall,
             last_event_time: turn.wall,
@@ -275,8 +276,8 @@ impl Scheduler {
 
     /// Pending, Queued or Running => Completed, Failed or Stopped.
     ///
-    /// What waits is dropped, what runs is told to stop; the job stays live until the last of its
-    /// executions has ended.
+    /// Waiting slots are dropped and running executions are asked to stop; the job stays live until
+    /// its last execution has ended.
     pub(crate) fn end_job(
         &mut self,
         turn: &mut Turn<'_>,
@@ -313,7 +314,7 @@ impl Scheduler {
         self.drop_if_over(turn, id);
     }
 
-    /// A terminal job whose last execution ended leaves the memory.
+    /// Removes a terminal job from memory once its last execution has ended.
     pub(crate) fn drop_if_over(&mut self, turn: &mut Turn<'_>, id: JobId) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         if !job.is_terminal() || !job.executions.is_empty() {
@@ -325,7 +326,7 @@ impl Scheduler {
         self.jobs.remove(&id);
     }
 
-    /// Records a job-level event; the state may stay as it is.
+    /// Records a job-level event; the state may be unchanged.
     pub(crate) fn note_job(
         &mut self,
         turn: &mut Turn<'_>,

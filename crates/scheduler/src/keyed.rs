@@ -1,8 +1,8 @@
-//! Hash maps whose hashes nobody outside can foresee, and which are the same for the same seed.
+//! Hash maps with a seeded key: unpredictable from outside, reproducible for a given seed.
 //!
-//! Keys come from outside (IDs that were given, labels), so the hash has a key of its own, drawn
-//! from the scheduler's [`Mint`]. No decision depends on the order of iteration.
-//! Rejected: `BTreeMap` for all, which costs twenty comparisons for each of a million jobs.
+//! Keys come from outside (chosen IDs, labels), so the hash has a key of its own, drawn from the
+//! scheduler's [`Mint`]. No decision depends on iteration order. Rejected: `BTreeMap` everywhere,
+//! which costs twenty comparisons for each of a million jobs.
 
 use core::hash::BuildHasher;
 

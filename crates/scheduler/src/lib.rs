@@ -1,14 +1,14 @@
 //! The pure scheduler: state, now and an input become changes and effects.
 //!
-//! No clock, no randomness, no I/O: the time comes with each input, ids come from a seeded
-//! [`mint::Mint`]. The crate does without the standard library, so that the compiler refuses a
-//! clock, a file, a socket or a thread. The state holds what is alive: nodes, jobs of which something is still to be
-//! done, their executions, the queue. What is over lives in the store only.
+//! No clock, no randomness, no I/O: the time comes with each input, and IDs come from a seeded
+//! [`mint::Mint`]. The crate does not use the standard library, so that the compiler refuses a
+//! clock, a file, a socket or a thread. The state holds what is live: nodes, jobs that have work
+//! left, their executions, the queue. Everything finished lives in the store only.
 //!
-//! Costs, with n nodes and p pools (see [`pool`]): a submission, a report or a placement is
-//! O(p log n); a heartbeat O(1); a node that joins, leaves or changes O(p) and what it runs; the
-//! first job that finds its class full O(n). Memory: per queued job one [`job::LiveJob`] and a queue
-//! entry (specifications stay in the store), per execution one row.
+//! Costs, with n nodes and p pools (see [`pool`]): a submission, a report or a placement is O(p log
+//! n); a heartbeat O(1); a node that joins, leaves or changes O(p) plus the work it runs; the first
+//! job that finds its class full O(n). Memory: one [`job::LiveJob`] and a queue entry per queued
+//! job (specifications stay in the store), and one row per execution.
 
 #![no_std]
 
@@ -63,23 +63,22 @@ use silence::Silence;
 use time::{Moment, Now};
 use timer::{Timer, Timers};
 
-/// Placements that one input may bring about; the rest follows with the next ticks, so that one
-/// large job does not keep everybody else waiting for longer than some milliseconds.
+/// Placements per input. The rest follows with the next ticks, so that one large job does not delay
+/// other requests by more than a few milliseconds.
 const PLACEMENTS_PER_TURN: u32 = 1024;
 
-/// The scheduler is handed the time at least this often while the orchestrator is awake
-/// ([`Scheduler::next_wake`]).
+/// The longest interval between ticks while the orchestrator is awake ([`Scheduler::next_wake`]).
 pub const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// A node that was silent for this long has lost its lease; see [`Scheduler::lease`].
+    /// A node that is silent for this long loses its lease; see [`Scheduler::lease`].
     pub lease: Duration,
-    /// New nodes take part without an operator's word.
+    /// New nodes join without an operator's approval.
     pub approve_new_nodes: bool,
-    /// How long a drain waits for batch and ops work before it is stopped and moved.
+    /// How long a drain waits for batch and ops work before it stops and moves them.
     pub drain_deadline: Duration,
-    /// A node that has been away for this long is forgotten.
+    /// A node that has been disconnected for this long is forgotten.
     pub node_retention: Duration,
 }
 
@@ -92,21 +91,21 @@ pub struct Scheduler {
     jobs: HashMap<JobId, Box<LiveJob>>,
     executions: HashMap<ExecutionId, ExecutionRow>,
     queue: Queue,
-    /// Live daemon jobs: a node that joins may have to run them.
+    /// Live daemon jobs; a node that joins may have to run them.
     daemons: BTreeSet<JobId>,
     timers: Timers,
     silence: Silence,
     backlog: Backlog,
     last_seq: u64,
-    /// The latest moment that was handed in.
+    /// The latest moment that an input carried.
     clock: Moment,
     /// Nodes whose record changed since [`Scheduler::take_touched_nodes`].
     touched: BTreeSet<NodeId>,
-    /// Counts changes of what nodes there are.
+    /// Incremented whenever the set of nodes changes.
     fleet_changes: u64,
 }
 
-/// What handling brings about, over one or several inputs.
+/// The changes and effects of one or several inputs.
 #[derive(Debug, Default)]
 pub struct Output {
     pub changes: Changes,
@@ -114,7 +113,7 @@ pub struct Output {
     pub facts: Vec<Fact>,
 }
 
-/// Placement that is left over from turns whose budget was used up.
+/// Placements left over from turns that exhausted their budget.
 #[derive(Default)]
 struct Backlog {
     nodes: BTreeSet<NodeId>,
@@ -124,10 +123,10 @@ struct Backlog {
 /// The handling of one input.
 struct Turn<'a> {
     now: Moment,
-    /// For people only: the history of a job shows the later of this and of its last event.
+    /// For display only: an event shows the later of this and the job's last event.
     wall: Timestamp,
     out: &'a mut Output,
-    /// Placements that may still be made.
+    /// Placements left in this turn.
     budget: u32,
 }
 
@@ -167,7 +166,7 @@ impl Scheduler {
         }
     }
 
-    /// Handles one input: decides, and says what is to be stored and sent.
+    /// Handles one input: decides, and returns what to store and send.
     pub fn handle(&mut self, now: Now, input: Input, out: &mut Output) -> Answer {
         let Now { moment, wall } = now;
         let now = moment.max(self.clock);
@@ -237,7 +236,7 @@ impl Scheduler {
         self.timers.next().map_or(latest, |due| due.min(latest))
     }
 
-    /// Nodes as they are now that changed since the last call; `None` for one that was forgotten.
+    /// Nodes that changed since the last call, in their current state; `None` for a forgotten one.
     pub fn take_touched_nodes(&mut self) -> Vec<(NodeId, Option<Node>)> {
         core::mem::take(&mut self.touched)
             .into_iter()
@@ -245,7 +244,7 @@ impl Scheduler {
             .collect()
     }
 
-    /// Counts up whenever a node joins, leaves, or changes in what it is.
+    /// Increments whenever a node joins, leaves, or changes its properties.
     pub fn fleet_changes(&self) -> u64 {
         self.fleet_changes
     }

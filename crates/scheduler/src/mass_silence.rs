@@ -1,4 +1,4 @@
-//! Most nodes fall silent at once: then it is rather the orchestrator that is cut off.
+//! Mass silence: when most nodes fall silent at once, the orchestrator is probably cut off.
 
 use core::time::Duration;
 
@@ -7,24 +7,24 @@ use crate::silence::Mass;
 use crate::time::Moment;
 use crate::timer::Timer;
 
-/// Nodes that held a lease this long ago are who a mass silence is measured by.
+/// Mass silence is measured against the nodes that held a lease within this window.
 const MASS_WINDOW: Duration = Duration::from_secs(60);
 
-/// Fewer silent nodes are no mass silence.
+/// Fewer silent nodes than this are never a mass silence.
 const MASS_NODES: usize = 3;
 
-/// While most nodes are silent, the orchestrator takes itself for the one that is cut off, for
-/// this long at most.
+/// While most nodes are silent, the scheduler assumes for at most this long that the orchestrator
+/// is the one cut off.
 const MASS_HOLD: Duration = Duration::from_secs(120);
 
 // === impl Scheduler: mass silence ===
 
 impl Scheduler {
-    /// More than half of the nodes that held a lease a minute ago have gone silent within one
-    /// lease of each other: then it is rather the orchestrator that is cut off.
+    /// Detects mass silence: more than half of the nodes that held a lease a minute ago fell silent
+    /// within one lease of each other. The orchestrator is then probably cut off.
     ///
-    /// When the first lease ends, the others have not ended yet, and the first run would be thrown
-    /// away. So a node whose heartbeat is long overdue counts as silent too.
+    /// When the first lease ends, the others are still valid, and the first node's runs would be
+    /// thrown away. So a node whose heartbeat is long overdue counts as silent too.
     pub(crate) fn judge_mass_silence(&mut self, now: Moment) {
         let (mut silent, mut held) = (0, 0);
         let overdue = now.before(self.lease() / 2);
@@ -42,7 +42,7 @@ impl Scheduler {
         let is_mass = silent >= MASS_NODES && 2 * silent > held;
         self.silence.mass = match (is_mass, self.silence.mass) {
             (false, Mass::None) => Mass::None,
-            // Those that have been silent for longer than the window do not count any more.
+            // Nodes that have been silent for longer than the window no longer count.
             (false, known) if 2 * self.silence.nodes.len() > self.nodes.len() => known,
             (false, Mass::Holding(_)) => {
                 self.silence.others_may_follow_until = now + self.lease();

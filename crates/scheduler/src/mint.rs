@@ -1,4 +1,4 @@
-//! Ids for what the scheduler creates, from a seed that is handed in.
+//! Deterministic IDs for what the scheduler creates, from a given seed.
 
 use api_types::{EvaluationId, ExecutionId};
 use rand_chacha::ChaCha8Rng;

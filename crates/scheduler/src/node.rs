@@ -1,4 +1,4 @@
-//! A node as the scheduler knows it: what it is, what it holds, and until when it is believed.
+//! A node as the scheduler knows it: its properties, its executions and its lease.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeSet;
@@ -25,50 +25,50 @@ use crate::time::Moment;
 /// One compute node.
 pub(crate) struct LiveNode {
     pub(crate) row: NodeRow,
-    /// From the record, in whole units.
+    /// From the record, in integer units.
     pub(crate) capacity: Resources,
     pub(crate) max_job: Resources,
     pub(crate) defaults: Resources,
-    /// Debited for the executions below.
+    /// The resources reserved by the executions below.
     pub(crate) used: Resources,
     pub(crate) executions: BTreeSet<ExecutionId>,
     /// Of these, how many the node has started.
     pub(crate) running: u64,
-    /// The node is lost when this moment passes without a heartbeat.
+    /// The lease ends at this moment unless a heartbeat arrives before.
     pub(crate) lease_until: Moment,
-    /// When it was heard last.
+    /// When the node was last heard from.
     pub(crate) heard_at: Moment,
     /// When its last lease ended.
     pub(crate) lost_lease_at: Moment,
-    /// The lease that it was told of last.
+    /// The lease duration last granted to the agent.
     pub(crate) granted: Duration,
-    /// Its agent hangs: it is heard, and does nothing.
+    /// The agent hangs: its heartbeats arrive, but it makes no progress.
     pub(crate) stalled: bool,
-    /// Slots that may run here only, and wait.
+    /// Waiting slots that may run on this node only.
     pub(crate) pinned: BTreeSet<(Rank, u32)>,
-    /// Slots that may run here only, and wait for the end of a delay; some may have ended.
+    /// Slots that may run on this node only and wait for the end of a delay; some may have ended.
     pub(crate) delayed: BTreeSet<(JobId, u32)>,
-    /// Failures in a row, while it is well.
+    /// Consecutive failures while the node is healthy.
     pub(crate) failures: Failures,
-    /// The pools that hold the node, under its present load.
+    /// The pools that hold the node, indexed under its current load.
     pub(crate) pools: Vec<PoolId>,
     pub(crate) load: Load,
 }
 
-/// How full a node is, in thousandths of whatever it has least of, and how many executions it has;
-/// emptier nodes come first.
+/// The usage of a node's scarcest resource in thousandths, and its number of executions; emptier
+/// nodes sort first.
 pub(crate) type Load = (u32, u32);
 
 /// Why a node will not take an execution now.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Obstacle {
-    /// Not connected, cordoned, not approved.
+    /// Not connected, cordoned, or not approved.
     Away(&'static str),
-    /// It is not what the job asks for.
+    /// The node lacks a property that the job requires.
     Unfit(String),
-    /// It could not take it even when empty.
+    /// The node could not run it even when empty.
     TooSmall(&'static str),
-    /// It could, but not now.
+    /// The node could run it, but not now.
     InUse(&'static str),
 }
 
@@ -108,14 +108,14 @@ impl LiveNode {
         let info = &self.row.record.compute_node_info;
         self.capacity = info.max_capacity.into();
         self.max_job = match Resources::from(info.max_job_requirements) {
-            // A node that names no bound has none of its own.
+            // A node that declares no bound is bounded by its capacity alone.
             Resources::ZERO => self.capacity,
             bound => bound,
         };
         self.defaults = self.row.record.default_resources.into();
     }
 
-    /// Whether new work may be placed on it at all.
+    /// Whether the node takes new work at all.
     pub(crate) fn takes_work(&self) -> bool {
         self.away().is_none()
     }
@@ -146,13 +146,13 @@ impl LiveNode {
         self.capacity.minus(&self.used)
     }
 
-    /// Whether an execution of this demand would be taken now, apart from being fit for it.
+    /// Whether an execution of this demand fits now, not counting the required properties.
     pub(crate) fn has_room(&self, demand: &Demand) -> bool {
         let need = demand.need.on(&self.defaults);
         need.fits_in(&self.free()) && need.fits_in(&self.max_job)
     }
 
-    /// Why an execution of this demand cannot be placed here now, or nothing.
+    /// Why an execution of this demand cannot be placed here now, or `None`.
     pub(crate) fn obstacle(&self, demand: &Demand) -> Option<Obstacle> {
         if let Some(away) = self.away() {
             return Some(Obstacle::Away(away));
@@ -180,7 +180,7 @@ impl LiveNode {
         )
     }
 
-    /// How full it is now.
+    /// The current load.
     pub(crate) fn present_load(&self) -> Load {
         let share = |used: u64, of: u64| -> u32 {
             let thousandths = used.saturating_mul(1000).checked_div(of).unwrap_or(0);
@@ -188,14 +188,14 @@ impl LiveNode {
         };
         let Resources { cpu_millis, memory_bytes, disk_bytes, gpus } = self.used;
         let fullest = share(cpu_millis, self.capacity.cpu_millis)
-            // In KiB, so that the thousandfold stays within 64 bits.
+            // In KiB, so that a thousand times the value fits in 64 bits.
             .max(share(memory_bytes >> 10, self.capacity.memory_bytes >> 10))
             .max(share(disk_bytes >> 10, self.capacity.disk_bytes >> 10))
             .max(share(gpus, self.capacity.gpus));
         (fullest, u32::try_from(self.executions.len()).unwrap_or(u32::MAX))
     }
 
-    /// The record that the API answers.
+    /// The record that the API returns.
     pub(crate) fn wire(&self) -> Node {
         let record = &self.row.record;
         let info = &record.compute_node_info;
@@ -279,7 +279,7 @@ impl LiveNode {
     }
 }
 
-/// The first thing that `need` wants more of than `room` has.
+/// The first resource of which `need` exceeds `room`.
 fn short_of(need: &Resources, room: &Resources) -> Option<&'static str> {
     if need.cpu_millis > room.cpu_millis {
         Some("CPU")

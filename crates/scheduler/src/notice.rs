@@ -1,5 +1,7 @@
-//! Where a job stands, and what its message says: failures that are made up for, silent nodes, and
-//! why it waits for room, in this order.
+//! The state of a job and its message.
+//!
+//! The message names failures being retried, silent nodes, and why the job waits for room, in this
+//! order.
 
 use alloc::format;
 
@@ -11,15 +13,15 @@ use crate::text::Text;
 use crate::timer::Timer;
 use crate::{Scheduler, Turn};
 
-/// What a job has on a silent node.
+/// A job's executions on a silent node.
 pub(crate) struct SilentNode {
     pub(crate) executions: u32,
-    /// Since when it is silent, and what follows.
+    /// Since when the node has been silent, and what follows.
     pub(crate) text: Text,
 }
 
-/// What the message of a job says before it says why the job waits for room; empty texts when
-/// there is nothing to say.
+/// The start of a job's message, before the reason why it waits for room; empty texts when there is
+/// nothing to report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Notice {
     pub(crate) retry: Text,
@@ -37,7 +39,7 @@ impl Default for Notice {
 // === impl LiveJob: what it says ===
 
 impl LiveJob {
-    /// What its message is to say of failures and of silence.
+    /// The current notice: failures and silent nodes.
     pub(crate) fn notice(&self) -> Notice {
         let retry = self.retry.clone().filter(|_| self.is_retrying());
         let silence = self.silent.values().next().map(|silent| silent.text.clone());
@@ -61,7 +63,7 @@ impl LiveJob {
 // === impl Scheduler: where a job stands ===
 
 impl Scheduler {
-    /// Derives where the job stands from its slots, and records it when that is new.
+    /// Derives the job's state from its slots, and records it when it changed.
     pub(crate) fn refresh_job(&mut self, turn: &mut Turn<'_>, id: JobId) {
         let Some(job) = self.jobs.get(&id) else { return };
         if job.is_terminal() {
@@ -113,12 +115,12 @@ impl Scheduler {
         if is_event {
             self.note_job(turn, id, state, comment);
         } else {
-            // The history has the failures of the executions already.
+            // The history already has the failures of the executions.
             turn.out.changes.jobs.insert(id, job.row.clone());
         }
     }
 
-    /// Whether slots wait that no node has room for.
+    /// Whether slots wait for which no node has room.
     fn is_blocked(&self, job: &LiveJob) -> bool {
         let pinned = job.pending.values().any(|slot| slot.due.is_none() && slot.pinned.is_some());
         let daemon_without_node = job.plan.job_type == JobType::Daemon && job.row.slots == 0;

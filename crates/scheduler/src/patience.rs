@@ -1,6 +1,6 @@
-//! Patience: how long what runs on a silent node is waited for before it is replaced.
+//! Patience: how long the scheduler waits for work on a silent node before it replaces it.
 //!
-//! What a wrong replacement costs is the run that is thrown away, so patience grows with it.
+//! A wrong replacement throws away a run, so patience grows with the length of that run.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -19,18 +19,18 @@ use crate::time::Moment;
 use crate::timer::Timer;
 use crate::{Scheduler, Turn};
 
-/// A batch execution is waited for as long as this part of the time since its node accepted it:
-/// giving up a run of an hour is worth waiting for 72 seconds.
+/// The patience for a batch execution is the time since its node accepted it, divided by this: a
+/// run of one hour is worth a wait of 72 seconds.
 const BATCH_PATIENCE_PER_RUN: u32 = 50;
 
-/// The longest that batch work is waited for unless its job says otherwise, and how long ops work
-/// is: an ops job stays on its nodes, so that giving up can only fail it.
+/// The longest patience for batch work unless its job sets another, and the patience for ops work:
+/// an ops job is bound to its nodes, so giving up can only fail it.
 const LONGEST_PATIENCE: Duration = Duration::from_secs(600);
 
 // === impl Scheduler: patience ===
 
 impl Scheduler {
-    /// When an execution on a silent node is given up; none where it is waited for for ever.
+    /// When an execution on a silent node is given up; `None` if never.
     fn give_up_at(&self, row: &ExecutionRow, silent_since: Moment) -> Option<Moment> {
         let job = self.jobs.get(&row.job)?;
         let patience = self.patience(job, row.accepted_at, silent_since)?;
@@ -45,7 +45,7 @@ impl Scheduler {
     ) -> Option<Duration> {
         let least = self.lease();
         match (job.plan.job_type, job.plan.lost_after) {
-            // There is no other node for it.
+            // No other node can run it.
             (JobType::Daemon, _) => None,
             (_, Some(wanted)) => Some(wanted.max(least)),
             (JobType::Service, None) => Some(least),
@@ -57,7 +57,7 @@ impl Scheduler {
         }
     }
 
-    /// Gives up what has been waited for long enough, and sets the timer for the next.
+    /// Gives up executions whose patience has ended, and sets the timer for the next one.
     pub(crate) fn give_up_due(&mut self, turn: &mut Turn<'_>, id: NodeId) {
         let Some(since) = self.nodes.get(&id).and_then(|node| node.row.silent_since) else {
             return;
@@ -78,12 +78,12 @@ impl Scheduler {
         self.arm_give_up(id);
     }
 
-    /// All that the node has ends as lost now: it is not waited for any longer.
+    /// Ends all executions of the node as lost, without further waiting.
     pub(crate) fn give_up_all(&mut self, turn: &mut Turn<'_>, id: NodeId, why: &Text) {
         self.give_up_where(turn, id, why, |_| true);
     }
 
-    /// The same for work of some types.
+    /// Like `give_up_all`, for some job types only.
     pub(crate) fn give_up_where(
         &mut self,
         turn: &mut Turn<'_>,
@@ -108,7 +108,7 @@ impl Scheduler {
         self.arm_give_up(id);
     }
 
-    /// When the execution is given up, if nothing holds that back.
+    /// When the execution is given up, unless a hold-back postpones it.
     pub(crate) fn execution_due(&self, id: ExecutionId, since: Moment) -> Option<Moment> {
         let row = self.executions.get(&id)?;
         let explicit = self.jobs.get(&row.job).is_some_and(|job| job.plan.lost_after.is_some());
@@ -138,7 +138,7 @@ impl Scheduler {
         slots.filter(|(job, _)| self.jobs.get(job).is_some_and(|job| is_ops(job))).collect()
     }
 
-    /// Whether the node has something that is to be given up, and no timer for it.
+    /// Whether the node has work to give up but no timer for it.
     pub(crate) fn waits_without_timer(&self, id: NodeId) -> bool {
         let Some(since) = self.nodes.get(&id).and_then(|node| node.row.silent_since) else {
             return false;
@@ -148,7 +148,7 @@ impl Scheduler {
         due.next().is_some() && !self.timers.is_set(Timer::GiveUp(id))
     }
 
-    /// One timer stands for the first thing on the node that will be given up.
+    /// Sets the node's timer for the first of its executions that will be given up.
     pub(crate) fn arm_give_up(&mut self, id: NodeId) {
         let Some(since) = self.nodes.get(&id).and_then(|node| node.row.silent_since) else {
             return self.timers.cancel(Timer::GiveUp(id));
@@ -163,7 +163,7 @@ impl Scheduler {
         }
     }
 
-    /// The same for every silent node, after something that held all of them back has ended.
+    /// Sets the timers of every silent node, after a hold-back on all of them has ended.
     pub(crate) fn arm_all(&mut self) {
         let nodes: Vec<_> = self.silence.nodes.iter().map(|(_, id)| *id).collect();
         for node in nodes {
@@ -171,7 +171,7 @@ impl Scheduler {
         }
     }
 
-    /// A node that was loaded from the store without its lease.
+    /// Restores a node that was loaded from the store without its lease.
     pub(crate) fn restore_silence(&mut self, id: NodeId, since: Moment) {
         self.silence.nodes.insert((since, id));
     }

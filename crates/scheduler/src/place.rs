@@ -1,4 +1,4 @@
-//! Placement: which slot goes to which node, and what is looked at when.
+//! Placement: which slot goes to which node, and when nodes and queues are scanned.
 
 use alloc::vec::Vec;
 
@@ -11,27 +11,27 @@ use crate::time::Moment;
 use crate::timer::Timer;
 use crate::{Scheduler, Turn};
 
-/// A slot that a node could take, with its place in the order of all that wait.
+/// A slot that a node could take, with its rank among all waiting slots.
 struct Candidate {
     rank: Rank,
     slot: Ready,
 }
 
-/// Which slot of a job it is.
+/// Identifies a slot of a job.
 enum Ready {
-    /// One that is bound to this node.
+    /// A slot that is bound to this node.
     Pinned(u32),
-    /// The next one that is ready in this class.
+    /// The next ready slot in this class.
     Next(ClassId),
 }
 
 // === impl Scheduler: placement ===
 
 impl Scheduler {
-    /// Places what is ready of the job, or has it wait in its class.
+    /// Places the job's ready slots, or queues the job in its class.
     ///
-    /// Costs O(log n) per placed slot. A search that finds nothing looks at every node of the pool
-    /// once, and marks the class as blocked, so that it is not repeated before a node gains room.
+    /// Costs O(log n) per placed slot. A search that finds no node scans every node of the pool
+    /// once and marks the class as blocked, so that it is not repeated before a node gains room.
     pub(crate) fn place_job(&mut self, turn: &mut Turn<'_>, id: JobId, class_id: ClassId) {
         let Some(job) = self.jobs.get(&id) else { return };
         if self.queue.find_class(class_id).is_none() {
@@ -44,8 +44,8 @@ impl Scheduler {
         }
         let others_wait = self.queue.class(class_id).waiting.iter().any(|other| *other != rank);
         if others_wait {
-            // They were not placed, so there is no room, or the budget of this turn is used up and
-            // the class is in the backlog.
+            // Either there is no room, or this turn's budget is exhausted and the class is in the
+            // backlog.
             self.queue.wait(class_id, rank);
             return;
         }
@@ -86,7 +86,7 @@ impl Scheduler {
         self.leave_empty_classes(id);
     }
 
-    /// Classes beside that of the job in which none of its slots waits any more are left.
+    /// Leaves the job's secondary classes in which none of its slots waits any more.
     pub(crate) fn leave_empty_classes(&mut self, id: JobId) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let rank = job.plan.rank;
@@ -98,7 +98,7 @@ impl Scheduler {
         }
     }
 
-    /// A slot may be placed from now on: anywhere, or on any node but those it stays away from.
+    /// Makes a slot eligible for placement on any node that it does not exclude.
     pub(crate) fn slot_is_ready(&mut self, turn: &mut Turn<'_>, id: JobId, index: u32) {
         let class = self.queue_slot(turn.now, id, index);
         if let Some(class) = class {
@@ -106,7 +106,7 @@ impl Scheduler {
         }
     }
 
-    /// Notes in which class the slot waits.
+    /// Records the class in which the slot waits.
     pub(crate) fn queue_slot(&mut self, now: Moment, id: JobId, index: u32) -> Option<ClassId> {
         let job = self.jobs.get_mut(&id)?;
         let (main, slot) = (job.class?, job.pending.get(&index)?);
@@ -147,7 +147,7 @@ impl Scheduler {
         self.offer(turn, id, slot, node);
     }
 
-    /// Gives a node that has room what waits for it, by priority, then age.
+    /// Places waiting slots on a node that has room, by priority, then age.
     pub(crate) fn fill_node(&mut self, turn: &mut Turn<'_>, node_id: NodeId) {
         loop {
             let Some(candidate) = self.best_candidate(node_id) else { return };
@@ -164,10 +164,10 @@ impl Scheduler {
         }
     }
 
-    /// The first in the order of all that wait and that this node has room for.
+    /// The first of all waiting slots that this node has room for.
     ///
-    /// Looks at the head of each waiting class of the node's pools: within a class all ask for the
-    /// same.
+    /// Checks only the head of each waiting class of the node's pools, because all jobs of a class
+    /// have the same demand.
     fn best_candidate(&self, node_id: NodeId) -> Option<Candidate> {
         let node = self.nodes.get(&node_id).filter(|node| node.takes_work())?;
         let pinned = node
@@ -204,12 +204,12 @@ impl Scheduler {
         self.place_slot(turn, id, slot.expect("a pinned slot is pending"), node_id);
     }
 
-    /// Gives a per-node job a slot on every node that matches now and has none.
+    /// Gives a per-node job a slot on every node that matches and has none.
     pub(crate) fn cover_nodes(&mut self, turn: &mut Turn<'_>, id: JobId) {
         let Some(class) = self.jobs[&id].class else { return };
         let pool = self.queue.class(class).pool;
         let nodes: Vec<_> = self.queue.pool(pool).nodes.iter().map(|(_, node)| *node).collect();
-        // All slots are there before the first is placed: each is told how many there are.
+        // Create all slots before placing the first: each execution receives the total number.
         for node in &nodes {
             self.cover_node(turn, id, *node);
         }
@@ -218,7 +218,7 @@ impl Scheduler {
         }
     }
 
-    /// A node joined, or changed: daemons that match it and have no slot there get one.
+    /// Gives matching daemons a slot on a node that joined or changed, where they have none.
     pub(crate) fn cover_by_daemons(&mut self, turn: &mut Turn<'_>, node: NodeId) {
         for id in self.daemons.clone() {
             let class = self.jobs[&id].class.map(|class| self.queue.class(class));
@@ -259,7 +259,7 @@ impl Scheduler {
         }
     }
 
-    /// Goes on with what an earlier turn had no budget for.
+    /// Resumes placements for which an earlier turn had no budget.
     pub(crate) fn work_off_backlog(&mut self, turn: &mut Turn<'_>) {
         while turn.budget > 0
             && let Some(node) = self.backlog.nodes.pop_first()
@@ -275,7 +275,7 @@ impl Scheduler {
 
     fn place_class(&mut self, turn: &mut Turn<'_>, class_id: ClassId) {
         loop {
-            // Its last job may have ended since it came into the backlog.
+            // Its last job may have ended since the class entered the backlog.
             let Some(class) = self.queue.find_class(class_id) else { return };
             let Some(rank) = class.waiting.first().copied().filter(|_| !class.blocked) else {
                 return;
@@ -298,7 +298,7 @@ impl Scheduler {
         }
     }
 
-    /// The class turned out to be blocked: its jobs are queued now.
+    /// Updates the state of the jobs of a class that turned out to be blocked.
     fn refresh_waiting(&mut self, turn: &mut Turn<'_>, class_id: ClassId) {
         let ranks: Vec<_> = self.queue.class(class_id).waiting.iter().copied().collect();
         for rank in ranks {
@@ -306,7 +306,7 @@ impl Scheduler {
         }
     }
 
-    /// The timers of a job that was loaded from the store.
+    /// Sets the timers of a job that was loaded from the store.
     pub(crate) fn set_job_timers(&mut self, id: JobId) {
         let job = &self.jobs[&id];
         if let Some(bound) = job.plan.total_timeout {

@@ -1,17 +1,16 @@
-//! Who waits, and for which nodes.
+//! Waiting jobs, and the nodes they wait for.
 //!
-//! A *pool* is the set of nodes that are fit for some kind of work (labels, engine, publisher,
-//! sources), ordered by load. A *class* is a pool and an amount of room: the jobs of a class wait
-//! in one queue, because when the first of them does not fit, none does.
+//! A *pool* is the set of nodes that are suitable for some kind of work (labels, engine, publisher,
+//! sources), ordered by load. A *class* is a pool and an amount of resources: the jobs of a class
+//! wait in one queue, because when the first of them does not fit, none does.
 //!
 //! So a freed slot is offered to the heads of the queues that its node serves, never to a whole
-//! queue, and a submission to a class that is known to be blocked costs one insertion.
-//! Costs: per job one queue entry; per node one entry in each pool that holds it; a change of a
-//! node's load is an update of each of its pools, and there are as many pools as live jobs have
-//! different constraints, engines, publishers and sources (plus [`IDLE_POOLS`] kept for the next
-//! job of their kind).
-//! Rejected: one queue over all jobs (a freed slot walks past everything that does not fit), and
-//! node sets per class (10,000 different amounts on 1,000 nodes are 10 million entries).
+//! queue, and a submission to a class known to be blocked costs one insertion. Costs: one queue
+//! entry per job; one entry per node in each pool that holds it; a change of a node's load updates
+//! each of its pools, and there are as many pools as live jobs have different constraints, engines,
+//! publishers and sources (plus [`IDLE_POOLS`] kept for the next job of their kind). Rejected: one
+//! queue over all jobs (a freed slot walks past everything that does not fit), and node sets per
+//! class (10,000 different amounts on 1,000 nodes are 10 million entries).
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
@@ -27,7 +26,7 @@ use crate::keyed::{HashKey, HashMap};
 use crate::node::{LiveNode, Load};
 use crate::time::Moment;
 
-/// Pools without a job that are kept: building one anew costs a look at every node.
+/// Unused pools to keep: building a new one scans every node.
 const IDLE_POOLS: usize = 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,7 +35,7 @@ pub(crate) struct PoolId(u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(crate) struct ClassId(u32);
 
-/// The place of a job in a queue: by priority, then age.
+/// The position of a job in a queue: by priority, then age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Rank {
     pub(crate) priority: Reverse<u32>,
@@ -46,7 +45,7 @@ pub(crate) struct Rank {
 
 pub(crate) struct Pool {
     fit: Arc<Fit>,
-    /// Nodes that take work and are fit for it, emptier ones first.
+    /// Nodes that take work and are suitable for it, emptier ones first.
     pub(crate) nodes: BTreeSet<(Load, NodeId)>,
     /// Classes in which a job waits.
     pub(crate) waiting: BTreeSet<ClassId>,
@@ -56,15 +55,15 @@ pub(crate) struct Pool {
 
 pub(crate) struct Class {
     pub(crate) demand: Arc<Demand>,
-    /// Nodes of the pool that none of its slots may be placed on, in order.
+    /// Nodes of the pool on which none of its slots may be placed, in order.
     pub(crate) excluded: Arc<[NodeId]>,
     pub(crate) pool: PoolId,
     /// How many live jobs are of this class.
     jobs: u32,
     pub(crate) waiting: BTreeSet<Rank>,
-    /// Jobs wait, and no node of the pool has room: every node that gained any was offered to them.
+    /// Jobs wait and no node of the pool has room: each node that gained room was offered to them.
     pub(crate) blocked: bool,
-    /// Why its jobs wait, as told last.
+    /// Why its jobs wait, as last reported.
     pub(crate) explanation: Option<Arc<str>>,
 }
 
@@ -72,7 +71,7 @@ pub(crate) struct Class {
 pub(crate) struct Queue {
     pools: BTreeMap<PoolId, Pool>,
     pool_of: HashMap<Arc<Fit>, PoolId>,
-    /// Pools without a class, oldest first; an entry may have come back into use.
+    /// Pools without a class, oldest first; an entry may be in use again.
     idle: VecDeque<PoolId>,
     classes: HashMap<ClassId, Class>,
     class_of: HashMap<(Arc<Demand>, Arc<[NodeId]>), ClassId>,
@@ -81,7 +80,7 @@ pub(crate) struct Queue {
     waiting: BTreeSet<ClassId>,
     /// The class that was explained last.
     last_explained: ClassId,
-    /// Explanations that changed and were not yet told; `None` where nobody waits any more.
+    /// Changed explanations not reported yet; `None` for a class in which no job waits any more.
     pub(crate) untold: Vec<(Arc<Demand>, Option<Arc<str>>)>,
 }
 
@@ -102,7 +101,7 @@ impl Queue {
         }
     }
 
-    /// Counts a job into the class of its demand.
+    /// Adds a job to the class of its demand.
     pub(crate) fn enter<'a>(
         &mut self,
         demand: Demand,
@@ -111,7 +110,7 @@ impl Queue {
         self.enter_class((Arc::new(demand), Arc::new([])), nodes)
     }
 
-    /// Counts a slot that stays away from these nodes into a class beside that of its job.
+    /// Adds a slot that excludes these nodes to a secondary class, beside that of its job.
     pub(crate) fn enter_beside<'a>(
         &mut self,
         main: ClassId,
@@ -150,12 +149,12 @@ impl Queue {
         id
     }
 
-    /// Takes back that a job was counted into a class that it is in already.
+    /// Reverts the count of a job that was added to a class it already belongs to.
     pub(crate) fn count_out(&mut self, id: ClassId) {
         self.class_mut(id).jobs -= 1;
     }
 
-    /// Counts a job out of its class; the last one takes the class with it.
+    /// Removes a job from its class; the last job to leave also removes the class.
     pub(crate) fn leave(&mut self, id: ClassId, rank: Rank) {
         self.stop_waiting(id, rank);
         let class = self.class_mut(id);
@@ -177,7 +176,7 @@ impl Queue {
         }
     }
 
-    /// Removes idle pools beyond the bound; tells which, so that nodes forget them.
+    /// Removes idle pools beyond the bound and returns them, so that nodes can drop them.
     pub(crate) fn take_surplus_pools(&mut self) -> Vec<(PoolId, BTreeSet<(Load, NodeId)>)> {
         let mut surplus = Vec::new();
         while self.idle.len() > IDLE_POOLS {
@@ -214,11 +213,12 @@ impl Queue {
         self.waiting.remove(&id);
     }
 
-    /// Why the jobs of the class wait, until it is explained anew or nobody waits.
+    /// Stores why the jobs of the class wait, until the next explanation or until no job waits.
     pub(crate) fn explain(&mut self, id: ClassId, text: String) -> Arc<str> {
         let class = self.class_mut(id);
         if !class.excluded.is_empty() {
-            // Known by its demand, it would be taken for the class of those that exclude nothing.
+            // An explanation is keyed by demand, so this one would overwrite that of the class
+            // without exclusions.
             return text.into();
         }
         if let Some(known) = class.explanation.as_ref().filter(|known| ***known == *text) {
@@ -231,7 +231,7 @@ impl Queue {
         text
     }
 
-    /// Brings every pool up to date with a node that changed: what it is, or whether it takes work.
+    /// Updates every pool after a node changed its properties or whether it takes work.
     pub(crate) fn reclassify(&mut self, node: &mut LiveNode) {
         let id = node.id();
         for pool in core::mem::take(&mut node.pools) {
@@ -248,7 +248,7 @@ impl Queue {
         }
     }
 
-    /// Brings the pools up to date with the load of a node.
+    /// Updates the pools after a change of a node's load.
     pub(crate) fn reload(&mut self, node: &mut LiveNode) {
         let (before, now, id) = (node.load, node.present_load(), node.id());
         if before == now {
@@ -300,7 +300,8 @@ impl Queue {
         self.classes.get(&id)
     }
 
-    /// Up to `most` classes in which a job waits, in turn: each call goes on after the last.
+    /// Up to `most` classes in which a job waits, in rotation: each call resumes after the last
+    /// one.
     pub(crate) fn next_waiting_classes(&mut self, most: usize) -> Vec<ClassId> {
         let after = (Bound::Excluded(self.last_explained), Bound::Unbounded);
         let upto = (Bound::Unbounded, Bound::Included(self.last_explained));
@@ -337,7 +338,7 @@ impl Queue {
     }
 
     fn next_id(&mut self) -> u32 {
-        // Wraps after four billion; by then the first ids are long gone.
+        // Wraps after four billion IDs; the first ones are long unused by then.
         loop {
             self.last_id = self.last_id.wrapping_add(1);
             let id = self.last_id;
@@ -351,7 +352,7 @@ impl Queue {
 // === impl Class ===
 
 impl Class {
-    /// Whether the node would be taken for a slot of the class if it has room.
+    /// Whether the class allows this node, provided that it has room.
     pub(crate) fn admits(&self, node: NodeId) -> bool {
         self.excluded.binary_search(&node).is_err()
     }

@@ -1,4 +1,4 @@
-//! Going on from what the store holds; recovery is the ordinary path.
+//! Restores the scheduler from the store; recovery uses the ordinary code path.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -21,15 +21,15 @@ use crate::time::Moment;
 use crate::timer::Timer;
 use crate::{Scheduler, Settings};
 
-/// A scheduler in the making, from what the store holds: first its live jobs, one by one, then the
-/// rest. Jobs come one by one because their specifications are large, and are not kept.
+/// A scheduler under construction from stored records: first its live jobs, one by one, then the
+/// rest. Jobs are loaded one at a time because their specifications are large and are not kept.
 pub struct Restore {
     scheduler: Scheduler,
-    /// What was wrong first.
+    /// The first error.
     failed: Option<RestoreError>,
 }
 
-/// A stored record that this release cannot go on from.
+/// A stored record that this release cannot restore.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
     #[error("the specification of job {job} cannot be read")]
@@ -47,15 +47,15 @@ impl Restore {
         Self { scheduler: Scheduler::new(settings, mint), failed: None }
     }
 
-    /// Takes a job in, of which only what scheduling needs is kept.
+    /// Adds a job, keeping only what scheduling needs of it.
     pub fn job(&mut self, job: LiveJobRow) {
         if self.failed.is_none() {
             self.failed = self.scheduler.restore_job(job).err();
         }
     }
 
-    /// The scheduler as it was at the last commit. Every lease runs anew, because nobody could renew
-    /// while there was no orchestrator; slots that were ready are placed by the next tick.
+    /// Returns the scheduler as of the last commit. Every lease restarts, because nodes could not
+    /// renew it while the orchestrator was down; the next tick places slots that were ready.
     pub fn finish(self, live: Live, now: Moment) -> Result<Scheduler, RestoreError> {
         let Self { mut scheduler, failed } = self;
         if let Some(error) = failed {
@@ -91,7 +91,7 @@ impl Restore {
             job.pending.insert(slot.index, slot);
         }
         for (job, index, node) in live.covered {
-            // A node that was forgotten is covered anew when it joins again.
+            // A forgotten node is covered anew when it joins again.
             if !scheduler.nodes.contains_key(&node) {
                 continue;
             }
@@ -121,7 +121,8 @@ impl Scheduler {
         }
         match &mut row.health {
             Health::BackingOff { until, .. } => self.timers.set(*until, Timer::BackOff(id)),
-            // Whether the probe went well is known when it ends; until then there is another.
+            // Whether the probe succeeded is known when it ends; until then another one may be
+            // placed.
             Health::Probing { probe, .. } => *probe = None,
             Health::Well => {}
         }

@@ -1,7 +1,7 @@
-//! What becomes of a slot whose execution did not complete.
+//! Retries: what happens to a slot whose execution did not complete.
 //!
-//! Two budgets: `RetryPolicy` pays for failures of the task, and a fixed number of tries pays for
-//! failures that are not the task's own, so that neither eats the other's.
+//! There are two budgets, so that neither consumes the other: `RetryPolicy` covers failures of the
+//! task, and a fixed number of retries covers failures unrelated to the task.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -17,20 +17,20 @@ use crate::text::Text;
 use crate::timer::Timer;
 use crate::{Scheduler, Turn};
 
-/// How often a slot is tried again after failures that were not the task's own: a task that kills
-/// machines must end. Where `RetryPolicy` allows any number of attempts, so does this.
+/// How often a slot is retried after failures unrelated to the task; the limit stops a task that
+/// crashes machines. It does not apply where `RetryPolicy` allows unlimited attempts.
 pub(crate) const INFRA_RETRIES: u32 = 5;
 
-/// A run of a service that lasted as long as this was a good one: the next delay is short again.
+/// A service that ran at least this long had a good run: the next retry delay is short again.
 const GOOD_RUN: Duration = Duration::from_secs(60);
 
-/// How long a slot waits after a node had no room for it, though it seemed to have.
+/// How long a slot waits after a node declined it for lack of room.
 const NO_ROOM_PAUSE: Duration = Duration::from_secs(1);
 
 /// Why a lost node fails an ops job.
 const OPS_STAY: &str = "an ops job runs on the nodes it began with";
 
-/// A slot that is to be tried again.
+/// A slot to retry.
 struct Retry {
     row: ExecutionRow,
     tries: Tries,
@@ -40,7 +40,8 @@ struct Retry {
 // === impl Scheduler: retries ===
 
 impl Scheduler {
-    /// A run ended that `RetryPolicy` pays for: again after a delay, or never.
+    /// Handles the end of a run that counts against `RetryPolicy`: retries after a delay, or gives
+    /// up.
     pub(crate) fn run_again(&mut self, turn: &mut Turn<'_>, row: ExecutionRow, end: End) {
         let Some(job) = self.jobs.get(&row.job) else { return };
         let policy = job.plan.retry;
@@ -59,8 +60,8 @@ impl Scheduler {
         self.pend(turn, Retry { row, tries, delay });
     }
 
-    /// A failure that is not the task's own: it costs one of a few tries, and what failed on a node
-    /// stays away from it for a while.
+    /// Handles a failure unrelated to the task: charges the infrastructure budget, and excludes the
+    /// node for a while if the failure is tied to it.
     pub(crate) fn try_elsewhere(&mut self, turn: &mut Turn<'_>, row: ExecutionRow, cause: Cause) {
         let Some(job) = self.jobs.get(&row.job) else { return };
         let policy = job.plan.retry;
@@ -71,7 +72,7 @@ impl Scheduler {
         }
         let mut tries = row.tries.clone();
         if cause == Cause::Lost && job_type == JobType::Daemon {
-            // It waits for its node, however often that goes away.
+            // The slot waits for its node, however often the node disconnects.
             self.pend(turn, Retry { row, tries, delay: Duration::ZERO });
             return;
         }
@@ -91,21 +92,21 @@ impl Scheduler {
         if cause.excludes() {
             let until = tries.exclusions.exclude(row.node, turn.now);
             if job.plan.is_per_node() {
-                // There is no other node for it.
+                // No other node can run it.
                 delay = until.since(turn.now);
             }
         }
         self.pend(turn, Retry { row, tries, delay });
     }
 
-    /// Its node had no room after all, which is nobody's failure. It waits for a moment, so that a
-    /// node that says so again and again is not asked as fast as it can answer.
+    /// Handles a node that turned out to have no room, which is not a failure. A short pause keeps
+    /// the scheduler from offering the slot to the same node in a tight loop.
     pub(crate) fn no_room_after_all(&mut self, turn: &mut Turn<'_>, row: ExecutionRow) {
         let tries = row.tries.clone();
         self.pend(turn, Retry { row, tries, delay: NO_ROOM_PAUSE });
     }
 
-    /// A failure on a node that is being probed, which costs the slot nothing.
+    /// Handles a failure on a probed node, which does not count against the slot.
     pub(crate) fn probe_failed(&mut self, turn: &mut Turn<'_>, row: ExecutionRow) {
         let Some(job) = self.jobs.get(&row.job) else { return };
         let mut tries = row.tries.clone();
@@ -114,13 +115,13 @@ impl Scheduler {
         self.pend(turn, Retry { row, tries, delay });
     }
 
-    /// The slot has not failed: it only moves, at once and at no cost.
+    /// Moves the slot to another node, immediately and without charging a budget.
     pub(crate) fn move_slot(&mut self, turn: &mut Turn<'_>, row: ExecutionRow) {
         let tries = row.tries.clone();
         self.pend(turn, Retry { row, tries, delay: Duration::ZERO });
     }
 
-    /// The delay of a slot is over.
+    /// The retry delay of a slot ended.
     pub(crate) fn retry_due(&mut self, turn: &mut Turn<'_>, id: JobId, index: u32) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let rank = job.plan.rank;
@@ -132,7 +133,8 @@ impl Scheduler {
                     node.delayed.remove(&(id, index));
                     node.pin(rank, index);
                 }
-                // A slot of an ops job waits for a silent node as long as its executions do.
+                // The slot of an ops job waits for a silent node as long as the job's executions
+                // do.
                 self.arm_give_up(node_id);
                 self.fill_node(turn, node_id);
             }
@@ -141,18 +143,18 @@ impl Scheduler {
         self.refresh_job(turn, id);
     }
 
-    /// A slot of an ops job waits for a node that is lost.
+    /// Gives up a slot of an ops job that waits for a lost node.
     pub(crate) fn abandon_ops(&mut self, turn: &mut Turn<'_>, id: JobId, index: u32, why: &str) {
         let message = format!("the execution with index {index} cannot run: {why}; {OPS_STAY}");
         self.end_job(turn, id, JobStateType::Failed, Text::from(message));
     }
 
-    /// Puts the slot back among those that wait.
+    /// Returns the slot to the pending slots.
     fn pend(&mut self, turn: &mut Turn<'_>, retry: Retry) {
         let Retry { mut row, tries, delay } = retry;
         let evaluation = self.mint.evaluation();
         let job = self.jobs.get_mut(&row.job).expect("retries are of live jobs");
-        job.retry = Some(Text::from(told(&row, delay, turn.wall)));
+        job.retry = Some(Text::from(retry_message(&row, delay, turn.wall)));
         let pinned = job.plan.is_per_node().then_some(row.node);
         let due = (delay > Duration::ZERO).then(|| turn.now + delay);
         let slot = PendingSlotRow {
@@ -188,7 +190,7 @@ impl Scheduler {
         }
     }
 
-    /// The slot is not tried again; what that means depends on the type of the job.
+    /// Gives up on the slot; the consequences depend on the job type.
     pub(crate) fn give_up(&mut self, turn: &mut Turn<'_>, row: &ExecutionRow, why: &str) {
         match self.jobs[&row.job].plan.job_type {
             JobType::Batch | JobType::Ops | JobType::Service => {
@@ -198,7 +200,7 @@ impl Scheduler {
                 );
                 self.end_job(turn, row.job, JobStateType::Failed, Text::from(message));
             }
-            // The node keeps its slot, which stays as it ended.
+            // The node keeps its slot, which remains in its final state.
             JobType::Daemon => {}
         }
     }
@@ -214,8 +216,8 @@ fn used_up(attempt: u32, attempts: u32, end: &End) -> String {
     }
 }
 
-/// What failed, and when it is tried again, for the message of the job.
-fn told(row: &ExecutionRow, delay: Duration, wall: Timestamp) -> String {
+/// The failure and the time of the next retry, for the job's message.
+fn retry_message(row: &ExecutionRow, delay: Duration, wall: Timestamp) -> String {
     let (what, node) = (&row.compute_message, row.node.short());
     if delay.is_zero() {
         return format!("execution {} on {node} failed: {what}; it is tried again", row.index);

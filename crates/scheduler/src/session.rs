@@ -1,4 +1,4 @@
-//! Sessions, leases and what operators do to nodes.
+//! Node sessions, leases, and operator actions on nodes.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -85,7 +85,7 @@ impl Scheduler {
 
     pub(crate) fn open_assignments(&mut self, id: NodeId, session: u64) -> Answer {
         match self.check_session(id, session) {
-            // It is told that nothing is wanted of it, so that it stops what it runs.
+            // An empty desired state makes the rejected agent stop everything that it runs.
             Some(Refusal::NodeRejected(_)) if self.nodes[&id].row.session == session => {
                 Answer::Assignments(Vec::new())
             }
@@ -104,7 +104,7 @@ impl Scheduler {
         let acknowledged = reports.iter().map(acknowledge).collect();
         match self.check_session(id, session) {
             None => {}
-            // All that it had was given up: whatever it says changes nothing.
+            // All its executions were given up, so its reports change nothing.
             Some(Refusal::NodeRejected(_)) => return Answer::Acknowledged(acknowledged),
             Some(refusal) => return Answer::Refused(refusal),
         }
@@ -134,7 +134,7 @@ impl Scheduler {
             return;
         }
         if let Answer::Refused(_) = self.forget_node(turn, id, false) {
-            // What it has may still run: it is looked at again when that may have been given up.
+            // The node may still be running work: retry after another retention period.
             self.timers.set(turn.now + self.settings.node_retention, Timer::Retention(id));
         }
     }
@@ -143,7 +143,7 @@ impl Scheduler {
         self.nodes.get(&id).map_or_else(Vec::new, |node| node.executions.iter().copied().collect())
     }
 
-    /// Stores the node as it is now, and which pools it is in.
+    /// Stores the node's current record and updates its pools.
     pub(crate) fn store_node(&mut self, turn: &mut Turn<'_>, id: NodeId) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         self.queue.reclassify(node);
@@ -152,7 +152,7 @@ impl Scheduler {
         turn.out.changes.nodes.insert(id, Some(node.row.clone()));
     }
 
-    /// Stores the node as it is now, and brings placement up to date with it.
+    /// Stores the node's current record and re-evaluates placement for it.
     pub(crate) fn node_changed(&mut self, turn: &mut Turn<'_>, id: NodeId) {
         self.store_node(turn, id);
         if self.nodes.get(&id).is_some_and(LiveNode::takes_work) {
@@ -217,7 +217,7 @@ impl Scheduler {
         self.move_work(turn, id, "its node is drained, and the deadline has passed", |_| true);
     }
 
-    /// Stops what runs on the node and is of these types; the slots go elsewhere when it is gone.
+    /// Stops the node's executions of these job types; their slots are placed elsewhere afterwards.
     fn move_work(
         &mut self,
         turn: &mut Turn<'_>,
@@ -234,7 +234,7 @@ impl Scheduler {
         }
     }
 
-    /// Its work is not waited for, whether the node is silent or not.
+    /// Gives up the node's work without waiting for it, whether or not the node is silent.
     fn reject(&mut self, turn: &mut Turn<'_>, id: NodeId, why: &Text) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         if node.row.connection == Connection::Connected {
@@ -250,7 +250,7 @@ impl Scheduler {
         self.give_up_all(turn, id, why);
     }
 
-    /// Slots that only this node could have run are gone with it.
+    /// Drops the slots that only this node could have run.
     fn drop_pinned(&mut self, turn: &mut Turn<'_>, id: NodeId) {
         let Some(node) = self.nodes.get(&id) else { return };
         let ready = node.pinned.iter().map(|(rank, index)| (rank.job, *index));
@@ -285,7 +285,7 @@ impl Scheduler {
         }
         self.give_up_all(turn, id, &Text::Constant("its node was forgotten by an operator"));
         self.drop_pinned(turn, id);
-        // A daemon covers the node anew when it joins again.
+        // A daemon covers the node again when it rejoins.
         for job in &self.daemons {
             if let Some(job) = self.jobs.get_mut(job) {
                 job.covered.remove(&id);

@@ -1,8 +1,8 @@
-//! Nodes that fall silent: when their lease ends, and for how long their work is waited for.
+//! Silent nodes: when their lease ends, and how long the scheduler waits for their work.
 //!
-//! A lease ends by nothing but silence, judged by when heartbeats arrived. What a node without a
-//! lease was running may well still run, so it is given up only after its *patience*: the wrong
-//! decision costs the run that is thrown away, so patience grows with the work at stake.
+//! Only silence ends a lease, measured by the arrival times of heartbeats. A node without a lease
+//! may still be running its work, so that work is given up only after the node's *patience*. A
+//! wrong decision throws a run away, so patience grows with the work at stake.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -22,32 +22,33 @@ use crate::time::Moment;
 use crate::timer::Timer;
 use crate::{Scheduler, Turn};
 
-/// With many nodes the lease grows, so that all heartbeats together, three in each lease, stay
-/// under a thousand a second.
+/// The lease grows with the number of nodes, so that all heartbeats together, three per lease, stay
+/// below a thousand per second.
 const LEASE_PER_NODE: Duration = Duration::from_millis(3);
 
-/// An agent that has been at one thing for this long hangs, and is offered nothing.
+/// An agent that has been busy with one operation for this long hangs, and gets no new work.
 const STALLED: Duration = Duration::from_secs(5);
 
-/// A heartbeat, as its arrival was noted.
+/// A heartbeat, as recorded on arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heard {
     pub node: NodeId,
     pub session: u64,
     pub at: Moment,
-    /// For how long the agent has not finished what it is at.
+    /// How long the agent's current operation has been running.
     pub stalled: Duration,
 }
 
-/// Nodes that fell silent, and whether that is taken for the orchestrator's own trouble.
+/// The silent nodes, and whether the silence is attributed to the orchestrator itself.
 #[derive(Debug, Default)]
 pub(crate) struct Silence {
-    /// By when they were heard last.
+    /// Ordered by when each node was last heard from.
     pub(crate) nodes: BTreeSet<(Moment, NodeId)>,
     pub(crate) mass: Mass,
-    /// Nothing is given up before: nobody could be heard until a lease before this moment.
+    /// Nothing is given up before this moment: until one lease earlier, no heartbeat could arrive.
     pub(crate) not_before: Moment,
-    /// Most nodes came back a short while ago: until then the others may follow.
+    /// Most nodes reconnected recently; until this moment, the scheduler expects the others to
+    /// follow.
     pub(crate) others_may_follow_until: Moment,
 }
 
@@ -56,16 +57,16 @@ pub(crate) struct Silence {
 pub(crate) enum Mass {
     #[default]
     None,
-    /// Nothing is given up until then.
+    /// Nothing is given up before this moment.
     Holding(Moment),
-    /// It went on for too long to be waited for.
+    /// The mass silence lasted too long to keep waiting.
     Spent,
 }
 
 // === impl Scheduler: leases ===
 
 impl Scheduler {
-    /// How long a node may be silent before its lease ends; heartbeats come three times as often.
+    /// How long a node may be silent before its lease ends; it sends three heartbeats per lease.
     pub fn lease(&self) -> Duration {
         let nodes = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
         self.settings.lease.max(LEASE_PER_NODE.saturating_mul(nodes))
@@ -76,7 +77,7 @@ impl Scheduler {
         matches!(self.silence.mass, Mass::Holding(_))
     }
 
-    /// Heartbeats that arrived since the last time, whatever else waits to be handled.
+    /// Handles the heartbeats that arrived since the last call, ahead of everything queued.
     pub(crate) fn heard(&mut self, turn: &mut Turn<'_>, arrivals: Vec<Heard>) {
         for Heard { node, session, at, stalled } in arrivals {
             if self.check_session(node, session).is_none() {
@@ -85,7 +86,7 @@ impl Scheduler {
         }
     }
 
-    /// A heartbeat of the node's session arrived at this moment.
+    /// Handles a heartbeat of the node's session that arrived at this moment.
     pub(crate) fn beat(&mut self, turn: &mut Turn<'_>, id: NodeId, at: Moment, stalled: Duration) {
         self.renew(id, at);
         let Some(node) = self.nodes.get_mut(&id) else { return };
@@ -103,12 +104,12 @@ impl Scheduler {
         self.check_session(id, node.row.session).is_none().then_some(node.row.session)
     }
 
-    /// The lease of a connected node runs from this moment.
+    /// Renews the lease of a connected node as of this moment.
     pub(crate) fn renew(&mut self, id: NodeId, at: Moment) {
         let lease = self.lease();
         let Some(node) = self.nodes.get_mut(&id) else { return };
-        // A longer lease counts at once; a shorter one when the node has been told of it, which is
-        // the answer to this heartbeat.
+        // A longer lease applies immediately; a shorter one once the node has been notified, which
+        // the response to this heartbeat does.
         let until = at + lease.max(node.granted);
         node.granted = lease;
         node.heard_at = node.heard_at.max(at);
@@ -116,8 +117,8 @@ impl Scheduler {
         self.touched.insert(id);
     }
 
-    /// Nobody could be heard for this long: a stalled disk, a stopped process, a suspended
-    /// machine. It is held against nobody.
+    /// Extends every lease by a period in which the orchestrator could not receive heartbeats (a
+    /// stalled disk, a stopped process, a suspended machine), so that no node is penalised for it.
     pub(crate) fn was_deaf(&mut self, now: Moment, for_how_long: Duration) {
         for node in self.nodes.values_mut() {
             node.lease_until = node.lease_until + for_how_long;
@@ -125,7 +126,7 @@ impl Scheduler {
         self.hold_back(now);
     }
 
-    /// Nothing is given up before a whole lease has passed in which nodes can be heard.
+    /// Postpones giving up work until nodes have had one full lease in which to be heard.
     pub(crate) fn hold_back(&mut self, now: Moment) {
         self.silence.not_before = now + self.lease();
     }
@@ -141,7 +142,7 @@ impl Scheduler {
         }
     }
 
-    /// Connected => Disconnected. The node gets no new work, and keeps what it has for the time
+    /// Connected => Disconnected. The node gets no new work and keeps its executions for the time
     /// being.
     fn fall_silent(&mut self, turn: &mut Turn<'_>, id: NodeId) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
@@ -161,8 +162,8 @@ impl Scheduler {
         self.tell_jobs_of_silence(turn, id);
     }
 
-    /// What a silent node is not waited for: work that nobody wants, and offers, of which nothing
-    /// can have been started.
+    /// Ends executions for which the scheduler does not wait on a silent node: those it has asked
+    /// to stop, and offers, because the node cannot have started them.
     fn part_from(&mut self, turn: &mut Turn<'_>, id: ExecutionId) {
         let Some(row) = self.executions.get(&id) else { return };
         if row.desired == DesiredState::Stopped {
@@ -174,7 +175,7 @@ impl Scheduler {
         }
     }
 
-    /// The node is back, whether in time or not.
+    /// The node reconnected, before or after its lease ended.
     pub(crate) fn is_back(&mut self, turn: &mut Turn<'_>, id: NodeId) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         let Some(since) = node.row.silent_since.take() else { return };
@@ -200,17 +201,18 @@ impl Scheduler {
     }
 }
 
-// === impl Scheduler: telling of it ===
+// === impl Scheduler: reporting silence ===
 
 impl Scheduler {
-    /// The jobs with executions on the node say since when it is silent, and what follows.
+    /// Updates the messages of jobs on the node with since when it has been silent and what
+    /// follows.
     fn tell_jobs_of_silence(&mut self, turn: &mut Turn<'_>, id: NodeId) {
         for job in self.note_silent(id, turn.now, turn.wall) {
             self.refresh_job(turn, job);
         }
     }
 
-    /// Notes with each of these jobs that the node is silent; says which they are.
+    /// Records the node's silence in each of these jobs, and returns their IDs.
     fn note_silent(&mut self, id: NodeId, now: Moment, wall: Timestamp) -> Vec<JobId> {
         let Some(since) = self.nodes.get(&id).and_then(|node| node.row.silent_since) else {
             return Vec::new();
@@ -249,7 +251,7 @@ impl Scheduler {
         found.into_keys().collect()
     }
 
-    /// Leases run anew after a restart, and silent nodes are waited for as long as a lease.
+    /// Restarts leases after a restart, and gives silent nodes one lease to reconnect.
     pub(crate) fn restore_leases(&mut self, now: Moment) {
         self.hold_back(now);
         let ids: Vec<_> = self.nodes.keys().copied().collect();
@@ -258,7 +260,7 @@ impl Scheduler {
                 self.renew(id, now);
                 continue;
             }
-            // The message of these jobs is stored, and not made anew.
+            // The stored message of these jobs is still valid.
             for job in self.note_silent(id, now, Timestamp::ZERO) {
                 let Some(job) = self.jobs.get_mut(&job) else { continue };
                 let text = job.row.message.clone();

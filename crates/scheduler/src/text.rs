@@ -1,13 +1,13 @@
-//! Texts for users.
+//! Messages for users.
 
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Deref;
 
-/// A text that many records may share: a constant, or one that was made once.
+/// A text that many records may share: a constant, or a string that was built once.
 ///
-/// A million jobs that wait for the same reason keep it once.
+/// A million jobs that wait for the same reason share one copy.
 #[derive(Clone)]
 pub enum Text {
     Constant(&'static str),

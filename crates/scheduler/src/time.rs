@@ -1,8 +1,8 @@
-//! The two clocks: the service's own, which decides, and the wall clock, which is only shown.
+//! The two clocks: the service's own clock, for decisions, and the wall clock, for display.
 //!
-//! Whoever sets a machine's clock must not stop a lease, end a timeout early or have retention
-//! delete anything. So every input carries both clocks, and everything that is due at some time is
-//! due by the service's own.
+//! An operator who changes the machine's clock must not end a lease, trigger a timeout early or
+//! make retention delete anything. So every input carries both clocks, and every deadline refers to
+//! the service's own.
 
 use core::ops::Add;
 use core::time::Duration;
@@ -11,16 +11,16 @@ use api_types::Timestamp;
 
 /// A moment of the service's own clock, in nanoseconds.
 ///
-/// It counts the time that the service has existed, outages included, goes on over restarts, and
-/// never goes back. It says nothing about the date.
+/// It counts the time since the service was created, including outages; it continues across
+/// restarts and never goes back. It is unrelated to the calendar date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Moment(pub u64);
 
-/// Both clocks, read at once.
+/// Both clocks, read together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {
     pub moment: Moment,
-    /// UTC as the machine has it: right or wrong, and set at any time.
+    /// UTC according to the machine: possibly wrong, and adjustable at any time.
     pub wall: Timestamp,
 }
 
@@ -29,12 +29,12 @@ pub struct Now {
 impl Moment {
     pub const ZERO: Self = Self(0);
 
-    /// The time from an earlier moment to this one; zero if it is later.
+    /// The time elapsed since an earlier moment; zero if that moment is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// The moment this long before; the beginning if there was none.
+    /// The moment this long before; the first moment if there is none.
     pub fn before(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(nanos(duration)))
     }

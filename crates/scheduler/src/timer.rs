@@ -1,7 +1,7 @@
-//! What is due when.
+//! Timers.
 //!
-//! There is at most one timer of a kind for a job, a slot or a node: setting it again moves it,
-//! and whoever ends takes its timers along. So there are never more timers than things that wait.
+//! A job, a slot or a node has at most one timer of each kind: setting it again moves it, and it is
+//! cancelled together with its owner. So there are never more timers than waiting items.
 
 use alloc::collections::BTreeSet;
 
@@ -13,32 +13,32 @@ use crate::time::Moment;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Timer {
     Lease(NodeId),
-    /// Something on a silent node has been waited for long enough.
+    /// The patience for some work on a silent node has ended.
     GiveUp(NodeId),
-    /// Most nodes have been silent for too long to wait for them.
+    /// The mass silence has lasted too long to keep waiting.
     MassSilence,
-    /// The delay of a slot is over.
+    /// The retry delay of a slot ended.
     Retry(JobId, u32),
-    /// A slot need not stay away from one of its nodes any longer.
+    /// An exclusion of a slot ended.
     Exclusion(JobId, u32),
-    /// What could not be fetched is tried again.
+    /// A failed fetch is retried.
     FetchDelay(JobId),
-    /// A node answered nothing to an offer.
+    /// A node did not answer an offer.
     Offer(ExecutionId),
-    /// A node that backed off is probed.
+    /// The back-off of a node ended; it is probed next.
     BackOff(NodeId),
-    /// The probe of a node has run for long enough.
+    /// The probe of a node has run long enough.
     Probe(NodeId),
     QueueTimeout(JobId),
     TotalTimeout(JobId),
     DrainDeadline(NodeId),
-    /// The node may have been away for too long.
+    /// The node may have been disconnected for longer than the retention period.
     Retention(NodeId),
 }
 
 pub(crate) struct Timers {
     due: BTreeSet<(Moment, Timer)>,
-    /// When each of them is due.
+    /// When each timer is due.
     at: HashMap<Timer, Moment>,
 }
 
@@ -67,7 +67,7 @@ impl Timers {
         self.at.contains_key(&timer)
     }
 
-    /// Takes the first timer that is due.
+    /// Removes and returns the first timer that is due.
     pub(crate) fn pop(&mut self, now: Moment) -> Option<Timer> {
         let (at, timer) = *self.due.first()?;
         if at > now {

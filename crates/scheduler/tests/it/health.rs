@@ -1,4 +1,4 @@
-//! Broken nodes and broken jobs: who pays for which failure.
+//! Broken nodes and broken jobs: which budget each failure is charged to.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use api_types::{ExecutionId, NodeId};
 
 use crate::world::{World, batch, node, with_cpu, with_retries};
 
-/// What is offered to the node and not answered yet.
+/// Offers to the node that it has not answered yet.
 fn offered(world: &World, on: NodeId) -> Vec<ExecutionId> {
     let rows = world.store.executions.values();
     rows.filter(|row| row.node == on && row.compute == ComputeState::AskForBid)
@@ -147,7 +147,7 @@ fn results_that_cannot_be_published_fail_the_slot_and_run_nothing_again() {
 }
 
 #[test]
-fn each_execution_of_an_ops_job_is_told_how_many_there_are() {
+fn each_execution_of_an_ops_job_gets_the_number_of_executions() {
     let (mut world, nodes) = World::with_nodes(3);
     world.submit(&crate::world::job(api_types::job::JobType::Ops));
     for id in nodes {

@@ -1,4 +1,4 @@
-//! The life of a job.
+//! The lifecycle of a job.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use scheduler::input::{Answer, Refusal};
 
 use crate::world::{World, batch, job, node, with_cpu, with_retries};
 
-/// A slow fetch is an event without a change of state; its repeat changes nothing, and nothing
-/// of it is left once the task runs.
+/// A slow fetch is an event without a state change; a repeat changes nothing, and no trace of it
+/// remains once the task runs.
 #[test]
-fn the_progress_of_a_fetch_is_told_in_the_history() {
+fn the_progress_of_a_fetch_is_recorded_in_the_history() {
     let (mut world, _) = World::with_nodes(1);
     let job = world.submit(&batch(1));
     let execution = world.only_live(job);

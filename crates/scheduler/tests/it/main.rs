@@ -1,5 +1,7 @@
-//! The scheduler, driven input by input; every step is checked against the invariants, stored, and
-//! compared with a scheduler that is restored from what was stored.
+//! Drives the scheduler input by input.
+//!
+//! Every step is checked against the invariants, stored, and compared with a scheduler restored
+//! from the store.
 
 mod health;
 mod jobs;

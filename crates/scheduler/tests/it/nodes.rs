@@ -1,4 +1,4 @@
-//! Sessions, leases, and what operators do.
+//! Sessions, leases, and operator actions on nodes.
 
 use std::time::Duration;
 

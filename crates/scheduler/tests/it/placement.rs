@@ -1,4 +1,4 @@
-//! Who gets which room, and what the others are told.
+//! Which job gets which resources, and the explanations for the jobs that wait.
 
 use std::time::Duration;
 
@@ -172,12 +172,12 @@ fn explanations_follow_what_changes() {
     world.join_node(&node(8.0, 8_000_000_000, &[]));
     let told = world.scheduler.refresh_explanations();
     assert_eq!(told.len(), 1);
-    assert_eq!(told[0].1, None, "nobody waits any more");
+    assert_eq!(told[0].1, None, "no job waits any more");
     assert_eq!(nodes.len(), 1);
 }
 
 #[test]
-fn jobs_that_wait_for_the_same_share_the_words_of_the_first() {
+fn jobs_of_a_class_share_one_explanation() {
     let (mut world, _) = World::with_nodes(1);
     let spec = with_cpu(batch(1), "8");
     let message = |world: &World, job| world.store.jobs[&job].message.clone();

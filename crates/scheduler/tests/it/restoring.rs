@@ -1,4 +1,4 @@
-//! A scheduler that goes on from the store does what the one before would have done.
+//! A scheduler restored from the store decides as the one before it would have.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The two budgets of retries.
+//! The two retry budgets.
 
 use std::time::Duration;
 

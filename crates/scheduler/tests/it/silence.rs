@@ -1,4 +1,4 @@
-//! Nodes that fall silent: what is waited for, and for how long.
+//! Silent nodes: what the scheduler waits for, and for how long.
 
 use std::time::Duration;
 
@@ -58,14 +58,14 @@ fn an_offer_that_a_silent_node_never_answered_is_not_waited_for() {
     let told = world.effects.iter().any(
         |effect| matches!(effect, Effect::Assign { change, .. } if change.execution == offered),
     );
-    assert!(told, "its node is told that it is not wanted any more");
+    assert!(told, "its node is asked to stop it");
     world.report(offered, ComputeState::AskForBidAccepted);
     assert_eq!(world.row(offered).compute, ComputeState::Cancelled, "too late");
     assert_eq!(world.store.nodes[&nodes[0]].connection, Connection::Connected);
 }
 
 #[test]
-fn what_nobody_wants_any_more_ends_with_the_lease() {
+fn unwanted_work_ends_with_the_lease() {
     let (mut world, nodes) = World::with_nodes(1);
     let long = world.submit(&batch(1));
     let execution = world.only_live(long);
@@ -94,7 +94,7 @@ fn a_silent_node_is_forgotten_only_when_its_work_is_given_up() {
             world.restart();
         }
         world.rejoin(nodes[0], &node(4.0, 4_000_000_000, &[]));
-        assert_eq!(world.live(daemon).len(), 1, "it comes back to a node that joined again");
+        assert_eq!(world.live(daemon).len(), 1, "a node that rejoins gets the daemon again");
     }
 }
 
@@ -127,7 +127,7 @@ fn nodes_that_fall_silent_together_are_waited_for() {
     for job in &jobs {
         assert_eq!(world.live(*job).len(), 1, "the orchestrator takes itself for cut off");
     }
-    // They come back one after the other, and the last ones find their work waiting too.
+    // The nodes reconnect one after the other, and the last ones still find their work.
     for back in 1..=nodes.len() {
         world.rejoin(nodes[back - 1], &node(4.0, 4_000_000_000, &[]));
         world.pass_with(Duration::from_millis(100), &nodes[..back]);

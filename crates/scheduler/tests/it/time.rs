@@ -1,4 +1,4 @@
-//! What the wall clock shows decides nothing, and the times of a history never go back.
+//! The wall clock decides nothing, and the times of a history never go back.
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ fn the_times_of_a_history_never_go_back_and_those_of_other_jobs_show_the_clock()
     world.wall += DAY;
     world.fail(world.only_live(old));
     let ahead = *times(&world, old).last().unwrap();
-    // What has ended is not loaded; the job still knows.
+    // Ended executions are not loaded, but the job still knows its last event's time.
     world.wall -= 2 * DAY;
     world.restart();
     world.pass_with(Duration::from_secs(60), &nodes);

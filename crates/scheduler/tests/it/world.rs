@@ -1,4 +1,4 @@
-//! A small cluster in one thread: a scheduler, its store, and the words to move it.
+//! A small cluster in one thread: a scheduler, its store, and the operations to drive it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -39,9 +39,9 @@ pub(crate) struct World {
     pub(crate) scheduler: Scheduler,
     pub(crate) store: MemoryStore,
     pub(crate) now: Moment,
-    /// What the wall clock shows at the beginning; tests set it forward and back.
+    /// The current wall-clock time; tests set it forward and back.
     pub(crate) wall: i64,
-    /// Effects since they were last taken.
+    /// Effects since the last time a test took them.
     pub(crate) effects: Vec<Effect>,
     sessions: BTreeMap<NodeId, u64>,
     commits: u64,
@@ -62,7 +62,7 @@ impl World {
         }
     }
 
-    /// A cluster of so many equal nodes of 4 cores and 4 GB.
+    /// A cluster of `count` equal nodes with 4 cores and 4 GB each.
     pub(crate) fn with_nodes(count: usize) -> (Self, Vec<NodeId>) {
         let mut world = Self::new();
         let nodes = (0..count).map(|_| world.join_node(&node(4.0, 4_000_000_000, &[]))).collect();
@@ -89,7 +89,7 @@ impl World {
         answer
     }
 
-    /// Passes time the way the driver does: a tick whenever one is due.
+    /// Lets time pass as the driver does, with a tick whenever one is due.
     pub(crate) fn pass(&mut self, time: Duration) {
         let end = self.now + time;
         while self.now < end {
@@ -99,7 +99,7 @@ impl World {
         }
     }
 
-    /// Passes time in which these nodes send heartbeats.
+    /// Lets time pass while these nodes send heartbeats.
     pub(crate) fn pass_with(&mut self, time: Duration, alive: &[NodeId]) {
         let end = self.now + time;
         while self.now < end {
@@ -110,7 +110,7 @@ impl World {
         }
     }
 
-    /// The orchestrator dies and goes on from its store.
+    /// Crashes the orchestrator and restores it from its store.
     pub(crate) fn restart(&mut self) {
         let mut restore = Restore::new(SETTINGS, Mint::from_seed([8; 32]));
         let live = self.store.clone().load(&mut |job| restore.job(job)).expect("memory answers");
@@ -152,7 +152,7 @@ impl World {
         let submit = Submit { id, spec: spec.clone().into(), spec_json: spec_json(spec) };
         let answer = self.handle(Input::Submit(Box::new(submit)));
         assert!(matches!(answer, Answer::Submitted { .. }), "{answer:?}");
-        // Equal creation times would leave the order to chance.
+        // Equal creation times would make the order random.
         self.now = self.now + Duration::from_millis(1);
         id
     }
@@ -166,7 +166,7 @@ impl World {
         assert_eq!(answer, Answer::Done);
     }
 
-    /// The desired state that a stream opened now would begin with.
+    /// The desired state that a newly opened stream would start with.
     pub(crate) fn snapshot(&mut self, node: NodeId) -> Vec<AssignmentChange> {
         let session = self.sessions[&node];
         match self.handle(Input::OpenAssignments { node, session }) {
@@ -212,13 +212,13 @@ impl World {
         self.handle(Input::Reports { node, session, reports: vec![report] })
     }
 
-    /// The node accepts and starts it.
+    /// Makes the node accept and start the execution.
     pub(crate) fn run(&mut self, execution: ExecutionId) {
         self.report(execution, ComputeState::AskForBidAccepted);
         self.report(execution, ComputeState::BidAccepted);
     }
 
-    /// The node accepts, starts and completes it.
+    /// Makes the node accept, start and complete the execution.
     pub(crate) fn complete(&mut self, execution: ExecutionId) {
         self.run(execution);
         self.report(execution, ComputeState::Completed);
@@ -241,7 +241,7 @@ impl World {
         self.store.executions_of(job).into_iter().cloned().collect()
     }
 
-    /// Those that are not over.
+    /// The job's executions that have not ended.
     pub(crate) fn live(&self, job: JobId) -> Vec<ExecutionId> {
         let rows = self.executions(job);
         rows.iter().filter(|row| !row.compute.is_terminal()).map(|row| row.id).collect()
