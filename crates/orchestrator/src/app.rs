@@ -53,7 +53,7 @@ pub enum StartError {
     Task(#[from] tokio::task::JoinError),
 }
 
-/// Shows the driver that heartbeats can be heard: where this is late, so were they.
+/// Ticks, so that the driver can detect periods in which the process could not receive heartbeats.
 async fn listen_for_pauses(view: Arc<View>, stopping: CancellationToken) {
     let mut ticks = tokio::time::interval(presence::TICK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -76,7 +76,7 @@ impl Orchestrator {
         let (identity, reads, handle, driver, observer) = {
             let (view, data_dir) = (Arc::clone(&view), settings.data_dir.clone());
             let otlp = settings.otlp.clone();
-            // Reads the whole live state: seconds for a large one.
+            // Loads the complete live state, which takes seconds when it is large.
             tokio::task::spawn_blocking(move || {
                 let identity = Identity::load_or_make(&data_dir)?;
                 let instance = identity.node_id.to_string();
@@ -123,7 +123,7 @@ impl Orchestrator {
         self.node_id
     }
 
-    /// The driver's heartbeat.
+    /// The driver's pulse.
     pub fn pulse(&self) -> Pulse {
         self.driver.pulse()
     }

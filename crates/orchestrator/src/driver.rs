@@ -1,12 +1,13 @@
-//! The one thread that owns the state: inputs in, one commit for many of them, answers out.
+//! The one thread that owns the state: takes inputs, commits many at once, releases the answers.
 //!
-//! [`Handle`] is how everything else reaches it. Whatever waits is handed to the scheduler, bounded by
-//! [`BATCH`], and all changes go to the store in one transaction; only then are answers and
-//! messages released. Nothing leaves the process before what it claims is on disk.
+//! [`Handle`] is how everything else reaches it. The driver passes the waiting inputs, at most
+//! [`BATCH`], to the scheduler and writes all changes to the store in one transaction; only then
+//! does it release answers and messages. Nothing leaves the process before the changes it reports
+//! are on disk.
 //!
-//! A disk that is full is waited for: callers are refused with 503, the scheduler goes back to the
-//! last commit, and work goes on when the store can be written to again. Any other failure of a
-//! commit ends the process; a restart continues from the store.
+//! When the disk is full, the driver waits for space: it refuses callers with 503, rolls the
+//! scheduler back to the last commit, and resumes when the store is writable again. Any other
+//! commit failure ends the process; a restart continues from the store.
 
 use std::sync::Arc;
 use std::thread;
@@ -29,31 +30,31 @@ mod work;
 use crate::observer::Observer;
 use crate::view::View;
 
-/// Inputs that share one commit at most; more would only make the first of them wait.
+/// The most inputs that share one commit; more would only delay the first of them.
 const BATCH: usize = 1024;
 
-/// Inputs that may wait for the driver; beyond it a caller is told to come again (429). At a
+/// The most inputs that may wait for the driver; beyond it a caller is refused with 429. At a
 /// thousand inputs per commit this is well below a second of waiting.
 pub(crate) const WAITING_INPUTS: usize = 8192;
 
-/// So many of the inputs that may wait are those of nodes alone, however many users ask: a node
-/// that is not heard is taken for lost. Two for each of a thousand agents.
+/// Queue slots reserved for inputs from nodes, regardless of the number of users: a node whose
+/// messages do not get through is considered lost. Two for each of a thousand agents.
 pub(crate) const RESERVED_FOR_NODES: usize = 2048;
 
-/// Changes that may wait for a slow agent; beyond it its stream is closed, and it opens another
-/// that begins with the whole desired state.
+/// Changes queued for a slow agent; beyond it the driver closes its stream, and the agent opens
+/// another that starts with the complete desired state.
 const WAITING_ASSIGNMENTS: usize = 16384;
 
-/// Reaches the driver.
+/// A handle to the driver.
 #[derive(Clone)]
 pub struct Handle {
     inputs: mpsc::Sender<Message>,
 }
 
-/// A job to be submitted, with what its answer needs besides the scheduler's.
+/// A job to submit, with what its answer needs besides the scheduler's answer.
 pub struct Submission {
     pub submit: Submit,
-    /// The ID came with the request, so it may be taken.
+    /// The client chose the ID, so it may already exist.
     pub id_given: bool,
     pub warnings: Vec<String>,
     pub key: Option<IdempotencyKey>,
@@ -65,7 +66,7 @@ pub struct IdempotencyKey {
     pub body_hash: [u8; 32],
 }
 
-/// Why a call was not carried out. Nothing was stored.
+/// Why a call failed. Nothing was stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
     #[error(transparent)]
@@ -80,16 +81,16 @@ pub enum CallError {
     Stopping,
 }
 
-/// What an assignments stream carries; the first item is a snapshot, the others are changes.
+/// An item of an assignments stream: first a snapshot, then changes.
 pub enum StreamItem {
     Snapshot(Vec<AssignmentChange>),
     Change(AssignmentChange),
 }
 
-/// Is answered from the scheduler's state, and the moment at which the driver takes it.
+/// A read-only query of the scheduler's state, run at the moment at which the driver receives it.
 pub(crate) type Question = Box<dyn FnOnce(&Scheduler, Moment) + Send>;
 
-/// What waits for the driver.
+/// A message to the driver.
 pub(crate) enum Message {
     Input {
         input: Input,
@@ -114,7 +115,7 @@ pub struct Driver {
     pulse: Pulse,
 }
 
-/// Why the driver cannot start or go on.
+/// Why the driver cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum DriverError {
     #[error("read the state database")]
@@ -129,7 +130,7 @@ pub enum DriverError {
     Vanished,
 }
 
-/// Continues from what the store holds. The driver ends when the last [`Handle`] is dropped.
+/// Continues from the store. The driver ends when the last [`Handle`] is dropped.
 pub fn start(
     mut store: Box<dyn Store>,
     view: Arc<View>,
@@ -150,7 +151,7 @@ pub fn start(
         .name("driver".to_owned())
         .spawn(move || {
             let work = work::Work::new(store, view, settings, restored, retention, observer);
-            // Nobody may wait for the end any more.
+            // Fails only if no caller waits for the end any more.
             drop(end.send(runtime.block_on(work.run(messages, &beaten))));
         })
         .map_err(DriverError::Thread)?;
@@ -160,12 +161,13 @@ pub fn start(
 // === impl Driver ===
 
 impl Driver {
-    /// Waits for the end: after the last handle is gone, or when a commit failed for good.
+    /// Waits for the driver to end: after the last handle is dropped, or when a commit failed
+    /// permanently.
     pub async fn ended(&mut self) -> Result<(), DriverError> {
         (&mut self.ended).await.unwrap_or(Err(DriverError::Vanished))
     }
 
-    /// Beats in each turn, and while a full disk is waited for.
+    /// Beats in each turn, and while the driver waits for disk space.
     pub fn pulse(&self) -> Pulse {
         self.pulse.clone()
     }
@@ -179,7 +181,7 @@ impl Handle {
         (Self { inputs }, messages)
     }
 
-    /// Has an input handled; answers when its changes are on disk.
+    /// Submits an input and waits until its changes are on disk.
     pub async fn call(&self, input: Input) -> Result<Answer, CallError> {
         let (reply, answer) = oneshot::channel();
         self.send(Message::Input { input, reply })?;
@@ -195,7 +197,7 @@ impl Handle {
         answer.await.map_err(|_| CallError::Stopping)?
     }
 
-    /// Opens the assignments stream of a node; one that was open before ends.
+    /// Opens the assignments stream of a node and ends its previous one.
     pub async fn open_assignments(
         &self,
         node: NodeId,
@@ -208,21 +210,21 @@ impl Handle {
         Ok(items)
     }
 
-    /// Asks the scheduler something that changes nothing.
+    /// Runs a read-only query against the scheduler.
     pub async fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&Scheduler) -> T + Send + 'static,
     ) -> Result<T, CallError> {
         let (reply, answer) = oneshot::channel();
         self.send(Message::Question(Box::new(move |scheduler, _| {
-            // Whoever asked may be gone; then nobody misses the answer.
+            // Fails only if the caller is gone and needs no answer.
             drop(reply.send(question(scheduler)));
         })))?;
         answer.await.map_err(|_| CallError::Stopping)
     }
 
-    /// The same for whoever watches the service: it is asked just when the queue is full, so it
-    /// may take a place that is kept for nodes. There is one for each scrape under way.
+    /// Like `ask`, for monitoring: a scrape matters most when the queue is full, so it may use a
+    /// slot reserved for nodes. Each scrape in progress uses one.
     pub(crate) async fn inspect<T: Send + 'static>(
         &self,
         question: impl FnOnce(&Scheduler, Moment) -> T + Send + 'static,
@@ -235,7 +237,7 @@ impl Handle {
         answer.await.map_err(|_| CallError::Stopping)
     }
 
-    /// How many inputs wait for the driver.
+    /// The number of inputs that wait for the driver.
     pub(crate) fn waiting_inputs(&self) -> usize {
         self.inputs.max_capacity() - self.inputs.capacity()
     }

@@ -1,8 +1,8 @@
 //! Notifies waiting reads of commits.
 //!
-//! A waiter costs one map entry. A commit wakes only those that wait for a job it changed, and all
-//! event streams. Nothing is queued here: a woken waiter reads the store, so a slow one blocks
-//! nobody and misses nothing.
+//! A waiter costs one map entry. A commit wakes all event streams, and only those waiters whose job
+//! it changed. Nothing is queued here: a woken waiter reads the store, so a slow reader delays no
+//! other and misses nothing.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,13 +35,13 @@ impl Default for Feed {
 }
 
 impl Feed {
-    /// The sequence of the last committed event; changes with every commit of events.
+    /// The sequence number of the last committed event; changes with every commit that has events.
     pub fn last_seq(&self) -> watch::Receiver<u64> {
         self.last_seq.subscribe()
     }
 
-    /// Begins to wait for a job. Any commit after this call wakes the watch, so read the record
-    /// after this call.
+    /// Starts watching a job. Any commit after this call wakes the watch, so read the record
+    /// afterwards.
     pub fn watch(&self, job: JobId) -> JobWatch {
         let revision =
             lock(&self.jobs).entry(job).or_insert_with(|| watch::Sender::new(0)).subscribe();
@@ -78,7 +78,7 @@ impl JobWatch {
 impl Drop for JobWatch {
     fn drop(&mut self) {
         let mut jobs = lock(&self.jobs);
-        // The receiver of this watch still counts.
+        // The receiver of this watch is still counted.
         if jobs.get(&self.job).is_some_and(|job| job.receiver_count() <= 1) {
             jobs.remove(&self.job);
         }

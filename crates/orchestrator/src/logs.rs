@@ -1,4 +1,4 @@
-//! The output of a job's tasks, live or afterwards: between readers and the nodes that hold it.
+//! The output of a job's tasks, live or afterwards, between readers and the nodes that hold it.
 //!
 //! Output is produced on demand: the chain from the reader to the nodes holds a few pieces per
 //! execution, however slow the reader and however long the output.

@@ -24,7 +24,7 @@ pub struct View {
 // === impl View ===
 
 impl View {
-    /// Who was heard when, which the listener notes for the driver.
+    /// The record of heartbeat arrivals, which the listener writes for the driver.
     pub(crate) fn presence(&self) -> &Presence {
         &self.presence
     }

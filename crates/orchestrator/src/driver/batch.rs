@@ -1,4 +1,4 @@
-//! What is held back until a commit, and how it is released or refused after it.
+//! Answers and effects held back until a commit, and their release or refusal after it.
 
 use api_types::NodeId;
 use api_types::job::CreateJob;
@@ -13,10 +13,10 @@ use tokio::sync::{mpsc, oneshot};
 use super::streams::Streams;
 use super::{CallError, Question, StreamItem};
 
-/// One commit's worth.
+/// The contents of one commit.
 pub(super) type Batch = batch::Batch<Reply>;
 
-/// A caller's answer, and the way to it.
+/// An answer, with the channel to its caller.
 pub(super) enum Reply {
     Answer(Answer, oneshot::Sender<Result<Answer, CallError>>),
     Created(Result<CreateJob, CallError>, oneshot::Sender<Result<CreateJob, CallError>>),
@@ -29,8 +29,8 @@ pub(super) enum Reply {
     Question(Question, Moment),
 }
 
-/// Everything claimed is on disk: effects and replies leave. A caller may be gone; that is no
-/// failure.
+/// Releases effects and replies once their changes are on disk. A caller may have disconnected;
+/// that is not an error.
 pub(super) fn release(batch: Batch, scheduler: &Scheduler, streams: &mut Streams) {
     for held in batch.into_held() {
         match held {
@@ -40,7 +40,7 @@ pub(super) fn release(batch: Batch, scheduler: &Scheduler, streams: &mut Streams
     }
 }
 
-/// Nothing was stored: every caller who asked for something is refused.
+/// Refuses every caller, because nothing was stored.
 pub(super) fn refuse(batch: Batch, scheduler: &Scheduler) {
     for held in batch.into_held() {
         match held {
@@ -57,7 +57,8 @@ impl Reply {
         match self {
             Self::Answer(answer, reply) => drop(reply.send(Ok(answer))),
             Self::Created(created, reply) => {
-                // Unsent, it leaves the caller without an answer, as a broken connection does.
+                // Dropping the sender leaves the caller without an answer, like a broken
+                // connection.
                 if failpoint::reach_blocking("answer") != Some(Fault::Error) {
                     drop(reply.send(created));
                 }

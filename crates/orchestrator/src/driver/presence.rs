@@ -1,9 +1,10 @@
-//! Who was heard when, noted beside the driver's queue: a heartbeat waits for nothing.
+//! Records heartbeat arrivals outside the driver's queue, so that a heartbeat never waits.
 //!
-//! The listener notes each arrival here and answers at once. The driver takes the notes before
-//! anything else in each turn, so that a lease is judged by when heartbeats arrived, however long
-//! a commit or a queue took. And it learns for how long the listener itself could hear nobody: a
-//! stopped process or a suspended machine is no node's silence.
+//! The listener records each arrival here and answers immediately. The driver collects the records
+//! before anything else in each turn, so leases depend on when heartbeats arrived, however long a
+//! commit or a queue took. The driver also learns for how long the listener itself could not
+//! receive heartbeats: a stopped process or a suspended machine does not count as silence of a
+//! node.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
@@ -14,12 +15,12 @@ use api_types::NodeId;
 /// Interval of the listener's own tick.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
-/// A tick that is this late says that nobody could be heard meanwhile; less is an ordinary load.
+/// A tick this late means that no heartbeat could be received meanwhile; less is ordinary load.
 const LATE: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Default)]
 pub(crate) struct Presence {
-    /// Of the nodes that hold a lease, as the scheduler last knew them.
+    /// The nodes that hold a lease, as last published by the driver.
     known: RwLock<Known>,
     noted: Mutex<Notes>,
 }
@@ -33,25 +34,25 @@ struct Known {
 #[derive(Debug, Default)]
 struct Notes {
     arrivals: HashMap<NodeId, Arrival>,
-    /// When the listener last ticked; none before the first.
+    /// When the listener last ticked; `None` before the first tick.
     ticked: Option<u64>,
-    /// Time since that tick that the driver was told of already.
+    /// The part of the time since that tick that was already reported to the driver.
     told: Duration,
-    /// Time in which nobody could be heard and that the driver was not told of.
+    /// Time in which no heartbeat could be received, not yet reported to the driver.
     deaf: Duration,
 }
 
-/// A heartbeat. Of several of one node the latest counts.
+/// A heartbeat. Only the latest one of each node is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Arrival {
     pub(super) session: u64,
     /// CLOCK_BOOTTIME in nanoseconds.
     pub(super) boot: u64,
-    /// For how long the agent has not finished what it is at.
+    /// How long the agent's current operation has been running.
     pub(super) stalled: Duration,
 }
 
-/// What the driver takes in each turn.
+/// What the driver collects in each turn.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Noted {
     pub(super) deaf: Duration,
@@ -61,8 +62,8 @@ pub(super) struct Noted {
 // === impl Presence ===
 
 impl Presence {
-    /// Notes a heartbeat and answers the lease; none when only the scheduler can say what is wrong
-    /// with the session.
+    /// Records a heartbeat and returns the lease; `None` when only the scheduler can determine what
+    /// is wrong with the session.
     pub(crate) fn heard(
         &self,
         node: NodeId,
@@ -78,7 +79,7 @@ impl Presence {
         Some(known.lease)
     }
 
-    /// The listener is awake.
+    /// Records that the listener is running.
     pub(crate) fn tick(&self, boot: u64) {
         let mut notes = self.notes();
         notes.deaf = notes.take_deaf(boot);
@@ -86,7 +87,7 @@ impl Presence {
         notes.told = Duration::ZERO;
     }
 
-    /// All that was noted since the last time.
+    /// Takes everything recorded since the last call.
     pub(super) fn take(&self, boot: u64) -> Noted {
         let mut notes = self.notes();
         // The driver may wake up before the listener does.
@@ -95,7 +96,7 @@ impl Presence {
         Noted { deaf, arrivals: std::mem::take(&mut notes.arrivals).into_iter().collect() }
     }
 
-    /// The node holds a lease under this session, or none any more.
+    /// Publishes the session under which each node holds a lease, or that it holds none.
     pub(super) fn publish(
         &self,
         sessions: impl IntoIterator<Item = (NodeId, Option<u64>)>,
@@ -119,7 +120,7 @@ impl Presence {
 // === impl Notes ===
 
 impl Notes {
-    /// What is not told yet, with what the next tick is late by so far.
+    /// Takes the unreported time, including the current delay of the next tick.
     fn take_deaf(&mut self, boot: u64) -> Duration {
         let Some(ticked) = self.ticked else { return self.deaf };
         let late = Duration::from_nanos(boot.saturating_sub(ticked)).saturating_sub(TICK);
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn time_in_which_nobody_could_be_heard_is_told_once_whoever_wakes_first() {
+    fn a_pause_of_the_listener_is_reported_once_in_any_order_of_wake_ups() {
         let presence = Presence::default();
         presence.tick(0);
         assert_eq!(presence.take(500 * MS).deaf, Duration::ZERO, "an ordinary load");
@@ -169,7 +170,7 @@ mod tests {
         assert_eq!(presence.take(3_200 * MS).deaf, Duration::from_millis(100));
         presence.tick(3_300 * MS);
         assert_eq!(presence.take(3_300 * MS).deaf, Duration::from_millis(100));
-        // The listener does.
+        // The listener wakes first.
         presence.tick(5_400 * MS);
         assert_eq!(presence.take(5_500 * MS).deaf, Duration::from_secs(2));
         assert_eq!(presence.take(5_600 * MS).deaf, Duration::ZERO);

@@ -1,4 +1,4 @@
-//! The open assignments streams, one per node at most.
+//! The open assignments streams, at most one per node.
 
 use std::collections::HashMap;
 
@@ -17,14 +17,14 @@ pub(super) struct Streams {
 // === impl Streams ===
 
 impl Streams {
-    /// Opens the stream of a node with its whole desired state; one that was open ends.
+    /// Opens a node's stream with its complete desired state, and ends its previous stream.
     pub(super) fn open(
         &mut self,
         node: NodeId,
         stream: mpsc::Sender<StreamItem>,
         snapshot: Vec<AssignmentChange>,
     ) {
-        // The channel is new and empty, so this fails only when the agent has hung up already.
+        // The channel is new and empty, so this fails only if the agent has already disconnected.
         if stream.try_send(StreamItem::Snapshot(snapshot)).is_ok() {
             self.open.insert(node, stream);
         }
@@ -36,12 +36,12 @@ impl Streams {
                 self.open.remove(&node);
             }
             Effect::Assign { node, change } => {
-                // Without a stream nothing is lost: the next one opens with the whole state.
+                // Nothing is lost without a stream: the next one opens with the complete state.
                 let Some(stream) = self.open.get(&node) else { return };
                 match failpoint::reach_blocking("assign") {
                     None => {}
                     Some(Fault::Error) => return drop(self.open.remove(&node)),
-                    // What becomes of it shows with the second one.
+                    // A failure of the first send shows again with the second one.
                     Some(Fault::Twice) => drop(stream.try_send(StreamItem::Change(change.clone()))),
                 }
                 if let Err(error) = stream.try_send(StreamItem::Change(change)) {
@@ -82,7 +82,8 @@ mod tests {
         }
     }
 
-    /// It opens another, which begins with everything; the others notice nothing.
+    /// The slow agent reopens its stream, which starts with the complete state; the others are
+    /// unaffected.
     #[tokio::test]
     async fn an_agent_that_reads_too_slowly_has_its_stream_closed_and_no_other() {
         let mut streams = Streams::default();

@@ -25,14 +25,14 @@ use crate::observer::Observer;
 use crate::spans::Spans;
 use crate::view::View;
 
-/// How often explanations of waiting jobs are brought up to date: often enough for a person, and
-/// each look at a thousand nodes is well below a millisecond.
+/// Interval between updates of the explanations of waiting jobs: short enough for a person, and one
+/// scan of a thousand nodes takes well below a millisecond.
 const EXPLAIN_EVERY: Duration = Duration::from_millis(250);
 
-/// How often a store that cannot be written to is tried again.
+/// Interval between write probes of a store that is out of space.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 
-/// The longest that the driver sleeps: whoever watches its pulse sees a beat this often.
+/// The longest sleep of the driver; its pulse beats at least this often.
 const BEAT_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) struct Work {
@@ -43,21 +43,21 @@ pub(super) struct Work {
     clock: ServiceClock,
     streams: Streams,
     last_commit: u64,
-    /// When explanations are brought up to date again.
+    /// When the explanations are next updated.
     explain_due: Moment,
     pruning: Pruning,
     observer: Observer,
     spans: Spans,
 }
 
-/// What the store holds, and the clock that goes on from it.
+/// What the store holds, and the clock that continues from it.
 pub(super) struct Restored {
     scheduler: Scheduler,
     clock: ServiceClock,
     last_commit: u64,
 }
 
-/// Goes on from what another process left.
+/// Continues from what an earlier process stored.
 pub(super) fn resume(store: &mut dyn Store, settings: Settings) -> Result<Restored, DriverError> {
     let stamp = store.last_stamp().map_err(DriverError::Load)?;
     let reading = Reading::now();
@@ -66,7 +66,7 @@ pub(super) fn resume(store: &mut dyn Store, settings: Settings) -> Result<Restor
     Ok(Restored { scheduler, clock, last_commit })
 }
 
-/// The scheduler as the store holds it, and the number of the last commit.
+/// The scheduler as stored, and the number of the last commit.
 fn restore(
     store: &mut dyn Store,
     settings: Settings,
@@ -115,7 +115,7 @@ impl Work {
         }
     }
 
-    /// Until the last handle is dropped.
+    /// Runs until the last handle is dropped.
     pub(super) async fn run(
         mut self,
         mut messages: mpsc::Receiver<Message>,
@@ -144,7 +144,8 @@ impl Work {
             }
             match self.commit(&batch, stamp, inputs) {
                 Ok(()) => {
-                    // Reads that wait are woken after the nodes are shown, and before the callers.
+                    // Wake waiting reads after publishing the nodes, and before answering the
+                    // callers.
                     self.show();
                     self.view.feed().announce(&batch.output.changes);
                     self.observer.metrics.happened(&batch.output);
@@ -167,7 +168,7 @@ impl Work {
         }
     }
 
-    /// Hands over the heartbeats that arrived until now, before any lease is judged.
+    /// Passes on the heartbeats that have arrived, before any lease is checked.
     fn hear(&mut self, batch: &mut Batch, stamp: Stamp) {
         let Noted { deaf, arrivals } = self.view.presence().take(stamp.reading.boot);
         if !deaf.is_zero() {
@@ -218,7 +219,7 @@ impl Work {
         }
     }
 
-    /// Submits once per idempotency key, whether the first time was in this batch or long ago.
+    /// Submits once per idempotency key, whether the first request is in this batch or long past.
     fn submit(
         &mut self,
         now: Now,
@@ -283,7 +284,7 @@ impl Work {
         Ok(())
     }
 
-    /// Refuses everything until the store can be written to, then goes on from the last commit.
+    /// Refuses all inputs until the store is writable, then continues from the last commit.
     async fn wait_for_room(
         &mut self,
         messages: &mut mpsc::Receiver<Message>,
@@ -302,7 +303,7 @@ impl Work {
                             let now = self.read_clocks().moment;
                             message.refuse(&self.scheduler, now);
                         }
-                        // The next receive of the loop above ends it.
+                        // The next receive in the main loop ends it.
                         None => break,
                     },
                 }
@@ -324,7 +325,7 @@ impl Work {
         Ok(())
     }
 
-    /// Lets reads see what changed.
+    /// Publishes changes to readers.
     fn show(&mut self) {
         let touched = self.scheduler.take_touched_nodes();
         let sessions = touched.iter().map(|(id, _)| (*id, self.scheduler.session_of(*id)));
@@ -339,7 +340,7 @@ impl Work {
 }
 
 impl Message {
-    /// The store cannot be written to; questions change nothing and are answered.
+    /// Refuses an input while the store is not writable; read-only queries are still answered.
     fn refuse(self, scheduler: &Scheduler, now: Moment) {
         match self {
             Self::Input { reply, .. } => drop(reply.send(Err(CallError::StoreUnavailable))),
@@ -356,7 +357,7 @@ fn full_by_failpoint() -> StoreError {
     StoreError::Full { path: "failpoint".into() }
 }
 
-/// Logs why the store could not be read, and says only that it could not.
+/// Logs why the store could not be read; the caller learns only that it could not.
 fn unreadable(error: StoreError) -> CallError {
     tracing::error!(error = &error as &dyn std::error::Error, "the state database cannot be read");
     CallError::StoreUnavailable

@@ -1,7 +1,7 @@
 //! The event stream: every history event, as it is committed.
 //!
 //! A stream owns only its position. It reads the store one page at a time, after its reader has
-//! taken the previous page: a slow reader blocks nobody and misses nothing while retention keeps
+//! taken the previous page: a slow reader delays no other and misses nothing while retention keeps
 //! the events. Events removed by then appear as a gap. Rejected: a queue of events per reader,
 //! which a slow reader overflows.
 

@@ -1,4 +1,4 @@
-//! What agents say: sessions, heartbeats, reports, output; [`assignments`] is what they are told.
+//! Requests from agents: sessions, heartbeats, reports, output; [`assignments`] streams their work.
 
 mod assignments;
 mod specs;
@@ -30,7 +30,7 @@ use super::{Api, Handled, Parameter, lookup};
 use crate::driver::CallError;
 pub(crate) use specs::SpecCache;
 
-/// Labels of one node: placement looks at them, and lists carry them.
+/// Labels of one node: placement tests them, and node lists contain them.
 const MAX_NODE_LABELS: usize = 256;
 
 /// Bytes of one label's key and value together.
@@ -136,7 +136,7 @@ async fn heartbeat(
     let heartbeat: Heartbeat = body.read_exactly()?;
     let stalled = Duration::from_millis(heartbeat.stalled_millis);
     let boot = Reading::now().boot;
-    // A session that is known is renewed without a wait for the driver.
+    // The listener renews a known session without waiting for the driver.
     if let Some(lease) = api.view.presence().heard(node, heartbeat.session, boot, stalled) {
         return json(&granted(lease));
     }
@@ -146,7 +146,7 @@ async fn heartbeat(
     }
 }
 
-/// What an agent is told of its lease; the interval leaves room for two lost heartbeats.
+/// The lease as granted to the agent; the interval leaves room for two lost heartbeats.
 fn granted(lease: Duration) -> HeartbeatAnswer {
     let lease_seconds = lease.as_secs().max(1);
     HeartbeatAnswer {

@@ -19,7 +19,7 @@ use super::source::{Item, LogOptions, Source};
 use crate::reads::ReadError;
 
 /// Executions that one reader follows at once; each may hold a connection from its node. Further
-/// executions wait until another ends, and the reader is told so.
+/// executions wait until another ends, and a remark informs the reader.
 const MAX_AT_ONCE: usize = 64;
 
 /// Executions read from the store at once.

@@ -2,8 +2,8 @@
 //!
 //! A request goes out on the node's assignments stream, beside the scheduler's decisions. The node
 //! answers on a connection of its own, and its frames go to the waiting reader. Nothing is stored
-//! here: a few frames of each answer are in flight, and a slow reader delays its own node's
-//! connection and nobody else.
+//! here: a few frames of each answer are in flight, and a slow reader delays only its own node's
+//! connection.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -196,7 +196,7 @@ mod tests {
         let forgotten = relay.ask(node, request).unwrap();
         let id = attachment.next().await.stream_id;
         drop(forgotten);
-        assert!(relay.take(node, id).is_none(), "nobody waits any more");
+        assert!(relay.take(node, id).is_none(), "no reader waits any more");
     }
 
     #[tokio::test]

@@ -20,8 +20,8 @@ use crate::reads::ReadError;
 /// How long a connected node may take to begin its answer; then it counts as disconnected.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Poll interval of an execution that has nothing to read: its node may come back, or it may begin
-/// or end. A commit or a connecting node polls earlier.
+/// Poll interval for an execution that has nothing to read: its node may reconnect, or the
+/// execution may start or end. A commit or a connecting node triggers an earlier poll.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Delay after a wake-up: where there are many commits, the next is near.
@@ -30,8 +30,7 @@ const POLL_PAUSE: Duration = Duration::from_millis(200);
 /// Repeated failures are retried every five seconds.
 const MOST_PAUSES: u32 = 25;
 
-/// Consecutive answers without output before a reader that does not follow is told that the node
-/// fails.
+/// Consecutive answers without output before a reader that does not follow gets the node's failure.
 const MAX_TRIES: u32 = 5;
 
 /// What the reader requests.
@@ -64,7 +63,8 @@ pub(super) struct Source {
     access: Arc<Access>,
     id: ExecutionId,
     options: LogOptions,
-    /// The next position in each stream; `None` until the node said where it begins.
+    /// The next position in each stream; `None` until the node has reported where the output
+    /// begins.
     position: Option<LogPosition>,
     stage: Stage,
     trouble: Trouble,
@@ -73,7 +73,7 @@ pub(super) struct Source {
 }
 
 enum Stage {
-    /// Has to find out what can be read.
+    /// Determines what can be read.
     Searching,
     Reading(Answer),
     /// The rest of the output.
@@ -122,7 +122,7 @@ impl Source {
         }
     }
 
-    /// Finds out what can be read; waits where there is nothing yet.
+    /// Determines what can be read, and waits if there is nothing yet.
     async fn search(&mut self) -> Stage {
         tokio::time::sleep(POLL_PAUSE * self.trouble.times.min(MOST_PAUSES)).await;
         let id = self.id;

@@ -374,7 +374,7 @@ mod tests {
 
     use super::*;
 
-    /// Whatever passes here the agent can read, and vice versa.
+    /// The agent can read everything that passes these checks, and vice versa.
     fn agree<T: Serialize + Default>(table: Table, _: T) {
         let Table::Fields(fields) = table else { panic!("a table without fields") };
         let checked: BTreeSet<_> = fields.iter().map(|field| field.name.to_owned()).collect();

@@ -165,7 +165,7 @@ async fn a_stop_ends_the_streams_at_once() {
 }
 
 #[tokio::test]
-async fn a_stalled_reader_delays_nobody_and_misses_nothing() {
+async fn a_stalled_reader_delays_no_other_and_misses_nothing() {
     let server = Server::start().await;
     let mut stalled = Events::open(&server, "since=0").await;
     let mut prompt = Events::open(&server, "since=0").await;

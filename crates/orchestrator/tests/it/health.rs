@@ -1,4 +1,4 @@
-//! `/livez` and `/readyz`, and a shutdown that cuts nobody off.
+//! `/livez` and `/readyz`, and a shutdown that finishes the requests in progress.
 
 use serde_json::json;
 

@@ -115,7 +115,8 @@ pub(in crate::store) fn events_of_all_jobs_are_listed_in_order(backend: &impl Ba
     assert!(found > 2000, "the queries find too little to show anything: {found}");
 }
 
-/// Of one removed job, whatever the query filters by: its attributes are unknown.
+/// The events of one removed job leave a gap for every query, because their attributes are no
+/// longer known.
 pub(in crate::store) fn removed_events_leave_a_gap(backend: &impl Backend) {
     let mut random = Random(111);
     let (mut store, reads) = backend.open();
@@ -207,7 +208,8 @@ pub(in crate::store) fn events_are_found_by_their_time(backend: &impl Backend) {
             assert_eq!(reads.history(&query).unwrap().items, expected, "{time:?}");
         }
     }
-    // Unless somebody sets the clock, little is read in vain: a commit and a second's worth.
+    // While no one sets the clock, the position precedes `time` by at most a commit and a second's
+    // worth.
     for second in 1..10 {
         let time = Timestamp(second * SECOND);
         let first = events.iter().find(|event| event.time >= time).unwrap().seq;

@@ -1,7 +1,8 @@
 //! Writes a commit: the changes of many inputs and their idempotency keys, in one transaction.
 //!
-//! Each distinct job is looked up by its ID once per commit; all else is keyed by its number. A
-//! statement that is run row by row is looked up once as well: that takes a hash of its whole text.
+//! Each distinct job is resolved by its ID once per commit; everything else is keyed by its number.
+//! A statement that runs row by row is also resolved once, because each lookup hashes its whole
+//! text.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -62,7 +63,7 @@ pub(super) fn last_stamp(connection: &Connection) -> Result<Option<Stamp>, Store
         .query_row([], read)?)
 }
 
-/// Tells how many more jobs are over.
+/// Returns how many more jobs have finished.
 fn write(transaction: &Transaction<'_>, changes: &Changes) -> Result<i64, StoreError> {
     let mut numbers = JobNumbers::default();
     let more_ended = write_jobs(transaction, &mut numbers, changes)?;
@@ -82,8 +83,8 @@ fn write(transaction: &Transaction<'_>, changes: &Changes) -> Result<i64, StoreE
     Ok(more_ended)
 }
 
-/// New jobs in the order in which they are listed, so that the indexes grow at their ends. Tells
-/// how many more jobs are over.
+/// Inserts new jobs in the order in which they are listed, so that the indexes grow at their ends.
+/// Returns how many more jobs have finished.
 fn write_jobs(
     transaction: &Transaction<'_>,
     numbers: &mut JobNumbers,

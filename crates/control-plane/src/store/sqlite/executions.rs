@@ -1,7 +1,7 @@
-//! Executions and what their runs left: how they are written and read.
+//! Executions and the results of their runs: how they are written and read.
 //!
-//! A page of a job's executions looks at every execution of the job, without what it left, and
-//! sorts: about 1 µs each. Indexes in four orders would be rewritten with every change instead.
+//! A page of a job's executions scans every execution of the job, without its results, and sorts:
+//! about 1 µs each. Indexes in four orders would be rewritten with every change instead.
 
 use api_types::ExecutionId;
 use api_types::execution::{PublishedResult, RunOutput};
@@ -100,7 +100,7 @@ fn write_row(upsert: &mut Statement<'_>, job: i64, row: &ExecutionRow) -> rusqli
     Ok(())
 }
 
-/// A result whose type is empty says that nothing was published, and is not kept.
+/// A result with an empty type means that nothing was published, and is not stored.
 fn write_outputs(transaction: &Transaction<'_>, outputs: &[OutputRow]) -> Result<(), StoreError> {
     let mut insert_run = transaction.prepare_cached(
         "INSERT OR REPLACE INTO run_output (execution, exit_code, stdout_truncated,

@@ -136,10 +136,10 @@ fn word<T: FromStr<Err = UnknownWord>>(row: &Row<'_>, column: usize) -> Result<T
     row.get::<_, String>(column)?.parse().map_err(bad_record)
 }
 
-/// The node of every slot of live ops and daemon jobs: that of the slot's first execution, or
-/// where none was made yet, the one that it is pinned to.
+/// The node of every slot of live ops and daemon jobs: that of the slot's first execution or, where
+/// there is none yet, the one that the slot is pinned to.
 ///
-/// Each slot is looked up by itself, since a daemon's slot may have had thousands of executions.
+/// Each slot is queried separately, since a daemon's slot may have had thousands of executions.
 fn covered(connection: &Connection) -> Result<Vec<(JobId, u32, NodeId)>, StoreError> {
     let mut jobs = connection.prepare(
         "SELECT number, id, slots FROM job INDEXED BY job_live

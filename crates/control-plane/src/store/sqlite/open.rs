@@ -23,7 +23,7 @@ const FILE: &str = "orchestrator.db";
 /// Locked as long as the store is open.
 const LOCK_FILE: &str = "orchestrator.lock";
 
-/// Specifications may hold secrets in `Env`: nobody else on the machine may read them.
+/// Specifications may hold secrets in `Env`, so only the owner may read the files.
 const FILE_MODE: u32 = 0o600;
 
 /// Files up to this size are checked in full at startup, which takes well below a second.

@@ -86,8 +86,8 @@ pub(super) async fn create(
         return preview(&api, accepted).await;
     }
     let Accepted { id, id_given, spec, spec_json, warnings } = accepted;
-    // A node may receive the job as soon as it is on disk. A caller-chosen ID may belong to another
-    // job, which keeps it, or have belonged to one that was removed.
+    // A node may receive the job as soon as it is on disk. An ID chosen by the client may belong to
+    // another job, which keeps it, or have belonged to one that was removed.
     if id_given {
         api.specs.forget(id);
     } else {

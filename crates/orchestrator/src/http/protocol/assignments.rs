@@ -83,7 +83,7 @@ pub(super) async fn stream(
     Parameter(text): Parameter,
 ) -> Handled {
     if method != Method::GET {
-        // A HEAD request would open a stream that nobody reads, and end the one in use.
+        // A HEAD request would open a stream without a reader, and end the one in use.
         let path = uri.path().to_owned();
         let failure = Failure::MethodNotAllowed { method: method.to_string(), path };
         return Ok(([(header::ALLOW, "GET")], failure).into_response());

@@ -153,7 +153,7 @@ fn an_empty_file_becomes_a_store() {
 }
 
 #[test]
-fn nobody_else_may_read_the_files() {
+fn only_the_owner_may_read_the_files() {
     let directory = directory();
     let (mut store, _reads) = directory.open();
     store.probe().unwrap();

@@ -51,7 +51,7 @@ fn every_acknowledged_commit_survives_a_kill() {
         let mut numbers = lines
             .map_while(Result::ok)
             .filter_map(|line| line.strip_prefix("committed ")?.parse::<u64>().ok());
-        acknowledged = numbers.by_ref().nth(10 * round).expect("the child goes on committing");
+        acknowledged = numbers.by_ref().nth(10 * round).expect("the child continues to commit");
         child.kill().unwrap();
         acknowledged = numbers.last().unwrap_or(acknowledged);
         child.wait().unwrap();
