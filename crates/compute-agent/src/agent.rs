@@ -194,7 +194,7 @@ fn session(
     shared: &Shared,
 ) -> Result<Arc<Session>, StartError> {
     let (watch, observer) = (&shared.session, &shared.observer);
-    // A client of its own: heartbeats have a thread of their own, and wait for no connection.
+    // A separate client: heartbeats run on their own thread and never wait for a connection.
     let heartbeats = Heartbeats::start(
         self::client(settings)?,
         node_id,

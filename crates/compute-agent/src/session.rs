@@ -1,7 +1,7 @@
-//! The session with the orchestrator: joined, kept by heartbeats, joined anew when it is refused.
+//! The session with the orchestrator: the agent joins, sends heartbeats, and rejoins when refused.
 //!
-//! That the orchestrator does not answer changes nothing on this node: what runs keeps running,
-//! and what is reported waits. Work is stopped only when an orchestrator says so.
+//! An unreachable orchestrator changes nothing on this node: tasks keep running, and reports wait.
+//! The agent stops work only when an orchestrator asks it to.
 
 mod assignments;
 pub(crate) mod drain;
@@ -31,16 +31,16 @@ use node_record::NodeRecord;
 use state::SessionWatch;
 pub(crate) use streams::Streams;
 
-/// Waits between tries to reach the orchestrator. The longest is short: an orchestrator that
-/// comes back should have its nodes before it takes them for lost.
+/// Delays between attempts to reach the orchestrator. The longest is short, so that nodes reconnect
+/// to a restarted orchestrator before it considers them lost.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_LONGEST: Duration = Duration::from_secs(5);
 
-/// A session that ends sooner counts as a failed try: two agents with one id, each ending the
-/// other's session, would otherwise do so as fast as they can.
+/// A session that ends sooner counts as a failed attempt; otherwise two agents with the same ID
+/// would end each other's sessions in a tight loop.
 const SHORTEST_SESSION: Duration = Duration::from_secs(5);
 
-/// What speaks to the orchestrator.
+/// The agent's connection to the orchestrator.
 pub(crate) struct Session {
     pub(crate) client: Client,
     pub(crate) node_id: NodeId,
@@ -54,13 +54,13 @@ pub(crate) struct Session {
     pub(crate) heartbeats: Heartbeats,
 }
 
-/// The orchestrator does not know this session (any more).
+/// The orchestrator does not know this session, or no longer does.
 pub(crate) struct Refused;
 
 // === impl Session ===
 
 impl Session {
-    /// Joins and stays joined, for ever.
+    /// Joins, and rejoins whenever the session ends; never returns.
     pub(crate) async fn keep(&self) {
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
         let mut engines = self.engines.available();
@@ -74,7 +74,7 @@ impl Session {
                 Refused = self.heartbeats.keep(&answer) => {}
                 Refused = self.follow(answer.session) => {}
                 () = self.watch.refused(answer.session) => {}
-                // The sender lives as long as the engines, which this holds.
+                // The sender lives as long as the engines, which `self` holds.
                 _ = engines.changed() => {
                     info!("the engines of this node changed; joining anew");
                     self.heartbeats.pause();
@@ -92,11 +92,11 @@ impl Session {
         }
     }
 
-    /// Tries until it has joined.
+    /// Retries until the node has joined.
     async fn join(&self, engines: &BTreeSet<EngineType>) -> SessionAnswer {
         let request = self.record.session_request(engines);
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
-        let mut told = String::new();
+        let mut warned = String::new();
         loop {
             match self.client.join(self.node_id, &request).await {
                 Ok(answer) => {
@@ -105,13 +105,13 @@ impl Session {
                     return answer;
                 }
                 Err(error) => {
-                    // Once per reason: the orchestrator may be away for hours.
+                    // Warn once per reason: the orchestrator may be unreachable for hours.
                     let reason = error.to_string();
-                    if reason == told {
+                    if reason == warned {
                         debug!(reason, "cannot join the orchestrator");
                     } else {
                         warn!(reason, "cannot join the orchestrator; trying again");
-                        told = reason;
+                        warned = reason;
                     }
                 }
             }
@@ -120,7 +120,7 @@ impl Session {
     }
 }
 
-/// Whether the answer means that the node has to join anew.
+/// Whether the error means that the node has to rejoin.
 fn is_refusal(error: &ClientError) -> bool {
     matches!(error.code(), Some(Code::StaleSession | Code::NodeNotFound))
 }

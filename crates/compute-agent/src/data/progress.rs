@@ -118,7 +118,7 @@ mod tests {
             tokio::time::sleep(FIRST - Duration::from_millis(1)).await;
             "done"
         };
-        assert_eq!(progress.during(work, || panic!("nobody is to be told")).await, "done");
+        assert_eq!(progress.during(work, || panic!("short work is not reported")).await, "done");
         assert_eq!(sink.take(), []);
     }
 }

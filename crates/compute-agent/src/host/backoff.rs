@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::host::mint;
 
 /// Doubles from `first` to `longest`; each delay is random between half and all of its step, so
-/// that a thousand agents do not come back in the same instant.
+/// that a thousand agents do not reconnect in the same instant.
 #[derive(Debug, Clone)]
 pub(crate) struct Backoff {
     first: Duration,

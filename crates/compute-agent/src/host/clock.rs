@@ -44,7 +44,7 @@ pub(crate) fn now() -> Timestamp {
     Timestamp(nanos.saturating_add(failpoint::wall_clock_offset_nanos()))
 }
 
-/// The steady clock, which nobody can set.
+/// The steady clock, which changes of the wall clock do not affect.
 pub(crate) fn steady() -> Timestamp {
     let anchor = ANCHOR.get_or_init(|| Anchor::first(&boot_id()));
     anchor.steady + Duration::from_nanos(boot_time().saturating_sub(anchor.boot))

@@ -137,8 +137,8 @@ impl OutputLimit {
         (written_bytes > may).then(|| self.beyond(place, Bytes(written_bytes).to_string().as_str()))
     }
 
-    /// The failure of a task that wrote `size`, in words, to `place`. It is the task's own,
-    /// whatever set the limit, since the task would write as much anywhere.
+    /// The failure of a task that wrote `size`, as text, to `place`. It counts as the task's own
+    /// failure regardless of who set the limit, since the task would write as much on any node.
     pub(crate) fn beyond(&self, place: &str, size: &str) -> Failure {
         let (limit, inputs) = (Bytes(self.limit_bytes), Bytes(self.inputs_bytes));
         Failure::task(match (self.limited_by, self.inputs_bytes) {

@@ -1,12 +1,12 @@
-//! The one owner of this node's executions.
+//! The only owner of this node's executions.
 //!
-//! It takes whatever messages wait (bounded), hands each to the [`NodeState`], commits what all of them
-//! have brought about in one transaction, and only then lets effects, reports and answers out:
-//! nothing leaves the process before what it claims is on disk. What claims nothing waits for the
-//! next commit ([`NodeState::close`]). A commit that fails, on a full disk for instance, is tried again
-//! while everything waits and every task runs on.
+//! It takes the waiting messages (bounded), passes each to the [`NodeState`], and commits all
+//! resulting changes in one transaction. Only then does it release effects, reports and answers:
+//! nothing leaves the process before the state it reports is on disk. Records that no message
+//! depends on wait for the next commit ([`NodeState::close`]). A failed commit, on a full disk for
+//! instance, is retried while messages wait and tasks keep running.
 //!
-//! It is plain synchronous code on a thread of its own, so that a commit blocks nobody else.
+//! It is plain synchronous code on a thread of its own, so that a commit blocks no other task.
 
 pub(crate) mod sweep;
 
@@ -35,16 +35,16 @@ use crate::node::outbox::Outbox;
 use crate::node::mailbox::{Mailbox, Message, WeakMailbox};
 use crate::node::vitals::Vitals;
 
-/// Messages that go into one commit; the others wait for the next.
+/// The most messages in one commit; the rest wait for the next.
 const MAX_MESSAGES_PER_TURN: usize = 1024;
 
-/// Between tries to write the ledger.
+/// Delay between attempts to write the ledger.
 const COMMIT_RETRY: Duration = Duration::from_secs(1);
 
 pub(crate) struct Supervisor {
     ledger: Ledger,
     state: NodeState,
-    /// What ends the fetching that is under way, for each execution that is being prepared.
+    /// Cancels the fetch in progress of each execution that is being prepared.
     cancels: HashMap<ExecutionId, CancellationToken>,
     capacity: Resources,
     outbox: Arc<Outbox>,
@@ -54,23 +54,23 @@ pub(crate) struct Supervisor {
     vitals: Arc<Vitals>,
 }
 
-/// What the supervisor is made from, besides the ledger.
+/// The parts of the supervisor, besides the ledger.
 pub(crate) struct Parts {
     pub(crate) limits: Limits,
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) steps: Arc<Steps>,
     pub(crate) mailbox: Mailbox,
-    /// Where it publishes what heartbeats carry.
+    /// Where the supervisor publishes the contents of heartbeats.
     pub(crate) vitals: Arc<Vitals>,
 }
 
-/// One commit's worth.
+/// The contents of one commit.
 #[derive(Default)]
 struct Round {
     turn: Turn,
-    /// What others asked, to be answered with what is on disk by then.
+    /// Answers to queries, sent after the commit.
     answers: Vec<Box<dyn FnOnce()>>,
-    /// What could wait for a commit waits no longer.
+    /// Also commits records that could wait for a later commit.
     settles: bool,
     stops: bool,
 }
@@ -95,12 +95,12 @@ impl Supervisor {
         }
     }
 
-    /// Beats in each turn, and while a ledger that cannot be written is tried again.
+    /// Beats in each turn, and with every retry of a ledger write.
     pub(crate) fn pulse(&self) -> Pulse {
         self.pulse.clone()
     }
 
-    /// Takes up what was under way, then serves messages until it is told to stop.
+    /// Resumes interrupted executions, then serves messages until it is asked to stop.
     pub(crate) fn run(mut self, mut messages: mpsc::Receiver<Message>) {
         let mut round = Round::default();
         self.state.resume(clock::steady(), &mut round.turn);
@@ -154,7 +154,7 @@ impl Supervisor {
         self.ledger.node_id()
     }
 
-    /// Commits the round and lets its effects out. Answers whether the agent goes on.
+    /// Commits the round and releases its effects. Returns whether the agent continues.
     fn end(&mut self, round: Round) -> bool {
         let Round { mut turn, answers, settles, .. } = round;
         self.state.close(clock::steady(), settles, &mut turn);
@@ -188,7 +188,7 @@ impl Supervisor {
         true
     }
 
-    /// Tells those who watch what has happened now.
+    /// Reports committed changes to the observer.
     fn observe(&self, batch: &Batch) {
         let now = clock::now();
         for stored in &batch.reports {
@@ -221,7 +221,7 @@ impl Supervisor {
         let (work, gpus) = (Arc::clone(&execution.work), execution.gpus.clone());
         let step = Step { id, work, gpus, mailbox };
         match effect {
-            // Reports went to the outbox.
+            // Reports are already in the outbox.
             Effect::Report(_) => {}
             Effect::Prepare => {
                 self.steps.observer.told_to_run(id, clock::now());
@@ -259,7 +259,7 @@ fn admission(steps: &Steps, capacity: Resources, work: &Work) -> Result<(), Stri
 // === impl Round ===
 
 impl Round {
-    /// Answers at the end of the round; who asked may have gone.
+    /// Sends the answer at the end of the round; the receiver may be gone by then.
     fn answer<T: 'static>(&mut self, to: oneshot::Sender<T>, answer: T) {
         self.answers.push(Box::new(move || drop(to.send(answer))));
     }

@@ -1,5 +1,6 @@
-//! What the supervisor publishes of itself, for heartbeats and for whoever watches it: read without
-//! asking it, since it may be waiting for the disk.
+//! The supervisor's published state, for heartbeats and monitoring.
+//!
+//! Readers never query the supervisor, which may be waiting for the disk.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -10,16 +11,16 @@ use api_types::protocol::Heartbeat;
 
 use crate::host::clock;
 
-/// A supervisor that has been at one turn for this long will not come back by itself.
+/// A supervisor whose turn takes this long has hung and will not recover.
 const HUNG: Duration = Duration::from_secs(60);
 
-/// What the supervisor publishes of itself.
+/// The supervisor's published state.
 #[derive(Debug, Default)]
 pub(crate) struct Vitals {
     usage: Mutex<Usage>,
-    /// When the turn under way began, in milliseconds of CLOCK_BOOTTIME; 0 while there is none.
+    /// When the current turn began, in milliseconds of CLOCK_BOOTTIME; 0 between turns.
     busy_since: AtomicU64,
-    /// The ledger's disk is full: the supervisor waits for room, and does not hang.
+    /// The ledger's disk is full: the supervisor waits for space and does not hang.
     is_full: AtomicBool,
 }
 
@@ -39,7 +40,7 @@ impl Vitals {
         self.busy_since.store(0, Ordering::Relaxed);
     }
 
-    /// The turn waits for room on the disk.
+    /// Records that the current turn waits for disk space.
     pub(crate) fn waits_for_room(&self) {
         self.is_full.store(true, Ordering::Relaxed);
     }
@@ -58,7 +59,7 @@ impl Vitals {
     pub(crate) fn heartbeat(&self, session: u64) -> Heartbeat {
         let usage = *self.usage.lock().unwrap_or_else(PoisonError::into_inner);
         let stalled = if self.is_full.load(Ordering::Relaxed) {
-            // It takes nothing new on, and says so of each offer; what runs is well.
+            // The node declines new offers with that reason, and its running tasks are unaffected.
             Duration::ZERO
         } else {
             self.busy_for()

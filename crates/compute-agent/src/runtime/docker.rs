@@ -85,8 +85,8 @@ pub(crate) struct Docker {
     images: image::Images,
     sandboxes: Sandboxes,
     room: room::Room,
-    /// Containers that this process created and has not started yet. Nobody else starts them, so
-    /// starting them needs no state check first.
+    /// Containers that this process created and has not started yet. Only this process starts them,
+    /// so starting them needs no state check first.
     fresh: Mutex<HashSet<ExecutionId>>,
 }
 
@@ -230,7 +230,7 @@ impl Docker {
     async fn remove_whole(&self, id: ExecutionId) -> Result<(), ExecutorError> {
         self.fresh().remove(&id);
         let client = self.client()?;
-        // With its anonymous volumes, which an image can declare and nobody else would remove.
+        // With its anonymous volumes, which an image can declare and which nothing else removes.
         let options = RemoveContainerOptions { v: true, force: true, link: false };
         let _change = self.change().await;
         match client.remove_container(&name(id), Some(options)).await {

@@ -99,7 +99,7 @@ impl Engines {
         self.available.subscribe()
     }
 
-    /// The engine, whether it is reachable or not: tasks under it wait for it to come back.
+    /// The engine, whether or not it is reachable: its tasks wait until it is reachable again.
     pub(crate) fn get(&self, engine: EngineType) -> Option<&dyn Executor> {
         self.entries.get(&engine).map(AsRef::as_ref)
     }

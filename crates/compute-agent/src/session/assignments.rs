@@ -1,4 +1,4 @@
-//! The assignments stream: opened, read, opened again when it breaks off or falls silent.
+//! The assignments stream: opened, read, and reopened when it breaks off or falls silent.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use crate::host::backoff::Backoff;
 use crate::host::clock;
 use crate::node::mailbox::Message;
 
-/// After this long without a line the stream is dead, whatever the connection says.
+/// After this long without a line, the stream counts as dead, whatever the connection reports.
 const SILENCE: Duration = Duration::from_secs(3 * KEEP_ALIVE_SECONDS);
 
-/// Assignments of one snapshot; more cannot be meant for one node, and the stream is given up
-/// before they fill the memory.
+/// The most assignments in one snapshot; a longer one cannot be meant for one node, and the agent
+/// closes the stream before it fills the memory.
 const MAX_SNAPSHOT: u64 = 1_000_000;
 
-/// Why a stream is not read on.
+/// Why the agent stops reading a stream.
 #[derive(Debug, thiserror::Error)]
 enum Broken {
     #[error(transparent)]
@@ -36,7 +36,7 @@ enum Broken {
 }
 
 impl Session {
-    /// Hands all that comes on the stream to the supervisor, until the session is refused.
+    /// Passes every line of the stream to the supervisor, until the session is refused.
     pub(super) async fn follow(&self, session: u64) -> Refused {
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
         loop {
@@ -94,7 +94,7 @@ impl Session {
     }
 }
 
-/// The whole snapshot or nothing: acting on a part of it would stop what is wanted.
+/// Reads a complete snapshot or none: acting on part of one would stop wanted executions.
 async fn snapshot(
     lines: &mut (impl Stream<Item = Result<AssignmentLine, ClientError>> + Unpin),
 ) -> Result<Vec<Assignment>, Broken> {
@@ -114,7 +114,7 @@ async fn snapshot(
     while (assignments.len() as u64) < executions {
         match next(lines).await? {
             AssignmentLine::Assignment(assignment) => assignments.push(*assignment),
-            // Who asks for output between the lines of a snapshot asks again.
+            // A reader whose request for output arrives within a snapshot repeats it.
             AssignmentLine::KeepAlive | AssignmentLine::Stream(_) | AssignmentLine::Unknown => {}
             AssignmentLine::Snapshot { .. } => {
                 return Err(Broken::Protocol("a snapshot came within a snapshot"));

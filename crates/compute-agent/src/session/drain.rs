@@ -1,8 +1,8 @@
-//! Leaving in order: the node is given nothing new, and what runs on it comes to its end.
+//! Drains the node before the agent stops: no new work is placed, and running tasks finish.
 //!
-//! It is the orchestrator that drains a node; the agent only asks for it, as an operator would,
-//! and waits. That it was the agent who asked is noted in the data directory, so that the next
-//! agent there undoes it, and leaves alone what an operator decided.
+//! The orchestrator drains a node; the agent only requests it, as an operator would, and waits. A
+//! note in the data directory records that the agent requested the drain, so that the next agent
+//! undoes it and leaves an operator's decision alone.
 
 use std::fmt;
 use std::io;
@@ -18,26 +18,26 @@ use crate::host::backoff::Backoff;
 use crate::host::settings::Settings;
 use crate::session::Session;
 
-/// How often it is looked whether something is still to be done.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Interval between checks whether the node still has work.
+const CHECK_EVERY: Duration = Duration::from_millis(200);
 
-/// Waits between tries to undo a drain.
+/// Delays between attempts to undo a drain.
 const RETRY_FIRST: Duration = Duration::from_millis(200);
 const RETRY_LONGEST: Duration = Duration::from_secs(5);
 
-/// What the orchestrator is told, and users are with it.
+/// The reason given to the orchestrator, and shown to users.
 const REASON: &str = "its agent is stopping";
 
 pub(crate) struct Drain {
     session: Arc<Session>,
-    /// There while the node is drained because its agent asked for it.
+    /// Exists while the node is drained at its agent's request.
     note: PathBuf,
-    /// Whether a stop waits for what runs.
+    /// Whether a stop waits for running tasks.
     on_stop: bool,
     deadline: Duration,
 }
 
-/// Why a drain cannot be asked for.
+/// Why a drain cannot be requested.
 #[derive(Debug, thiserror::Error)]
 enum DrainError {
     #[error(transparent)]
@@ -60,13 +60,14 @@ impl Drain {
         Self { session, note, on_stop, deadline }
     }
 
-    /// How long [`Drain::leave`] waits at most.
+    /// The longest time that [`Drain::leave`] waits.
     pub(crate) fn longest(&self) -> Duration {
         if self.on_stop { self.deadline } else { Duration::ZERO }
     }
 
-    /// At once where that is not set. Otherwise returns when nothing runs and all is reported, or at the deadline, or at once when the
-    /// orchestrator cannot be asked; what runs by then keeps running.
+    /// Returns immediately unless draining is configured, or if the orchestrator cannot be reached.
+    /// Otherwise returns when all executions have ended and all reports are acknowledged, or at the
+    /// deadline; tasks that still run then keep running.
     pub(crate) async fn leave(&self) {
         if !self.on_stop {
             return;
@@ -86,9 +87,10 @@ impl Drain {
         let node = client.describe_node(node_id).await?;
         match node.eligibility {
             Eligibility::Draining => return Ok(()),
-            // The operator's word outlasts this stop.
+            // The operator's decision outlasts this stop.
             Eligibility::Cordoned => {}
-            // Noted first: a drain that nobody undoes is worse than a note without a drain.
+            // Write the note first: a drain that no agent undoes is worse than a note without a
+            // drain.
             Eligibility::Eligible => std::fs::write(&self.note, REASON)?,
         }
         client.act_on_node(node_id, NodeAction::Drain, REASON).await?;
@@ -97,18 +99,18 @@ impl Drain {
 
     async fn finished(&self) {
         loop {
-            // A supervisor that is gone does nothing any more.
+            // A supervisor that has ended runs nothing any more.
             let Ok(usage) = self.session.mailbox.usage().await else { return };
             let live = usage.running_executions + usage.enqueued_executions;
             if live == 0 && self.session.outbox.is_empty() {
                 return;
             }
             debug!(live, "draining");
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(CHECK_EVERY).await;
         }
     }
 
-    /// Takes back what the agent before this one asked for.
+    /// Undoes the drain that the previous agent requested.
     pub(crate) async fn undo(&self) {
         if !self.note.exists() {
             return;

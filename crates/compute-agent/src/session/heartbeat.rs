@@ -1,7 +1,7 @@
-//! Heartbeats, from a thread and over a connection of their own, so that they wait for nothing.
+//! Heartbeats, on a thread and a connection of their own, so that they never wait.
 //!
-//! What they carry is read from what the supervisor publishes ([`Vitals`]), not asked of it: a
-//! ledger that cannot be written, a busy runtime or a large upload must not cost the lease.
+//! They carry what the supervisor publishes ([`Vitals`]) and never query it: a ledger that cannot
+//! be written, a busy runtime or a large upload must not cost the lease.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,31 +17,31 @@ use super::{Refused, is_refusal};
 use crate::node::vitals::Vitals;
 use crate::observer::Observer;
 
-/// Bounds on the interval that the orchestrator asks for.
+/// Bounds on the interval that the orchestrator requests.
 const LEAST: Duration = Duration::from_millis(100);
 const MOST: Duration = Duration::from_secs(60);
 
-/// One try may take this part of the lease, so that several fit into it: on a connection that was
-/// cut, the kernel repeats ever more rarely.
+/// The time limit of one attempt is this part of the lease, so that several attempts fit into it:
+/// on a broken connection, the kernel retransmits ever more rarely.
 const TRIES_PER_LEASE: u32 = 6;
 
-/// After a try that failed, the next one follows this soon, as a part of the interval.
+/// The interval is divided by this after a failed attempt.
 const RETRIES_PER_INTERVAL: u32 = 4;
 
 /// How often the thread checks whether the supervisor hangs.
 const CHECK: Duration = Duration::from_secs(1);
 
-/// `EX_SOFTWARE`: the service manager starts the agent again, which takes up its tasks.
+/// `EX_SOFTWARE`: the service manager restarts the agent, which adopts the running tasks.
 const EXIT_HUNG: i32 = 70;
 
-/// The thread. It ends when this is dropped.
+/// The heartbeat thread. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Heartbeats {
     sessions: watch::Sender<Option<SessionAnswer>>,
     refused: watch::Receiver<Option<u64>>,
 }
 
-/// What the thread works with.
+/// The state of the thread.
 struct Sender {
     client: Client,
     node_id: NodeId,
@@ -54,7 +54,7 @@ struct Sender {
 // === impl Heartbeats ===
 
 impl Heartbeats {
-    /// Starts the thread; `client` must be one that nothing else uses.
+    /// Starts the thread; `client` must not be shared.
     pub(crate) fn start(
         client: Client,
         node_id: NodeId,
@@ -71,20 +71,20 @@ impl Heartbeats {
         Ok(Self { sessions, refused: refusals })
     }
 
-    /// Keeps the session until the orchestrator does not know it any more.
+    /// Keeps the session until the orchestrator no longer knows it.
     pub(crate) async fn keep(&self, answer: &SessionAnswer) -> Refused {
         self.sessions.send_replace(Some(answer.clone()));
         let session = answer.session;
         let mut refusals = self.refused.clone();
         let refused = refusals.wait_for(|refused| *refused == Some(session)).await.is_ok();
         if !refused {
-            // The thread is gone, which only the end of the process makes it.
+            // The thread has ended, which only happens when the process ends.
             return std::future::pending().await;
         }
         Refused
     }
 
-    /// There is no session for now.
+    /// Stops heartbeats until the next session.
     pub(crate) fn pause(&self) {
         self.sessions.send_replace(None);
     }
@@ -154,8 +154,8 @@ impl Sender {
         }
     }
 
-    /// Ends the process when the supervisor hangs: the tasks run on, and the next agent takes them
-    /// up. Returns when it never will.
+    /// Ends the process when the supervisor hangs: the tasks keep running, and the next agent
+    /// adopts them. Never returns.
     async fn watch_supervisor(&self) {
         loop {
             tokio::time::sleep(CHECK).await;

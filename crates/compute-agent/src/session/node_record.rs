@@ -1,4 +1,4 @@
-//! What this node says of itself.
+//! The node's own record, as it describes itself to the orchestrator.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -57,7 +57,7 @@ impl NodeRecord {
         }
     }
 
-    /// The node as it sees itself: whether it may take work is for the orchestrator to know.
+    /// The node's view of itself; only the orchestrator knows whether it may take work.
     pub(crate) fn node(
         &self,
         engines: &BTreeSet<EngineType>,
@@ -107,7 +107,7 @@ impl NodeRecord {
     }
 }
 
-/// What the agent finds out, overlaid with what the settings say.
+/// The labels that the agent detects, overridden by those in the settings.
 fn labels(
     gpus: BTreeMap<String, String>,
     set: &BTreeMap<String, String>,

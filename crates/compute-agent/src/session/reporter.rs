@@ -1,4 +1,4 @@
-//! Reports leave in order, and again and again until they are acknowledged.
+//! Sends reports in order, and repeats them until they are acknowledged.
 
 use agent_core::node_state::Input;
 use api_client::ClientError;
@@ -27,8 +27,8 @@ fn unanswered() -> ClientError {
 }
 
 impl Session {
-    /// Sends what is in the outbox, for ever. One batch is under way at a time, so that the
-    /// reports of an execution arrive in their order.
+    /// Sends the contents of the outbox; never returns. Only one batch is in flight at a time, so
+    /// that the reports of an execution arrive in order.
     pub(crate) async fn report(&self) {
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
         loop {
@@ -63,7 +63,7 @@ impl Session {
     }
 }
 
-/// Acknowledgements of what was in the batch; anything else was not asked for.
+/// Keeps acknowledgements of reports in the batch; the others were not requested.
 fn ours(batch: &ReportBatch, mut acknowledged: Vec<Acknowledgement>) -> Vec<Acknowledgement> {
     let sent: std::collections::HashSet<_> =
         batch.reports.iter().map(|report| (report.execution_id, report.sequence)).collect();

@@ -1,4 +1,4 @@
-//! Where the session with the orchestrator stands, as all its users see it.
+//! The state of the session with the orchestrator, shared by everything that uses it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,32 +10,32 @@ use tokio::sync::watch;
 
 use crate::host::clock;
 
-/// Where the session stands.
+/// The state of the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SessionState {
-    /// `renewed_at` is of the session before; zero when there was none.
+    /// `renewed_at` refers to the previous session; zero when there was none.
     Joining { renewed_at: Timestamp },
     Joined {
         session: u64,
         membership: Membership,
         renewed_at: Timestamp,
-        /// Not renewed for this long, the node is taken for lost.
+        /// The orchestrator considers the node lost when its lease is not renewed for this long.
         lease: Duration,
     },
 }
 
-/// The session as all its users see it.
+/// The session state, shared by everything that uses it.
 #[derive(Debug)]
 pub(crate) struct SessionWatch {
     state: watch::Sender<SessionState>,
-    /// The last session of which someone was told that it is over.
+    /// The last session that the orchestrator refused in any request.
     refused: watch::Sender<Option<u64>>,
 }
 
 // === impl SessionState ===
 
 impl SessionState {
-    /// Whether the orchestrator still counts on this node, as far as the node can know.
+    /// Whether the orchestrator still considers the node connected, as far as the node can know.
     pub(crate) fn has_lease(&self) -> bool {
         match self {
             Self::Joined { renewed_at, lease, .. } => clock::steady().since(*renewed_at) < *lease,
@@ -56,7 +56,7 @@ impl SessionWatch {
         *self.state.borrow()
     }
 
-    /// The number of the session, as soon as there is one.
+    /// The number of the session, once there is one.
     pub(crate) async fn session(&self) -> u64 {
         let mut states = self.state.subscribe();
         loop {
@@ -68,7 +68,8 @@ impl SessionWatch {
         }
     }
 
-    /// Someone was told that this session is over. A later one is left alone.
+    /// Records that a request was refused because this session is over. A later session is
+    /// unaffected.
     pub(super) fn refuse(&self, session: u64) {
         self.refused.send_replace(Some(session));
     }

@@ -1,7 +1,7 @@
-//! Answers to requests for output, each on a connection of its own that this node opens.
+//! Answers requests for output, each on a connection of its own that this node opens.
 //!
-//! What is sent is made only as fast as it is taken: a slow reader at the other end fills the
-//! connection, and then the engine's, and nothing in this process.
+//! Output is produced only as fast as it is consumed: a slow reader fills the connection and then
+//! the engine's, but no memory in this process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,14 +21,14 @@ use crate::data::logs::{Begin, Output, OutputError, Outputs, Wanted};
 use crate::node::tasks::Tasks;
 use crate::runtime::OutputChunk;
 
-/// Streams at once: each holds a connection to the orchestrator, and one to the engine while its
-/// task runs. Beyond it a request is answered with that, and whoever follows asks again.
+/// Concurrent streams: each holds a connection to the orchestrator, and one to the engine while its
+/// task runs. Beyond it a request is refused, and a reader that follows the output repeats it.
 const MAX_STREAMS: usize = 256;
 
-/// Frames that are at hand are sent together, up to about this length.
+/// Frames that are available together are sent together, up to about this length.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// What answers the orchestrator's requests for output.
+/// Answers the orchestrator's requests for output.
 pub(crate) struct Streams {
     client: Client,
     node_id: NodeId,
@@ -49,7 +49,7 @@ impl Streams {
         Self { client, node_id, outputs, tasks, places: Arc::new(Semaphore::new(MAX_STREAMS)) }
     }
 
-    /// Answers on its own, until all was sent or nobody reads any more.
+    /// Answers in the background, until everything is sent or the reader has disconnected.
     pub(crate) fn answer(&self, request: StreamRequest) {
         let (client, node_id) = (self.client.clone(), self.node_id);
         let (stream_id, execution) = (request.stream_id, request.execution_id);
@@ -122,7 +122,7 @@ fn of_error(error: &OutputError) -> LogFrame {
     }
 }
 
-/// The frames, and one that says nothing whenever they are silent for long.
+/// Adds a keep-alive frame whenever no other was sent for a while.
 fn with_keep_alive(frames: BoxStream<'static, LogFrame>) -> impl Stream<Item = LogFrame> + Send {
     stream::unfold(frames, |mut frames| async {
         let silence = Duration::from_secs(FRAME_KEEP_ALIVE_SECONDS);
@@ -133,7 +133,7 @@ fn with_keep_alive(frames: BoxStream<'static, LogFrame>) -> impl Stream<Item = L
     })
 }
 
-/// One JSON object a line; lines that are at hand together are sent together.
+/// One JSON object a line; lines that are available together are sent together.
 fn pieces(
     frames: impl Stream<Item = LogFrame> + Send + 'static,
 ) -> impl Stream<Item = std::io::Result<Bytes>> + Send + 'static {

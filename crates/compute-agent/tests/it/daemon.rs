@@ -98,7 +98,7 @@ async fn a_signal_ends_it_with_0_and_its_tasks_continue() {
     let name = format!("execution-{id}");
     let container = node.docker.inspect_container(&name, None).await.unwrap();
     assert_eq!(container.state.unwrap().running, Some(true));
-    // kill -9 this time, in the middle of whatever it does by now.
+    // This time with kill -9, at an arbitrary moment.
     let mut second = daemon(dir.path(), &orchestrator.url()).spawn().unwrap();
     orchestrator.joined(|_| true).await;
     second.kill().await.unwrap();

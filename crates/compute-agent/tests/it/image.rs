@@ -10,7 +10,8 @@ use tokio::sync::OnceCell;
 
 const SOURCE: &str = include_str!("task.rs");
 
-/// The Engine, or none (said out loud) where there is none; with `CI` set that is a failure.
+/// The Engine, or `None` with a printed notice where there is none; with `CI` set that is a
+/// failure.
 pub(crate) async fn docker() -> Option<Docker> {
     let client = match Docker::connect_with_unix_defaults() {
         Ok(client) => client.negotiate_version().await,

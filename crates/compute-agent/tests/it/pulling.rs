@@ -303,7 +303,7 @@ async fn tasks_share_a_pull_and_stopping_one_does_not_cancel_it() {
     })
     .await;
     let second = orchestrator.run(task(&pushed.image, Some("always"))).await;
-    // Both tell of the one pull, in the same words.
+    // Both executions report the one pull, in the same words.
     for id in [first, second] {
         let report = orchestrator.report_that(id, |report| !report.message.is_empty()).await;
         assert_eq!(report.compute_state, ComputeState::AskForBidAccepted, "{report:?}");

@@ -1,4 +1,4 @@
-//! Executions that are no longer wanted, in every part of their life.
+//! Executions that are no longer wanted, in every part of their lifecycle.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ async fn a_running_task_is_stopped_and_its_output_is_kept() {
     let report = node.orchestrator().reported(id, ComputeState::Cancelled).await;
     assert_eq!(report.message, "enough");
     let output = report.run_output.unwrap();
-    // SIGTERM was enough: the grace was not waited for.
+    // SIGTERM was enough: the agent did not wait for the grace period.
     assert_eq!((output.exit_code, output.stdout.as_str()), (143, "begun\n"));
     node.nothing_is_left().await;
 }
@@ -54,7 +54,7 @@ async fn an_execution_not_ordered_to_run_is_cancelled() {
 async fn a_stop_during_the_start_leaves_nothing_behind() {
     let Some(node) = DockerNode::start().await else { return };
     let id = node.orchestrator().run(node.work(&["sleep", "60000"])).await;
-    // At whatever step it is by now.
+    // At an arbitrary step.
     node.orchestrator().want_state(id, DesiredState::Stopped, "at once");
     let report = node.orchestrator().reported(id, ComputeState::Cancelled).await;
     assert_eq!(report.message, "at once");

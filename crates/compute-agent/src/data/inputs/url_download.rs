@@ -24,8 +24,8 @@ use super::source::{Fetch, Source, params};
 use crate::data::egress::{self, EgressClient};
 use crate::data::retry::{AttemptError, RetryPolicy};
 
-/// Total attempts of one download, whatever each one brings: a server that cuts every connection
-/// after a few bytes must not keep a node busy forever.
+/// Total attempts of one download, regardless of their progress: a server that cuts every
+/// connection after a few bytes must not keep a node busy forever.
 const MAX_RESUMES: u32 = 100;
 
 /// The file name in a Target that ends with `/`, when neither Alias nor URL has one.

@@ -14,7 +14,7 @@ use crate::data::results::collect::intake::WHOLE;
 use crate::host::disk::{self, OutputLimit};
 use crate::runtime::Executor;
 
-/// When the first measurement is, and how rare they become.
+/// The time of the first measurement, and the longest interval between two.
 const ENGINE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
 
 /// The same for tasks whose files lie in the data directory, where a measurement is cheaper.

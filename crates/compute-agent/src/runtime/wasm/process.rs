@@ -42,7 +42,7 @@ pub(super) enum Process {
 // === impl Process ===
 
 impl Process {
-    /// The process that holds the claim. If nobody holds it, this claims the run for nobody, so
+    /// The process that holds the claim. If there is none, this takes the claim for no process, so
     /// that a runner that an agent started just before its crash finds it taken.
     pub(super) fn find(directory: &Path, boot_id: &str) -> io::Result<(Self, Option<Claim>)> {
         let claim = match Claim::read(directory)? {

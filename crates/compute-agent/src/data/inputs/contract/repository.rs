@@ -122,7 +122,7 @@ async fn a_repository_behind_http_is_cloned_through_redirects() {
         let unknown = "12".repeat(20);
         let told = forge.node().refusal(1, &forge.input(&url, &unknown)).await;
         let words = format!("has no commit '{unknown}'; check Ref");
-        assert!(told.ends_with(&words), "it is told at once: {told}");
+        assert!(told.ends_with(&words), "the failure is immediate: {told}");
         let absent = url.replace("/moved/bare.git", "/absent.git");
         let told = forge.node().refusal(1, &forge.input(&absent, "")).await;
         assert!(told.contains("does not exist (404 Not Found); check the URL"), "{told}");

@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_disk_is_told_from_a_broken_repository() {
+    fn a_full_disk_is_distinguished_from_a_broken_repository() {
         let said = "remote: Counting objects: 3, done.\n\
                     fatal: write error: No space left on device\n\
                     fatal: fetch-pack: invalid index-pack output\n";

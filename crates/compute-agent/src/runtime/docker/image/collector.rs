@@ -61,7 +61,8 @@ impl Collector {
             if used.contains(&id) {
                 self.record.used(&id, clock::now());
             } else if !images.iter().any(|image| image.id == id) {
-                // Someone else removed it; if it comes back, the agent does not own it.
+                // Removed by someone other than the agent; if it is pulled again, the agent does
+                // not own it.
                 self.record.forget(&id);
             }
         }

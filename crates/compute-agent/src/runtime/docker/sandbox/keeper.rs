@@ -213,7 +213,7 @@ fn host_config() -> HostConfig {
         readonly_rootfs: Some(true),
         security_opt: Some(vec!["no-new-privileges".to_owned()]),
         cap_drop: Some(vec!["ALL".to_owned()]),
-        // It ends when its agent is gone for good, and nobody else would remove it.
+        // It ends by itself when its agent never returns, and nothing else would remove it.
         auto_remove: Some(true),
         log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
         ..Default::default()

@@ -34,7 +34,7 @@ enum Slot {
         /// When the sandbox was last notified, so that it does not end by itself; zero before.
         held_at: Timestamp,
     },
-    /// Nobody holds it, and nobody gets it before an inspection finds it empty.
+    /// No task holds it, and none gets it before an inspection finds it empty.
     Cooling { since: Timestamp },
 }
 

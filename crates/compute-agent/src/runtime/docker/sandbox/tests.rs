@@ -27,7 +27,8 @@ struct Bench {
 }
 
 impl Bench {
-    /// None where there is no Docker Engine, said out loud; with `CI` set that is a failure.
+    /// None, with a printed notice, where there is no Docker Engine; with `CI` set that is a
+    /// failure.
     async fn start(node_id: NodeId, slots: u16) -> Option<Self> {
         Self::start_with(node_id, slots, Silence::LONG).await
     }
@@ -106,7 +107,7 @@ impl Bench {
         listed.into_iter().filter_map(|sandbox| sandbox.id).collect()
     }
 
-    /// The agent is gone for good, as far as its sandboxes can know.
+    /// Ends the agent without removing its sandboxes, as if it never returned.
     async fn die(&mut self) {
         self.keeping.abort();
         let _ = (&mut self.keeping).await;

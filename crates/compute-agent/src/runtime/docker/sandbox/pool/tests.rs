@@ -82,11 +82,11 @@ fn a_restarted_agent_finds_the_leases_of_its_slots() {
     assert_eq!(pool.reconcile(&docker, NOW), ["ended"]);
     assert_eq!(pool.slot_of(execution_id(1)).as_deref(), Some("held"));
     assert_eq!(pool.slot_of(execution_id(2)).as_deref(), Some("held-ended"));
-    assert_eq!(pool.cooling(), ["free"], "it is looked at before anyone gets it");
+    assert_eq!(pool.cooling(), ["free"], "it is inspected before its next lease");
 }
 
 #[test]
-fn an_unseen_container_keeps_its_slot_only_while_nobody_else_holds_it() {
+fn an_unseen_container_keeps_its_slot_only_while_no_other_task_holds_it() {
     let mut pool = pool_of(&["a", "b"]);
     assert!(pool.claim("a", execution_id(1), NOW));
     assert!(pool.claim("a", execution_id(1), NOW));
