@@ -70,8 +70,8 @@ pub struct EngineSubmission;
 pub struct PublisherSubmission;
 /// `Source` of an input of a submission.
 pub struct SourceSubmission;
-/// `Params` that nobody reads. A schema of its own, because generators of clients make a class of
-/// each object and name those without a name twice.
+/// `Params` without any fields that are read. A schema of its own, because client generators make a
+/// class of each object and name unnamed ones twice.
 pub struct AnyParams;
 
 const UUID: &str = "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}";

@@ -24,8 +24,8 @@ const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCA
 
 const ZONES: [&str; 2] = ["a", "b"];
 
-/// Capacity of each agent: small enough for any machine, and so small that a few more jobs of a user
-/// already have to wait.
+/// Capacity of each agent: small enough for any machine, and for a few more jobs of a user to have
+/// to wait.
 const CPU_MILLIS: u64 = 1000;
 const MEMORY_BYTES: u64 = 1_000_000_000;
 

@@ -1,4 +1,4 @@
-//! The clocks of a machine: how long it has been running, and what somebody set its wall clock to.
+//! The clocks of a machine: its uptime, and a wall clock that may be set wrong.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use control_plane::clock::Reading;
 
 use crate::random::Random;
 
-/// How far somebody sets a wall clock wrong, in either direction.
+/// How far the wall clock is set wrong at most, in either direction.
 const WORST_STEP: Duration = Duration::from_hours(48);
 
-/// How far the wall clock may be ahead after a restart of the machine. The service believes it
-/// then, so what is remembered for longer than this, such as idempotency keys, is still there.
+/// How far the wall clock may be ahead after a restart of the machine. The service trusts it then,
+/// so everything it remembers for longer than this, such as idempotency keys, is still there.
 const WORST_STEP_AHEAD_OF_A_BOOT: Duration = Duration::from_secs(60);
 
-/// All that moves with true time is handed it as `now`.
+/// The clocks derive from true time, which each method receives as `now`.
 #[derive(Debug)]
 pub(super) struct Machine {
-    /// Counts its boots.
+    /// The number of boots.
     boots: u128,
     booted_at: Timestamp,
-    /// The wall clock is so many nanoseconds ahead of true time.
+    /// How many nanoseconds the wall clock is ahead of true time.
     ahead: i64,
 }
 
@@ -40,8 +40,8 @@ impl Machine {
         self.ahead = up_to(random, WORST_STEP) - up_to(random, WORST_STEP);
     }
 
-    /// Restarts the machine, whose wall clock showed `last` at the last commit, at `at`. It may be
-    /// far behind afterwards, but hardly ahead.
+    /// Restarts the machine, whose wall clock showed `last` at the last commit. The wall clock may
+    /// be far behind afterwards, but hardly ahead.
     pub(super) fn reboot(
         &mut self,
         last: Option<(Reading, Timestamp)>,
@@ -58,7 +58,7 @@ impl Machine {
     }
 }
 
-/// Nanoseconds.
+/// A random number of nanoseconds below this duration.
 fn up_to(random: &mut Random, most: Duration) -> i64 {
     let most = u64::try_from(most.as_millis()).expect("some days");
     i64::try_from(random.millis(0..most).as_nanos()).expect("some days")

@@ -1,4 +1,4 @@
-//! The orchestrator's process: the scheduler, what the store holds of it, and its open streams.
+//! The orchestrator's process: the scheduler, its stored state, and its open streams.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -20,7 +20,7 @@ use super::network::{Answer, Request, RequestBody, Sender, StreamLine};
 use super::summary::Sabotage;
 use crate::random::Random;
 
-/// As short as a lease may be set, so that many fit into one run.
+/// A short lease, so that many fit into one run.
 pub(super) const SETTINGS: Settings = Settings {
     lease: Duration::from_secs(10),
     approve_new_nodes: true,
@@ -28,18 +28,18 @@ pub(super) const SETTINGS: Settings = Settings {
     node_retention: Duration::from_secs(3600),
 };
 
-/// A turn takes this long at least, so that virtual time goes on.
+/// The shortest duration of a turn, so that virtual time advances.
 const SHORTEST_SLEEP: Duration = Duration::from_micros(100);
 
-/// The machine, what is on its disk, and the process if there is one.
+/// The machine, its disk, and the process if it runs.
 pub(super) struct Orchestrator {
     pub(super) machine: Machine,
     sabotage: Option<Sabotage>,
-    /// What the clocks of the machine showed at the last commit, and when that was.
+    /// The clock readings of the machine at the last commit, and the time of that commit.
     committed: Option<(Reading, Timestamp)>,
     pub(super) store: MemoryStore,
     pub(super) process: Option<Process>,
-    /// Counts processes.
+    /// The number of processes started.
     pub(super) started: u64,
 }
 
@@ -50,13 +50,13 @@ pub(super) struct Process {
     /// The connection on which each node's stream is open.
     streams: BTreeMap<NodeId, Stream>,
     commits: u64,
-    /// It does nothing before this moment.
+    /// The process does nothing before this moment.
     pub(super) paused_until: Timestamp,
-    /// How long the last pause was, until the scheduler is told.
+    /// The length of the last pause, until it is reported to the scheduler.
     pub(super) deaf: Duration,
-    /// When the scheduler wants to be handed the time.
+    /// When the scheduler's next tick is due.
     wake: Moment,
-    /// How long that was after the last turn.
+    /// How long after the last turn that tick is due.
     pub(super) sleep: Duration,
 }
 
@@ -67,14 +67,14 @@ pub(super) struct Stream {
     pub(super) connection: u64,
 }
 
-/// What leaves the process after a commit.
+/// A message released after a commit.
 #[derive(Debug)]
 pub(super) enum Outgoing {
     Answer(Request, Answer),
     Line(Stream, StreamLine),
 }
 
-/// Where a turn of the process is cut off.
+/// Where a turn of the process crashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CrashPoint {
     BeforeCommit,
@@ -95,7 +95,7 @@ impl Orchestrator {
         }
     }
 
-    /// Restarts the machine on which no process runs.
+    /// Restarts the machine while no process runs.
     pub(super) fn reboot(&mut self, now: Timestamp, random: &mut Random) {
         self.machine.reboot(self.committed, now, random);
     }
@@ -125,8 +125,8 @@ impl Orchestrator {
         });
     }
 
-    /// Handles up to `most` requests and what is due, commits, and says what leaves. A death
-    /// leaves the store as it was at that moment, and nothing leaves.
+    /// Handles up to `most` requests and everything due, commits, and returns the messages to
+    /// release. A crash leaves the store as it is at that moment and releases nothing.
     pub(super) fn turn(
         &mut self,
         now: Timestamp,
@@ -143,7 +143,7 @@ impl Orchestrator {
         if !deaf.is_zero() {
             process.handle(now, Input::WasDeaf(deaf), &mut batch);
         }
-        // Heartbeats are noted beside the queue, and taken first.
+        // Heartbeats bypass the queue and are handled first.
         let is_heartbeat =
             |request: &Request| matches!(request.body, RequestBody::Heartbeat { .. });
         let inbox = std::mem::take(&mut process.inbox);
@@ -190,7 +190,7 @@ impl Orchestrator {
         match held {
             Held::Reply(Reply::Answer(request, answer)) => vec![Outgoing::Answer(request, answer)],
             Held::Reply(Reply::Open(stream, node, snapshot)) => {
-                // One that was open ends: its agent sees the end of the body.
+                // This ends the previous stream: its agent sees the end of the body.
                 let before = process.streams.insert(node, stream);
                 let ended = before.map(|before| Outgoing::Line(before, StreamLine::Closed));
                 let lines = snapshot.into_iter().map(|change| self.assignment(change)).collect();
@@ -238,7 +238,7 @@ impl Orchestrator {
     }
 }
 
-/// What a service that decides by the wall clock takes for its own clock.
+/// The clock that a service would use if it decided by the wall clock.
 fn sabotaged(stamp: Stamp, sabotage: Option<Sabotage>) -> Stamp {
     match sabotage {
         Some(Sabotage::TrustWallClock) => {
@@ -250,7 +250,7 @@ fn sabotaged(stamp: Stamp, sabotage: Option<Sabotage>) -> Stamp {
 
 type Batch = batch::Batch<Reply>;
 
-/// What waits for the commit.
+/// A reply held back until the commit.
 enum Reply {
     Answer(Request, Answer),
     Open(Stream, NodeId, Vec<AssignmentChange>),

@@ -18,7 +18,7 @@ use crate::process;
 /// The process that runs an execution.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
-    /// 0 for nobody.
+    /// 0 if no process holds it.
     pub pid: u32,
     /// In clock ticks since the boot.
     pub start_time: u64,
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_of_another_boot_another_start_or_nobody_is_not_alive() {
+    fn a_claim_of_another_boot_another_start_or_no_process_is_not_alive() {
         let claim = Claim::own("this boot".to_owned(), 7).unwrap();
         assert!(claim.is_alive("this boot"));
         assert!(!claim.is_alive("another boot"));

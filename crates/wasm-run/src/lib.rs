@@ -40,5 +40,5 @@ pub const DESCRIBE: &str = "describe";
 /// The runner's own error messages, in the run directory.
 pub const LOG: &str = "runner.log";
 
-/// The runner's exit code when another process holds the run; it says nothing about the run.
+/// The runner's exit code when another process holds the run; it implies nothing about the run.
 pub const EXIT_CLAIMED: u8 = 75;

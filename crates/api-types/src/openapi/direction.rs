@@ -1,9 +1,9 @@
-//! A type that is read and written has two schemas: what may be left out, and what never is.
+//! Gives each type that is both read and written two schemas: one for requests, one for responses.
 //!
-//! Whoever sends a record may leave out what has a default, and where people write, `null` is the
-//! same; what agents send is read strictly. Answers write
-//! every field, but for the few that are left out when they say nothing. One schema for both would
-//! either refuse what is accepted, or promise less than is answered.
+//! A request may omit fields that have a default, and where people write it, `null` means the same
+//! as absent; what agents send is read strictly. A response writes every field, except the few that
+//! are omitted when empty. A single schema would either refuse what the service accepts, or promise
+//! less than it returns.
 
 use std::collections::BTreeSet;
 
@@ -67,7 +67,7 @@ pub(super) fn split_schemas(document: &mut Value) {
     for name in &sent {
         let Some(mut schema) = schemas.get(name).cloned() else { continue };
         drop_unknown(&mut schema);
-        let differs = is_told_apart(&schemas, name);
+        let differs = differs_in_requests(&schemas, name);
         if lenient.contains(name) {
             let_out(&mut schema);
         }
@@ -121,8 +121,8 @@ fn close(schemas: &Map<String, Value>, named: &mut BTreeSet<String>) {
     }
 }
 
-/// Whether a schema looks different to who sends it: something of it may be left out.
-fn is_told_apart(schemas: &Map<String, Value>, name: &str) -> bool {
+/// Whether the request schema differs from the response schema, because some field is optional.
+fn differs_in_requests(schemas: &Map<String, Value>, name: &str) -> bool {
     let mut schema = schemas[name].clone();
     let_out(&mut schema) || refers_to(schemas, name)
 }
@@ -140,9 +140,9 @@ fn drop_unknown(schema: &mut Value) {
     }
 }
 
-/// Drops what a derived schema says beyond its meaning: that keys are texts, that what may be left
-/// out is nothing by default, and defaults of what must be there. Whole numbers from zero on are unsigned, which the derived
-/// format is not.
+/// Drops the parts of a derived schema that add no meaning: that keys are strings, that an optional
+/// field defaults to null, and defaults of required fields. Also marks integers from zero on as
+/// unsigned, which the derived format does not.
 fn drop_noise(part: &mut Value) {
     if let Some(fields) = part.as_object_mut() {
         fields.remove("propertyNames");
@@ -195,7 +195,7 @@ fn require_all(name: &str, schema: &mut Value) {
     });
 }
 
-/// Lets `null` stand for a field that may be left out; whether there is one.
+/// Allows `null` for optional fields; returns whether there are any.
 fn let_out(schema: &mut Value) -> bool {
     let mut any = false;
     each_object(schema, &mut |object| {
@@ -236,7 +236,7 @@ fn rename(part: &mut Value, schemas: &Map<String, Value>, answered: &BTreeSet<St
                 let name = value.as_str().and_then(|text| text.strip_prefix(SCHEMAS));
                 match name {
                     Some(name) if key == "$ref" => {
-                        if answered.contains(name) && is_told_apart(schemas, name) {
+                        if answered.contains(name) && differs_in_requests(schemas, name) {
                             *value = format!("{SCHEMAS}{name}{SENT}").into();
                         }
                     }

@@ -8,7 +8,7 @@ use super::{SimEvent, World};
 use crate::network::RequestBody;
 use crate::workload::{self, RequestState};
 
-/// A second in which the process runs sees a step so many times less often than a restart does.
+/// The wall clock is set this many times less often in each second of uptime than in each restart.
 const STEPS_WHILE_RUNNING: u64 = 4;
 
 // === impl World: disruptions ===
@@ -61,7 +61,7 @@ impl World {
         }
     }
 
-    /// Somebody sets the wall clock of the orchestrator's machine.
+    /// Sets the wall clock of the orchestrator's machine.
     pub(super) fn step_wall_clock(&mut self) {
         self.summary.clock_steps += 1;
         self.orchestrator.machine.set_wall_clock(&mut self.random);

@@ -22,7 +22,7 @@ use super::wait::eventually;
 use task_image::docker::{self, LabelledContainer};
 use task_image::image;
 
-/// Time within which a container appears whose creation was under way when its agent was killed.
+/// How long after a kill of its agent a container may still appear whose creation was in progress.
 const CREATION_TIME: Duration = Duration::from_millis(200);
 
 /// Configuration of a cluster.

@@ -1,8 +1,8 @@
-//! The commands of the README share one build: what one of them compiled, the next one need not.
+//! The commands of the README share one build, so that one need not compile again what another did.
 //!
-//! Cargo compiles a dependency once for each set of features that is asked of it, and asks for
-//! what the crates need that it is told to build. So every dependency must have the same features
-//! whether the demo is built, which `cargo run` does, or the whole workspace.
+//! Cargo compiles a dependency once for each set of features requested of it, and requests what the
+//! crates being built need. So every dependency must have the same features whether Cargo builds
+//! the demo, as `cargo run` does, or the whole workspace.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Somebody sets the orchestrator's wall clock while it is stopped: all that is due comes on time.
+//! Changes of the orchestrator's wall clock during a restart: every deadline is still met on time.
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,8 @@ async fn a_clock_that_is_set_a_day_ahead_fires_nothing_early() {
     all_comes_on_time("0", DAY_SECONDS).await;
 }
 
-/// The orchestrator is restarted, with its wall clock first and then so many seconds ahead.
+/// Restarts the orchestrator; its wall clock is `before` seconds ahead first, and `after` seconds
+/// then.
 async fn all_comes_on_time(before: &str, after: &str) {
     let spec = ClusterSpec::new()
         .setting("ORCHESTRATOR_NODE_TTL", &LEASE.as_secs().to_string())

@@ -29,8 +29,7 @@ fn quoted(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
 
-/// All that the daemons are made of, as one line, so that a message that is broken over lines is
-/// found.
+/// The daemons' source code as one line, so that a message broken over several lines is found.
 fn sources() -> String {
     let text: String = files(&root(), "rs")
         .iter()

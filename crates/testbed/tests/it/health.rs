@@ -1,4 +1,4 @@
-//! A node that fails whatever it gets backs off, and its work completes elsewhere.
+//! A node that fails every execution backs off, and its work completes elsewhere.
 
 use api_types::job::JobStateType;
 use api_types::node::HealthState;

@@ -37,7 +37,7 @@ async fn text(cluster: &Cluster, job: JobId, query: &JobLogsQuery) -> Vec<u8> {
 
 async fn next(stream: &mut BoxStream<'static, Result<LogLine, ClientError>>) -> LogLine {
     let next = tokio::time::timeout(TIMEOUT, stream.next()).await;
-    next.expect("a line in time").expect("the stream goes on").expect("a line")
+    next.expect("a line in time").expect("the stream continues").expect("a line")
 }
 
 fn numbered(count: usize) -> Vec<String> {

@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use testbed::harness::{Agent, AgentSpec, Cluster, ClusterSpec, eventually, eventually_within};
 
-/// Prints `line` so many times, a tenth of a second apart, and exits with the code.
+/// Prints `line` this many times, a tenth of a second apart, and exits with the code.
 pub(crate) fn ticking(lines: u32, code: u32) -> Vec<u8> {
     let text = format!(
         r#"(module

@@ -1,4 +1,4 @@
-//! House rules that nobody has to remember, because they are tests.
+//! House rules that contributors need not remember, because they are tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 /// Lines of a file, its tests included.
 const MAX_LINES: usize = 400;
 
-/// All that the scheduler is built upon: plain data, ids, hashes, a seeded generator. None of it
-/// has a clock, a file or a socket, and the crate itself does without the standard library.
+/// The scheduler's allowed dependencies: plain data, IDs, hashes, a seeded generator. None of them
+/// has a clock, a file or a socket, and the crate itself does not use the standard library.
 const BELOW_THE_SCHEDULER: [&str; 7] =
     ["api-types", "hashbrown", "rand_chacha", "serde_json", "siphasher", "thiserror", "uuid"];
 

@@ -54,7 +54,7 @@ impl Manager {
                 let mut received = received.lock().expect("no holder of the lock panics");
                 for line in text.lines() {
                     received.push(line.to_owned());
-                    // Checks that the daemon is ready when it says so.
+                    // Checks that the daemon is ready when it reports so.
                     if let Some(address) = line.strip_prefix("STATUS=serving on ") {
                         let address = address.parse().expect("an address");
                         let health = daemon::health::ask(address, "/readyz");

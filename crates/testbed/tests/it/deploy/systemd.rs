@@ -136,7 +136,7 @@ async fn a_restart_and_a_kill_of_the_unit_leave_wasm_programs_running() {
     machine.run(&["timeout", "60", "systemctl", "start", "orchestrator", "compute-agent"]);
     let client = Client::new(&format!("http://{}:1234", machine.address())).expect("a URL");
     let body = json!({ "Job": job(&ticking(LINES, 0)) }).to_string();
-    let id = client.create_job_raw(body.into(), None).await.expect("the job is taken").job_id;
+    let id = client.create_job_raw(body.into(), None).await.expect("the job is accepted").job_id;
     let before = eventually("the program to run", async || {
         let execution = execution(&client, id).await;
         match execution.compute_state.state_type {
