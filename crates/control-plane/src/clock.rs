@@ -1,7 +1,7 @@
 //! The clocks of the machine, and the service clock derived from them.
 //!
-//! The service clock follows CLOCK_BOOTTIME, which nobody sets and which continues during suspend.
-//! Each commit stores the clock readings, so a restart continues from the last commit and adds the
+//! The service clock follows CLOCK_BOOTTIME, which cannot be set and continues during suspend. Each
+//! commit stores the clock readings, so a restart continues from the last commit and adds the
 //! length of the outage: by boot time unless the machine has rebooted since. Only across a reboot
 //! does the wall clock count.
 

@@ -76,7 +76,7 @@ pub struct Settings {
     pub lease: Duration,
     /// New nodes join without an operator's approval.
     pub approve_new_nodes: bool,
-    /// How long a drain waits for batch and ops work before it stops and moves them.
+    /// How long a drain waits for batch and ops work before it stops and moves that work.
     pub drain_deadline: Duration,
     /// A node that has been disconnected for this long is forgotten.
     pub node_retention: Duration,
@@ -101,7 +101,7 @@ pub struct Scheduler {
     clock: Moment,
     /// Nodes whose record changed since [`Scheduler::take_touched_nodes`].
     touched: BTreeSet<NodeId>,
-    /// Incremented whenever the set of nodes changes.
+    /// Incremented whenever a node joins, leaves, or changes its properties.
     fleet_changes: u64,
 }
 

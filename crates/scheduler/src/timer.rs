@@ -1,4 +1,4 @@
-//! Timers.
+//! Timers: what is due, and when.
 //!
 //! A job, a slot or a node has at most one timer of each kind: setting it again moves it, and it is
 //! cancelled together with its owner. So there are never more timers than waiting items.

@@ -164,7 +164,7 @@ mod tests {
         assert!(!limit.table_growing(0, 1, None).unwrap());
     }
 
-    /// A program that always wants to run, for this many ticks of ten milliseconds.
+    /// A program that is always ready to run, for this many ticks of ten milliseconds.
     fn share_of(cpu_millis: u64, ticks: u32) -> f64 {
         let start = Mark { now: Instant::now(), used: Duration::ZERO };
         let mut throttle = Throttle::new(cpu_millis, start);

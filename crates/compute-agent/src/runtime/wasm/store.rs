@@ -10,9 +10,9 @@
 //! its first use: wasmtime cannot tell damaged code from good. A plan never names a file here but
 //! a hard link to it, so that the code of a run stays when it is removed here.
 //!
-//! Executions that need the same module share one compilation, which ends when nobody waits for it
-//! any more. The same agent does not retry a module that was refused, or exceeded the compiler's
-//! limits.
+//! Executions that need the same module share one compilation, which ends when none of them waits
+//! for it any more. The same agent does not retry a module that was refused, or exceeded the
+//! compiler's limits.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
