@@ -91,6 +91,10 @@ pub struct Node {
     pub eligibility: Eligibility,
     #[serde(default)]
     pub health: NodeHealth,
+    /// Since when the orchestrator keeps the node free for a job that has waited for too long,
+    /// RFC 3339, UTC; empty if it does not.
+    #[serde(default)]
+    pub reserved_since: String,
     /// RFC 3339, UTC; empty before the first heartbeat.
     pub last_heartbeat: String,
 }

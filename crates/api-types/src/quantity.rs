@@ -128,6 +128,17 @@ impl Resources {
         }
     }
 
+    /// The smaller amount of each.
+    #[must_use]
+    pub fn least(&self, other: &Self) -> Self {
+        Self {
+            cpu_millis: self.cpu_millis.min(other.cpu_millis),
+            memory_bytes: self.memory_bytes.min(other.memory_bytes),
+            disk_bytes: self.disk_bytes.min(other.disk_bytes),
+            gpus: self.gpus.min(other.gpus),
+        }
+    }
+
     /// The remainder; zero where `other` is larger (a node whose capacity was lowered while in use).
     #[must_use]
     pub fn minus(&self, other: &Self) -> Self {

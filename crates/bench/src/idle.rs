@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context;
 
 use super::measure::{Measure, Target};
-use super::process::resident_bytes;
+use super::process::{anonymous_bytes, resident_bytes};
 use super::{Scale, measure};
 use testbed::harness::{AgentSpec, ClusterSpec};
 
@@ -17,18 +17,25 @@ pub(super) async fn measure(_: Scale) -> anyhow::Result<Vec<Measure>> {
     let spec = ClusterSpec::new().agent(AgentSpec::new().sandbox_pool(8));
     let cluster = spec.start().await.context("no Docker Engine responds")?;
     tokio::time::sleep(SETTLE_TIME).await;
-    let orchestrator = megabytes(cluster.orchestrator.pid())?;
-    let agent = megabytes(cluster.agents[0].pid())?;
-    let of = |what: &str, value, most| {
-        measure::Measure::new(what, (value, "MB"), Target::AtMost(most), "resident")
+    let orchestrator = cluster.orchestrator.pid().context("it runs")?;
+    let agent = cluster.agents[0].pid().context("it runs")?;
+    let resident = megabytes(resident_bytes(agent)?);
+    let of = |what: &str, bytes, most, context: String| {
+        measure::Measure::new(what, (megabytes(bytes), "MB"), Target::AtMost(most), context)
     };
+    let resident = format!("anonymous; {resident:.1} MB resident");
     Ok(vec![
-        of("memory at rest, orchestrator", orchestrator, 25.0),
-        of("memory at rest, agent", agent, 12.0),
+        of(
+            "memory at rest, orchestrator",
+            resident_bytes(orchestrator)?,
+            25.0,
+            "resident".to_owned(),
+        ),
+        of("memory at rest, agent", anonymous_bytes(agent)?, 6.0, resident),
     ])
 }
 
 #[expect(clippy::cast_precision_loss, reason = "memory far below 2^52 bytes")]
-fn megabytes(pid: Option<u32>) -> anyhow::Result<f64> {
-    Ok(resident_bytes(pid.context("it runs")?)? as f64 / 1e6)
+fn megabytes(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
 }

@@ -20,6 +20,8 @@ mod report;
 mod seed;
 mod stored;
 mod submissions;
+mod turns;
+mod wasm;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -86,8 +88,10 @@ type Measuring<'a> = Pin<Box<dyn Future<Output = anyhow::Result<Vec<Measure>>> +
 /// A group that fails is reported with the reason; the others continue.
 pub async fn run(scale: Scale, only: &str, mut report: impl FnMut(&str)) -> Vec<Measure> {
     let groups: Vec<(&str, Measuring<'_>)> = vec![
+        ("turns", Box::pin(turns::measure(scale))),
         ("submissions", Box::pin(submissions::measure(scale))),
         ("lives", Box::pin(lifecycles::measure(scale))),
+        ("wasm", Box::pin(wasm::measure(scale))),
         ("containers", Box::pin(containers::measure(scale))),
         ("replacement", Box::pin(containers::replacement())),
         ("rest", Box::pin(idle::measure(scale))),

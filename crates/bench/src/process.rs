@@ -6,10 +6,21 @@ use anyhow::Context;
 
 /// Resident memory in bytes.
 pub(super) fn resident_bytes(pid: u32) -> anyhow::Result<u64> {
+    kilobytes(pid, "VmRSS:")
+}
+
+/// A line of `/proc/PID/status`, in bytes.
+fn kilobytes(pid: u32, name: &'static str) -> anyhow::Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("VmRSS")?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).context(name)?;
     let kilobytes: u64 = line.trim().trim_end_matches("kB").trim().parse()?;
     Ok(kilobytes * 1024)
+}
+
+/// Anonymous memory in bytes: what the process itself has written, without the pages of its program
+/// that the kernel can drop at any time.
+pub(super) fn anonymous_bytes(pid: u32) -> anyhow::Result<u64> {
+    kilobytes(pid, "RssAnon:")
 }
 
 /// User and system CPU time since the start.

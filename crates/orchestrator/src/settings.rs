@@ -39,6 +39,8 @@ pub struct Settings {
     pub approve_new_nodes: bool,
     /// Seconds for which a draining node waits for its batch and ops executions to end.
     pub drain_deadline: u64,
+    /// Seconds that work waits for room before a node is reserved for it; 0 for never.
+    pub starvation_seconds: u64,
     /// Seconds after which a disconnected node is forgotten; 0 for never.
     pub node_retention: u64,
     /// Seconds for which a finished job is kept; 0 for ever.
@@ -67,7 +69,7 @@ pub enum InvalidSettings {
 fn unknown_settings(names: &[String]) -> String {
     format!(
         "unknown settings: {}; known: listen, data_dir, node_ttl, approve_new_nodes, \
-         drain_deadline, node_retention, job_retention, job_retention_count, log_format, \
+         drain_deadline, starvation_seconds, node_retention, job_retention, job_retention_count, log_format, \
          otlp",
         names.join(", ")
     )
@@ -81,6 +83,7 @@ impl Default for Settings {
             node_ttl: 10,
             approve_new_nodes: true,
             drain_deadline: 3600,
+            starvation_seconds: 60,
             node_retention: 30 * DAY_SECONDS,
             job_retention: 30 * DAY_SECONDS,
             job_retention_count: 1_000_000,
@@ -136,6 +139,7 @@ impl Settings {
         }
         for (key, seconds) in [
             ("drain_deadline", self.drain_deadline),
+            ("starvation_seconds", self.starvation_seconds),
             ("node_retention", self.node_retention),
             ("job_retention", self.job_retention),
         ] {
@@ -161,6 +165,7 @@ impl Settings {
             // Such a time never comes.
             node_retention: unlimited(self.node_retention)
                 .map_or(Duration::MAX, Duration::from_secs),
+            starvation: unlimited(self.starvation_seconds).map(Duration::from_secs),
         }
     }
 
@@ -215,11 +220,12 @@ mod tests {
         let expected = Retention { age: Some(seconds(9)), count: Some(10) };
         assert_eq!(settings.retention(), expected);
 
-        let text = "drain_deadline = 0\nnode_retention = 0\njob_retention = 0\n\
+        let text = "drain_deadline = 0\nstarvation_seconds = 0\nnode_retention = 0\njob_retention = 0\n\
                     job_retention_count = 0";
         let settings = extract(text).unwrap();
         assert_eq!(settings.scheduler().drain_deadline, Duration::ZERO);
         assert_eq!(settings.scheduler().node_retention, Duration::MAX);
+        assert_eq!(settings.scheduler().starvation, None);
         assert_eq!(settings.retention(), Retention::default());
     }
 

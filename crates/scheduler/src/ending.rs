@@ -109,6 +109,7 @@ impl Scheduler {
     /// what follows.
     pub(crate) fn end(&mut self, turn: &mut Turn<'_>, id: ExecutionId, end: End, message: Text) {
         let Some(row) = self.executions.get_mut(&id) else { return };
+        turn.budget.spend();
         let was_running = row.compute == ComputeState::BidAccepted;
         let was_wanted = row.desired != DesiredState::Stopped;
         row.desired = DesiredState::Stopped;
@@ -119,9 +120,13 @@ impl Scheduler {
         row.compute_message.clone_from(&message);
         self.observe(turn, id, end.compute_state(), message);
         let row = self.executions.remove(&id).expect("it was there a line above");
+        let job_type = self.jobs.get(&row.job).map(|job| job.plan.job_type);
         if let Some(node) = self.nodes.get_mut(&row.node) {
             node.executions.remove(&id);
             node.used = node.used.minus(&row.resources);
+            if job_type.is_some_and(|job_type| !job_type.is_finite()) {
+                node.unending = node.unending.minus(&row.resources);
+            }
             node.running -= u64::from(was_running);
             self.queue.reload(node);
             self.touched.insert(row.node);
@@ -141,6 +146,7 @@ impl Scheduler {
         let was_probe = self.judge_node(turn, &row, end, was_wanted);
         self.follow_up(turn, row, end, was_wanted, was_probe);
         self.fetch_probe_ended(turn, job_id, id);
+        self.review_reservation(turn, node_id);
         self.fill_node(turn, node_id);
         self.refresh_job(turn, job_id);
         self.drop_if_over(turn, job_id);

@@ -78,6 +78,9 @@ impl Scheduler {
         job.executions.insert(id);
         node.executions.insert(id);
         node.used = node.used.plus(&resources);
+        if !job.plan.job_type.is_finite() {
+            node.unending = node.unending.plus(&resources);
+        }
         self.queue.reload(node);
         self.touched.insert(node_id);
         if let Some(previous) = row.previous {
@@ -93,7 +96,8 @@ impl Scheduler {
         self.observe(turn, id, ComputeState::AskForBid, Text::Constant("offered to its node"));
         self.assign(turn, id, Some(work));
         self.timers.set(turn.now + OFFER_TIMEOUT, Timer::Offer(id));
-        self.note_placed(job_id, id, node_id);
+        self.note_placed(turn, job_id, id, node_id);
+        self.review_reservation(turn, node_id);
     }
 
     /// Handles a node's report about an execution. Late and repeated reports change nothing.
@@ -162,7 +166,14 @@ impl Scheduler {
         let comment = or_else(message, "accepted by its node");
         self.timers.cancel(Timer::Offer(id));
         self.observe(turn, id, ComputeState::AskForBidAccepted, comment);
+        let is_over = self.jobs.get(&self.executions[&id].job).is_none_or(|job| job.is_terminal());
         match self.executions[&id].desired {
+            // Its job ended, and its own turn to be asked to stop has not come yet.
+            DesiredState::Pending if is_over => {
+                let why = self.jobs[&self.executions[&id].job].row.message.clone();
+                self.decide(turn, id, DesiredState::Stopped, why.clone());
+                self.end(turn, id, End::Unwanted, why);
+            }
             DesiredState::Pending => {
                 self.decide(turn, id, DesiredState::Running, Text::Constant("told to run"));
             }

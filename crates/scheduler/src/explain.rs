@@ -8,17 +8,15 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use api_types::JobId;
-use api_types::NodeId;
-use api_types::job::{DryRunNode, JobType};
-use api_types::quantity::Resources;
 
 use crate::Scheduler;
 use crate::demand::Demand;
+use crate::job::Plan;
 use crate::node::{LiveNode, Obstacle};
+use crate::pool::ClassId;
+use crate::reservation::Waiter;
 use crate::text::Text;
-
-/// The most executions that a dry run distributes; beyond this the distribution is clear.
-const PREVIEWED_EXECUTIONS: u32 = 10_000;
+use crate::time::Moment;
 
 /// Node checks per refresh, one per class and node; they take well below a millisecond in total.
 const CHECKS_PER_REFRESH: usize = 4096;
@@ -42,21 +40,33 @@ impl Scheduler {
             .filter_map(|slot| self.nodes.get(&slot.pinned?))
             .collect();
         if !pinned.is_empty() {
-            return explain(pinned.into_iter(), &class.demand).into();
+            let asked = Asked { demand: &class.demand, plan: Some(&job.plan), now: self.clock };
+            return explain(pinned.into_iter(), &asked).into();
         }
         if let Some(text) = &class.explanation {
             return Arc::clone(text).into();
         }
-        let text = self.explain(&class.demand);
+        let text = self.explain_class(class_id);
         if class.waiting.is_empty() {
             return text.into();
         }
         self.queue.explain(class_id, text).into()
     }
 
-    /// Why this demand cannot be placed now.
-    pub fn explain(&self, demand: &Demand) -> String {
-        explain(self.nodes.values(), demand)
+    /// Why the first job of the class cannot be placed now, and which node is reserved for it.
+    fn explain_class(&self, id: ClassId) -> String {
+        let class = self.queue.class(id);
+        let first = class.waiting.first().and_then(|rank| self.jobs.get(&rank.job));
+        let plan = first.map(|job| &job.plan);
+        let asked = Asked { demand: &class.demand, plan, now: self.clock };
+        let mut text = explain(self.nodes.values(), &asked);
+        if let Some((node, since)) = self.reserved_for(Waiter::Class(id)) {
+            let (node, since) = (node.short(), since.rfc3339_seconds());
+            text.push_str(&format!(
+                "; {node} is reserved for the first in this queue since {since}"
+            ));
+        }
+        text
     }
 
     /// Explanations that changed since the last call; `None` for a class in which no job waits any
@@ -68,102 +78,27 @@ impl Scheduler {
     pub fn refresh_explanations(&mut self) -> Vec<(Arc<Demand>, Option<Arc<str>>)> {
         let classes = (CHECKS_PER_REFRESH / self.nodes.len().max(1)).max(1);
         for id in self.queue.next_waiting_classes(classes) {
-            let text = self.explain(&self.queue.class(id).demand);
+            let text = self.explain_class(id);
             self.queue.explain(id, text);
         }
         core::mem::take(&mut self.queue.untold)
     }
-
-    /// For each node, whether an execution of this demand would be placed there now, and if not,
-    /// why.
-    pub fn preview(&self, demand: &Demand, job_type: JobType, count: u32) -> Vec<DryRunNode> {
-        let mut rooms: Vec<Room<'_>> = self
-            .nodes
-            .values()
-            .filter(|node| node.obstacle(demand).is_none())
-            .map(|node| Room::of(node, demand))
-            .collect();
-        match job_type {
-            JobType::Ops | JobType::Daemon => rooms.iter_mut().for_each(|room| room.given = 1),
-            JobType::Batch | JobType::Service => spread(&mut rooms, count),
-        }
-        let given: BTreeMap<NodeId, u32> =
-            rooms.iter().map(|room| (room.node.id(), room.given)).collect();
-        self.nodes
-            .values()
-            .map(|node| {
-                let given = given.get(&node.id()).copied();
-                DryRunNode {
-                    node_id: node.id(),
-                    chosen: given.is_some_and(|given| given > 0),
-                    reason: match (node.obstacle(demand), given) {
-                        (Some(obstacle), _) => obstacle.text(),
-                        (None, Some(1)) => "would get 1 execution".to_owned(),
-                        (None, None | Some(0)) => {
-                            "has room, but emptier nodes come first".to_owned()
-                        }
-                        (None, Some(given)) => format!("would get {given} executions"),
-                    },
-                }
-            })
-            .collect()
-    }
 }
 
-/// A node with room, and how much of that room a dry run has assigned.
-struct Room<'a> {
-    node: &'a LiveNode,
-    need: Resources,
-    given: u32,
-    fits: u32,
+/// What is to be explained.
+struct Asked<'a> {
+    demand: &'a Demand,
+    plan: Option<&'a Plan>,
+    now: Moment,
 }
 
-impl<'a> Room<'a> {
-    fn of(node: &'a LiveNode, demand: &Demand) -> Self {
-        let need = demand.need.on(&node.defaults);
-        let free = node.free();
-        let times = |free: u64, need: u64| free.checked_div(need).unwrap_or(u64::MAX);
-        let fits = times(free.cpu_millis, need.cpu_millis)
-            .min(times(free.memory_bytes, need.memory_bytes))
-            .min(times(free.disk_bytes, need.disk_bytes))
-            .min(times(free.gpus, need.gpus));
-        Self { node, need, given: 0, fits: u32::try_from(fits).unwrap_or(u32::MAX) }
-    }
-
-    /// The usage of its fullest resource, in thousandths.
-    fn load(&self) -> u64 {
-        let share = |used: u64, of: u64| {
-            let used = u128::from(used) * 1000;
-            u64::try_from(used / u128::from(of.max(1))).unwrap_or(u64::MAX)
-        };
-        let (used, of) = (&self.node.used, &self.node.capacity);
-        let given = u64::from(self.given);
-        share(used.cpu_millis + given * self.need.cpu_millis, of.cpu_millis)
-            .max(share(used.memory_bytes + given * self.need.memory_bytes, of.memory_bytes))
-    }
-}
-
-/// Assigns each execution to the emptiest node that has room left.
-fn spread(rooms: &mut [Room<'_>], count: u32) {
-    for _ in 0..count.min(PREVIEWED_EXECUTIONS) {
-        let emptiest = rooms
-            .iter_mut()
-            .filter(|room| room.given < room.fits)
-            .min_by_key(|room| (room.load(), room.given, room.node.id()));
-        match emptiest {
-            Some(room) => room.given += 1,
-            None => return,
-        }
-    }
-}
-
-fn explain<'a>(nodes: impl Iterator<Item = &'a LiveNode>, demand: &Demand) -> String {
+fn explain<'a>(nodes: impl Iterator<Item = &'a LiveNode>, asked: &Asked<'_>) -> String {
     let mut groups: BTreeMap<Obstacle, usize> = BTreeMap::new();
     let mut total = 0;
     let mut open = 0;
     for node in nodes {
         total += 1;
-        match node.obstacle(demand) {
+        match node.obstacle(asked.demand, asked.plan, asked.now) {
             Some(obstacle) => *groups.entry(obstacle).or_default() += 1,
             None => open += 1,
         }
@@ -202,11 +137,12 @@ fn explain<'a>(nodes: impl Iterator<Item = &'a LiveNode>, demand: &Demand) -> St
 // === impl Obstacle ===
 
 impl Obstacle {
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         match self {
             Self::Away(why) => (*why).to_owned(),
             Self::Unfit(why) => why.clone(),
             Self::TooSmall(what) => format!("not enough {what} (even when empty)"),
+            Self::Reserved => "reserved for work that has waited for longer".to_owned(),
             Self::InUse(what) => format!("not enough {what} (in use)"),
         }
     }

@@ -208,14 +208,21 @@ impl Failures {
 impl Scheduler {
     /// Records a placement: on a probed node the execution is the node's probe, and for a job whose
     /// image cannot be fetched it is the job's probe.
-    pub(crate) fn note_placed(&mut self, job: JobId, execution: ExecutionId, node: NodeId) {
+    pub(crate) fn note_placed(
+        &mut self,
+        turn: &mut Turn<'_>,
+        job: JobId,
+        execution: ExecutionId,
+        id: NodeId,
+    ) {
         if self.jobs.get_mut(&job).is_some_and(|job| job.fetch.placed(execution)) {
             self.withdraw_from_queue(job);
         }
-        let Some(node) = self.nodes.get_mut(&node) else { return };
+        let Some(node) = self.nodes.get_mut(&id) else { return };
         if node.row.health != Health::Well {
             node.row.health.placed(execution);
             self.queue.reclassify(node);
+            self.review_reservation(turn, id);
         }
     }
 

@@ -15,6 +15,7 @@ pub fn check(scheduler: &Scheduler) {
     check_nodes(scheduler);
     check_jobs(scheduler);
     check_queue(scheduler);
+    scheduler.check_reservations();
 }
 
 /// Panics when more is placed on a node than fits. This holds as long as no node rejoins with less
@@ -33,6 +34,7 @@ pub fn check_capacity(scheduler: &Scheduler) {
 fn check_nodes(scheduler: &Scheduler) {
     for (id, node) in &scheduler.nodes {
         let mut used = Resources::ZERO;
+        let mut unending = Resources::ZERO;
         let mut running = 0;
         for execution in &node.executions {
             let row = scheduler
@@ -42,9 +44,13 @@ fn check_nodes(scheduler: &Scheduler) {
             assert_eq!(row.node, *id, "execution {execution} is held by another node");
             assert!(!row.compute.is_terminal(), "execution {execution} is over and still held");
             used = used.plus(&row.resources);
+            if !scheduler.jobs[&row.job].plan.job_type.is_finite() {
+                unending = unending.plus(&row.resources);
+            }
             running += u64::from(row.compute == ComputeState::BidAccepted);
         }
         assert_eq!(node.used, used, "what node {id} holds is not what was debited");
+        assert_eq!(node.unending, unending, "what services and daemons have of node {id}");
         assert_eq!(node.running, running, "node {id} miscounts what it runs");
         assert_eq!(node.load, node.present_load(), "the load of node {id} is out of date");
         assert_eq!(
@@ -74,7 +80,9 @@ fn check_jobs(scheduler: &Scheduler) {
             let row = &scheduler.executions[execution];
             assert_eq!(row.job, *id, "execution {execution} belongs to another job");
             assert!(
-                !job.is_terminal() || row.desired == DesiredState::Stopped,
+                !job.is_terminal()
+                    || row.desired == DesiredState::Stopped
+                    || scheduler.backlog.stops.contains_key(id),
                 "job {id} is over and execution {execution} is still wanted"
             );
             indices.push(row.index);
@@ -120,6 +128,7 @@ fn check_queue(scheduler: &Scheduler) {
                 assert!(
                     scheduler.backlog.nodes.contains(node)
                         || !class.admits(*node)
+                        || scheduler.nodes[node].reservation.is_some()
                         || !scheduler.nodes[node].has_room(&class.demand),
                     "jobs wait although node {node} has room"
                 );

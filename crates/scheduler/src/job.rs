@@ -60,6 +60,7 @@ pub(crate) struct Plan {
     /// How long a node may be silent before its executions are replaced, if the job sets it.
     pub(crate) lost_after: Option<Duration>,
     pub(crate) total_timeout: Option<Duration>,
+    execution_timeout: Option<Duration>,
 }
 
 /// A slot to place.
@@ -84,7 +85,13 @@ impl Plan {
             queue_timeout: bound(timeouts.queue_timeout),
             lost_after: bound(timeouts.lost_after),
             total_timeout: bound(timeouts.total_timeout),
+            execution_timeout: bound(timeouts.execution_timeout),
         }
+    }
+
+    /// The longest that a run of the job takes, if its specification bounds it.
+    pub(crate) fn longest_run(&self) -> Option<Duration> {
+        self.execution_timeout.filter(|_| self.job_type.is_finite())
     }
 
     /// Whether the job has one slot per node rather than a count.
@@ -293,6 +300,7 @@ impl Scheduler {
             self.timers.cancel(Timer::Exclusion(id, index));
             if let Some(node) = slot.pinned.and_then(|node| self.nodes.get_mut(&node)) {
                 node.unpin_job(rank);
+                self.reservations.repinned.push(node.id());
             }
         }
         job.ready.clear();
@@ -306,12 +314,8 @@ impl Scheduler {
         self.timers.cancel(Timer::QueueTimeout(id));
         self.timers.cancel(Timer::TotalTimeout(id));
         job.row.message = message.clone();
-        let running: Vec<_> = job.executions.iter().copied().collect();
-        self.note_job(turn, id, state, message.clone());
-        for execution in running {
-            self.stop_execution(turn, execution, &message);
-        }
-        self.drop_if_over(turn, id);
+        self.note_job(turn, id, state, message);
+        self.stop_executions(turn, id, None);
     }
 
     /// Removes a terminal job from memory once its last execution has ended.

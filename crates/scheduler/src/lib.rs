@@ -22,14 +22,17 @@ use core::time::Duration;
 use api_types::node::Node;
 use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 
+mod backlog;
 mod census;
 pub mod change;
 pub mod demand;
+mod dry_run;
 mod ending;
 pub mod exclusion;
 mod execution;
 mod explain;
 mod fetch;
+mod heads;
 pub mod health;
 pub mod input;
 pub mod invariants;
@@ -42,6 +45,7 @@ mod notice;
 mod patience;
 mod place;
 mod pool;
+mod reservation;
 mod restore;
 mod retry;
 mod session;
@@ -50,6 +54,7 @@ pub mod text;
 pub mod time;
 mod timer;
 
+use backlog::{Backlog, Budget};
 pub use census::{Census, Waiting};
 use change::{Changes, Effect, ExecutionRow, Fact};
 use input::{Answer, Input};
@@ -57,15 +62,12 @@ use job::LiveJob;
 use keyed::{HashKey, HashMap};
 use mint::Mint;
 use node::LiveNode;
-use pool::{ClassId, Queue};
+use pool::Queue;
+use reservation::Reservations;
 pub use restore::{Restore, RestoreError};
 use silence::Silence;
 use time::{Moment, Now};
 use timer::{Timer, Timers};
-
-/// Placements per input. The rest follows with the next ticks, so that one large job does not delay
-/// other requests by more than a few milliseconds.
-const PLACEMENTS_PER_TURN: u32 = 1024;
 
 /// The longest interval between ticks while the orchestrator is awake ([`Scheduler::next_wake`]).
 pub const LONGEST_SLEEP: Duration = Duration::from_millis(500);
@@ -80,6 +82,8 @@ pub struct Settings {
     pub drain_deadline: Duration,
     /// A node that has been disconnected for this long is forgotten.
     pub node_retention: Duration,
+    /// A node is reserved for work that has waited for room for this long; none for never.
+    pub starvation: Option<Duration>,
 }
 
 /// The state of everything that is live.
@@ -95,6 +99,7 @@ pub struct Scheduler {
     daemons: BTreeSet<JobId>,
     timers: Timers,
     silence: Silence,
+    reservations: Reservations,
     backlog: Backlog,
     last_seq: u64,
     /// The latest moment that an input carried.
@@ -113,21 +118,14 @@ pub struct Output {
     pub facts: Vec<Fact>,
 }
 
-/// Placements left over from turns that exhausted their budget.
-#[derive(Default)]
-struct Backlog {
-    nodes: BTreeSet<NodeId>,
-    classes: BTreeSet<ClassId>,
-}
-
 /// The handling of one input.
 struct Turn<'a> {
     now: Moment,
     /// For display only: an event shows the later of this and the job's last event.
     wall: Timestamp,
     out: &'a mut Output,
-    /// Placements left in this turn.
-    budget: u32,
+    /// What it may still do.
+    budget: Budget,
 }
 
 // === impl Settings ===
@@ -139,6 +137,7 @@ impl Default for Settings {
             approve_new_nodes: true,
             drain_deadline: Duration::from_secs(3600),
             node_retention: Duration::from_secs(30 * 24 * 3600),
+            starvation: Some(Duration::from_secs(60)),
         }
     }
 }
@@ -158,6 +157,7 @@ impl Scheduler {
             daemons: BTreeSet::new(),
             timers: Timers::new(key),
             silence: Silence::default(),
+            reservations: Reservations::default(),
             backlog: Backlog::default(),
             last_seq: 0,
             clock: Moment::ZERO,
@@ -171,7 +171,7 @@ impl Scheduler {
         let Now { moment, wall } = now;
         let now = moment.max(self.clock);
         self.clock = now;
-        let turn = &mut Turn { now, wall, out, budget: PLACEMENTS_PER_TURN };
+        let turn = &mut Turn { now, wall, out, budget: Budget::of_a_turn() };
         let answer = match input {
             Input::Submit(submit) => self.submit(turn, *submit),
             Input::Stop { job, reason } => self.stop(turn, job, &reason),
@@ -197,6 +197,7 @@ impl Scheduler {
                 Answer::Done
             }
         };
+        self.follow_queues(turn);
         for (pool, nodes) in self.queue.take_surplus_pools() {
             for (_, node) in nodes {
                 if let Some(node) = self.nodes.get_mut(&node) {
@@ -208,7 +209,10 @@ impl Scheduler {
     }
 
     fn fire_timers(&mut self, turn: &mut Turn<'_>) {
-        while let Some(timer) = self.timers.pop(turn.now) {
+        while !turn.budget.is_spent()
+            && let Some(timer) = self.timers.pop(turn.now)
+        {
+            turn.budget.spend();
             match timer {
                 Timer::GiveUp(node) => self.give_up_due(turn, node),
                 Timer::MassSilence => self.mass_silence_spent(),
@@ -223,6 +227,9 @@ impl Scheduler {
                 Timer::TotalTimeout(job) => self.total_timed_out(turn, job),
                 Timer::DrainDeadline(node) => self.drain_timer_fired(turn, node),
                 Timer::Retention(node) => self.retention_timer_fired(turn, node),
+                Timer::Starvation(waiter) => self.starvation_due(turn, waiter),
+                Timer::Reserve => self.reserve_due(turn),
+                Timer::Reservation(node) => self.reservation_due(turn, node),
             }
         }
     }
@@ -230,7 +237,7 @@ impl Scheduler {
     /// When the next [`Input::Tick`] is due.
     pub fn next_wake(&self, now: Moment) -> Moment {
         let latest = now + LONGEST_SLEEP;
-        if !self.backlog.nodes.is_empty() || !self.backlog.classes.is_empty() {
+        if !self.backlog.is_empty() {
             return now;
         }
         self.timers.next().map_or(latest, |due| due.min(latest))

@@ -18,8 +18,12 @@ use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 
 use crate::change::NodeRow;
 use crate::demand::Demand;
+use crate::heads::Limits;
 use crate::health::{Failures, Health};
+use crate::job::Plan;
 use crate::pool::{PoolId, Rank};
+use crate::reservation::Reservation;
+use crate::text::Text;
 use crate::time::Moment;
 
 /// One compute node.
@@ -31,6 +35,8 @@ pub(crate) struct LiveNode {
     pub(crate) defaults: Resources,
     /// The resources reserved by the executions below.
     pub(crate) used: Resources,
+    /// Of this, what services and daemons have: they do not end by themselves.
+    pub(crate) unending: Resources,
     pub(crate) executions: BTreeSet<ExecutionId>,
     /// Of these, how many the node has started.
     pub(crate) running: u64,
@@ -44,10 +50,16 @@ pub(crate) struct LiveNode {
     pub(crate) granted: Duration,
     /// The agent hangs: its heartbeats arrive, but it makes no progress.
     pub(crate) stalled: bool,
+    /// Why its executions are not waited for, although it is silent.
+    pub(crate) abandoned: Option<Text>,
+    /// It is removed once nothing is left on it.
+    pub(crate) is_forgotten: bool,
     /// Waiting slots that may run on this node only.
     pub(crate) pinned: BTreeSet<(Rank, u32)>,
     /// Slots that may run on this node only and wait for the end of a delay; some may have ended.
     pub(crate) delayed: BTreeSet<(JobId, u32)>,
+    /// For whom it is kept free.
+    pub(crate) reservation: Option<Reservation>,
     /// Consecutive failures while the node is healthy.
     pub(crate) failures: Failures,
     /// The pools that hold the node, indexed under its current load.
@@ -70,6 +82,8 @@ pub(crate) enum Obstacle {
     TooSmall(&'static str),
     /// The node could run it, but not now.
     InUse(&'static str),
+    /// It has room, and is reserved for work of a higher rank.
+    Reserved,
 }
 
 // === impl LiveNode ===
@@ -82,6 +96,7 @@ impl LiveNode {
             max_job: Resources::ZERO,
             defaults: Resources::ZERO,
             used: Resources::ZERO,
+            unending: Resources::ZERO,
             executions: BTreeSet::new(),
             running: 0,
             lease_until,
@@ -89,8 +104,11 @@ impl LiveNode {
             lost_lease_at: Moment::ZERO,
             granted: Duration::ZERO,
             stalled: false,
+            abandoned: None,
+            is_forgotten: false,
             pinned: BTreeSet::new(),
             delayed: BTreeSet::new(),
+            reservation: None,
             failures: Failures::default(),
             pools: Vec::new(),
             load: (0, 0),
@@ -146,14 +164,31 @@ impl LiveNode {
         self.capacity.minus(&self.used)
     }
 
+    /// What an execution may take of it now.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits { room: self.free().least(&self.max_job), defaults: self.defaults }
+    }
+
     /// Whether an execution of this demand fits now, not counting the required properties.
     pub(crate) fn has_room(&self, demand: &Demand) -> bool {
         let need = demand.need.on(&self.defaults);
         need.fits_in(&self.free()) && need.fits_in(&self.max_job)
     }
 
+    /// Whether it has room, and keeps it free for nobody else.
+    pub(crate) fn takes_now(&self, demand: &Demand, plan: &Plan, now: Moment) -> bool {
+        self.has_room(demand) && !self.keeps_off(plan, &demand.need.on(&self.defaults), now)
+    }
+
     /// Why an execution of this demand cannot be placed here now, or `None`.
-    pub(crate) fn obstacle(&self, demand: &Demand) -> Option<Obstacle> {
+    ///
+    /// `plan` is that of the job that asks, if one does.
+    pub(crate) fn obstacle(
+        &self,
+        demand: &Demand,
+        plan: Option<&Plan>,
+        now: Moment,
+    ) -> Option<Obstacle> {
         if let Some(away) = self.away() {
             return Some(Obstacle::Away(away));
         }
@@ -166,7 +201,11 @@ impl LiveNode {
         {
             return Some(Obstacle::TooSmall(what));
         }
-        short_of(&need, &self.free()).map(Obstacle::InUse)
+        if let Some(what) = short_of(&need, &self.free()) {
+            return Some(Obstacle::InUse(what));
+        }
+        let kept_off = plan.is_some_and(|plan| self.keeps_off(plan, &need, now));
+        kept_off.then_some(Obstacle::Reserved)
     }
 
     pub(crate) fn unfit(&self, demand: &Demand) -> Option<String> {
@@ -223,6 +262,10 @@ impl LiveNode {
             connection: self.row.connection,
             eligibility: self.row.eligibility,
             health: self.wire_health(),
+            reserved_since: self
+                .reservation
+                .as_ref()
+                .map_or_else(String::new, |reservation| reservation.since.rfc3339()),
             last_heartbeat,
         }
     }
@@ -269,9 +312,13 @@ impl LiveNode {
         self.pinned.insert((rank, index));
     }
 
+    /// The slots of a job that wait for this node.
+    pub(crate) fn pins(&self, rank: Rank) -> impl Iterator<Item = (Rank, u32)> {
+        self.pinned.range((rank, 0)..=(rank, u32::MAX)).copied()
+    }
+
     pub(crate) fn unpin_job(&mut self, rank: Rank) -> Option<JobId> {
-        let range = (rank, 0)..=(rank, u32::MAX);
-        let slots: Vec<_> = self.pinned.range(range).copied().collect();
+        let slots: Vec<_> = self.pins(rank).collect();
         slots.iter().for_each(|slot| {
             self.pinned.remove(slot);
         });

@@ -62,61 +62,53 @@ impl Scheduler {
         let Some(since) = self.nodes.get(&id).and_then(|node| node.row.silent_since) else {
             return;
         };
-        let silent = turn.now.since(since).as_secs();
+        let abandoned = self.nodes.get(&id).and_then(|node| node.abandoned.clone());
+        let why = abandoned.unwrap_or_else(|| {
+            let silent = turn.now.since(since).as_secs();
+            format!("its node was lost: no heartbeat for {silent} s").into()
+        });
         for execution in self.executions_on(id) {
+            if turn.budget.is_spent() {
+                break;
+            }
             if self.execution_due(execution, since).is_some_and(|due| due <= turn.now) {
-                let why = format!("its node was lost: no heartbeat for {silent} s");
-                self.end(turn, execution, End::Disturbed(Cause::Lost), why.into());
+                let stopped = self.executions[&execution].desired == DesiredState::Stopped;
+                let end = if stopped { End::Cancelled } else { End::Disturbed(Cause::Lost) };
+                self.end(turn, execution, end, why.clone());
             }
         }
         for (job, index) in self.ops_slots_on(id) {
-            if self.slot_due(job, since).is_some_and(|due| due <= turn.now) {
-                let why = format!("its node was lost: no heartbeat for {silent} s");
+            if self.slot_due(id, job, since).is_some_and(|due| due <= turn.now) {
                 self.abandon_ops(turn, job, index, &why);
             }
         }
         self.arm_give_up(id);
+        self.remove_if_forgotten(turn, id);
     }
 
-    /// Ends all executions of the node as lost, without further waiting.
-    pub(crate) fn give_up_all(&mut self, turn: &mut Turn<'_>, id: NodeId, why: &Text) {
-        self.give_up_where(turn, id, why, |_| true);
-    }
-
-    /// Like `give_up_all`, for some job types only.
-    pub(crate) fn give_up_where(
-        &mut self,
-        turn: &mut Turn<'_>,
-        id: NodeId,
-        why: &Text,
-        which: impl Fn(JobType) -> bool,
-    ) {
-        for execution in self.executions_on(id) {
-            let job = self.executions.get(&execution).and_then(|row| self.jobs.get(&row.job));
-            if !job.is_some_and(|job| which(job.plan.job_type)) {
-                continue;
-            }
-            let stopped = self.executions[&execution].desired == DesiredState::Stopped;
-            let end = if stopped { End::Cancelled } else { End::Disturbed(Cause::Lost) };
-            self.end(turn, execution, end, why.clone());
+    /// Ends all executions of a node that is not connected as lost, without further waiting.
+    pub(crate) fn abandon_node(&mut self, turn: &mut Turn<'_>, id: NodeId, why: Text) {
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.abandoned = Some(why);
         }
-        for (job, index) in self.ops_slots_on(id) {
-            if which(JobType::Ops) {
-                self.abandon_ops(turn, job, index, why);
-            }
-        }
-        self.arm_give_up(id);
+        self.give_up_due(turn, id);
     }
 
     /// When the execution is given up, unless a hold-back postpones it.
     pub(crate) fn execution_due(&self, id: ExecutionId, since: Moment) -> Option<Moment> {
         let row = self.executions.get(&id)?;
+        if self.nodes.get(&row.node)?.abandoned.is_some() {
+            return Some(Moment::ZERO);
+        }
         let explicit = self.jobs.get(&row.job).is_some_and(|job| job.plan.lost_after.is_some());
         Some(self.held_back(self.give_up_at(row, since)?, explicit))
     }
 
-    fn slot_due(&self, id: JobId, since: Moment) -> Option<Moment> {
+    fn slot_due(&self, node: NodeId, id: JobId, since: Moment) -> Option<Moment> {
         let job = self.jobs.get(&id)?;
+        if self.nodes.get(&node)?.abandoned.is_some() {
+            return Some(Moment::ZERO);
+        }
         let due = since + self.patience(job, None, since)?;
         Some(self.held_back(due, job.plan.lost_after.is_some()))
     }
@@ -156,7 +148,7 @@ impl Scheduler {
         let executions = self.executions_on(id).into_iter();
         let executions = executions.filter_map(|execution| self.execution_due(execution, since));
         let slots = self.ops_slots_on(id).into_iter();
-        let slots = slots.filter_map(|(job, _)| self.slot_due(job, since));
+        let slots = slots.filter_map(|(job, _)| self.slot_due(id, job, since));
         match executions.chain(slots).min() {
             Some(first) => self.timers.set(first, Timer::GiveUp(id)),
             None => self.timers.cancel(Timer::GiveUp(id)),

@@ -5,8 +5,9 @@ use alloc::vec::Vec;
 use api_types::{JobId, NodeId};
 
 use crate::change::PendingSlotRow;
-use crate::job::Slot;
+use crate::job::{Plan, Slot};
 use crate::pool::{ClassId, Rank};
+use crate::reservation::Waiter;
 use crate::time::Moment;
 use crate::timer::Timer;
 use crate::{Scheduler, Turn};
@@ -37,7 +38,8 @@ impl Scheduler {
         if self.queue.find_class(class_id).is_none() {
             return;
         }
-        let rank = job.plan.rank;
+        let job_plan = job.plan;
+        let rank = job_plan.rank;
         if !job.has_ready_slot(class_id) {
             self.queue.stop_waiting(class_id, rank);
             return;
@@ -50,12 +52,12 @@ impl Scheduler {
             return;
         }
         while self.jobs[&id].has_ready_slot(class_id) {
-            if turn.budget == 0 {
+            if turn.budget.is_spent() {
                 self.queue.wait(class_id, rank);
                 self.backlog.classes.insert(class_id);
                 return;
             }
-            let Some(node) = self.choose_node(class_id) else {
+            let Some(node) = self.choose_node(class_id, &job_plan, turn.now) else {
                 self.queue.wait(class_id, rank);
                 self.queue.class_mut(class_id).blocked = true;
                 return;
@@ -64,12 +66,12 @@ impl Scheduler {
         }
     }
 
-    /// The emptiest node that has room and is not excluded.
-    fn choose_node(&self, class_id: ClassId) -> Option<NodeId> {
+    /// The emptiest node that has room, is not excluded, and is not reserved for others.
+    fn choose_node(&self, class_id: ClassId, plan: &Plan, now: Moment) -> Option<NodeId> {
         let class = self.queue.class(class_id);
         let nodes = self.queue.pool(class.pool).nodes.iter().map(|(_, node)| *node);
         let mut nodes = nodes.filter(|node| class.admits(*node));
-        nodes.find(|node| self.nodes[node].has_room(&class.demand))
+        nodes.find(|node| self.nodes[node].takes_now(&class.demand, plan, now))
     }
 
     fn place_next(&mut self, turn: &mut Turn<'_>, id: JobId, class: ClassId, node: NodeId) {
@@ -79,10 +81,11 @@ impl Scheduler {
         self.timers.cancel(Timer::Exclusion(id, slot.index));
         self.place_slot(turn, id, slot, node);
         let job = &self.jobs[&id];
+        let rank = job.plan.rank;
         if !job.has_ready_slot(class) {
-            let rank = job.plan.rank;
             self.queue.stop_waiting(class, rank);
         }
+        self.reserved_work_placed(Waiter::Class(class), rank);
         self.leave_empty_classes(id);
     }
 
@@ -143,15 +146,15 @@ impl Scheduler {
     }
 
     fn place_slot(&mut self, turn: &mut Turn<'_>, id: JobId, slot: Slot, node: NodeId) {
-        turn.budget = turn.budget.saturating_sub(1);
+        turn.budget.spend();
         self.offer(turn, id, slot, node);
     }
 
     /// Places waiting slots on a node that has room, by priority, then age.
     pub(crate) fn fill_node(&mut self, turn: &mut Turn<'_>, node_id: NodeId) {
         loop {
-            let Some(candidate) = self.best_candidate(node_id) else { return };
-            if turn.budget == 0 {
+            let Some(candidate) = self.best_candidate(node_id, turn.now) else { return };
+            if turn.budget.is_spent() {
                 self.backlog.nodes.insert(node_id);
                 return;
             }
@@ -168,23 +171,28 @@ impl Scheduler {
     ///
     /// Checks only the head of each waiting class of the node's pools, because all jobs of a class
     /// have the same demand.
-    fn best_candidate(&self, node_id: NodeId) -> Option<Candidate> {
+    fn best_candidate(&self, node_id: NodeId, now: Moment) -> Option<Candidate> {
         let node = self.nodes.get(&node_id).filter(|node| node.takes_work())?;
         let pinned = node
             .pinned
             .iter()
             .find(|(rank, _)| {
-                let class = self.jobs.get(&rank.job).and_then(|job| job.class);
-                class.is_some_and(|class| node.has_room(&self.queue.class(class).demand))
+                let Some(job) = self.jobs.get(&rank.job) else { return false };
+                let Some(class) = job.class.map(|class| self.queue.class(class)) else {
+                    return false;
+                };
+                node.takes_now(&class.demand, &job.plan, now)
             })
             .map(|(rank, index)| Candidate { rank: *rank, slot: Ready::Pinned(*index) });
-        let waiting = node
-            .pools
-            .iter()
-            .flat_map(|pool| self.queue.pool(*pool).waiting.iter())
-            .map(|id| (*id, self.queue.class(*id)))
-            .filter(|(_, class)| class.admits(node_id) && node.has_room(&class.demand))
-            .filter_map(|(id, class)| Some((*class.waiting.first()?, id)))
+        let limits = node.limits();
+        let admits = |rank: Rank, class: ClassId| {
+            let class = self.queue.class(class);
+            let plan = &self.jobs[&rank.job].plan;
+            class.admits(node_id) && node.takes_now(&class.demand, plan, now)
+        };
+        let pools = node.pools.iter().map(|pool| self.queue.pool(*pool));
+        let waiting = pools
+            .filter_map(|pool| pool.heads.first(&limits, admits))
             .min()
             .map(|(rank, class)| Candidate { rank, slot: Ready::Next(class) });
         match (pinned, waiting) {
@@ -200,8 +208,10 @@ impl Scheduler {
         let slot = job.take_pending(index, &mut turn.out.changes);
         if let Some(node) = self.nodes.get_mut(&node_id) {
             node.pinned.remove(&(rank, index));
+            self.reservations.repinned.push(node_id);
         }
         self.place_slot(turn, id, slot.expect("a pinned slot is pending"), node_id);
+        self.reserved_work_placed(Waiter::Pinned(node_id), rank);
     }
 
     /// Gives a per-node job a slot on every node that matches and has none.
@@ -214,7 +224,10 @@ impl Scheduler {
             self.cover_node(turn, id, *node);
         }
         for node in nodes {
-            self.fill_node(turn, node);
+            match turn.budget.is_spent() {
+                true => drop(self.backlog.nodes.insert(node)),
+                false => self.fill_node(turn, node),
+            }
         }
     }
 
@@ -256,53 +269,34 @@ impl Scheduler {
         let rank = job.plan.rank;
         if let Some(node) = self.nodes.get_mut(&node_id) {
             node.pin(rank, index);
+            self.reservations.repinned.push(node_id);
         }
     }
 
-    /// Resumes placements for which an earlier turn had no budget.
-    pub(crate) fn work_off_backlog(&mut self, turn: &mut Turn<'_>) {
-        while turn.budget > 0
-            && let Some(node) = self.backlog.nodes.pop_first()
-        {
-            self.fill_node(turn, node);
-        }
-        while turn.budget > 0
-            && let Some(class_id) = self.backlog.classes.pop_first()
-        {
-            self.place_class(turn, class_id);
-        }
-    }
-
-    fn place_class(&mut self, turn: &mut Turn<'_>, class_id: ClassId) {
+    /// Places the jobs of a class for which an earlier turn had no budget.
+    pub(crate) fn place_class(&mut self, turn: &mut Turn<'_>, class_id: ClassId) {
         loop {
             // Its last job may have ended since the class entered the backlog.
             let Some(class) = self.queue.find_class(class_id) else { return };
             let Some(rank) = class.waiting.first().copied().filter(|_| !class.blocked) else {
                 return;
             };
-            if turn.budget == 0 {
+            if turn.budget.is_spent() {
                 self.backlog.classes.insert(class_id);
                 return;
             }
-            match self.choose_node(class_id) {
+            let plan = self.jobs[&rank.job].plan;
+            match self.choose_node(class_id, &plan, turn.now) {
                 Some(node) => {
                     self.place_next(turn, rank.job, class_id, node);
                     self.refresh_job(turn, rank.job);
                 }
                 None => {
                     self.queue.class_mut(class_id).blocked = true;
-                    self.refresh_waiting(turn, class_id);
+                    self.refresh_waiting(turn, class_id, None);
                     return;
                 }
             }
-        }
-    }
-
-    /// Updates the state of the jobs of a class that turned out to be blocked.
-    fn refresh_waiting(&mut self, turn: &mut Turn<'_>, class_id: ClassId) {
-        let ranks: Vec<_> = self.queue.class(class_id).waiting.iter().copied().collect();
-        for rank in ranks {
-            self.refresh_job(turn, rank.job);
         }
     }
 

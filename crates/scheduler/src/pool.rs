@@ -22,6 +22,7 @@ use core::ops::Bound;
 use api_types::{JobId, NodeId};
 
 use crate::demand::{Demand, Fit};
+use crate::heads::Heads;
 use crate::keyed::{HashKey, HashMap};
 use crate::node::{LiveNode, Load};
 use crate::time::Moment;
@@ -47,8 +48,8 @@ pub(crate) struct Pool {
     fit: Arc<Fit>,
     /// Nodes that take work and are suitable for it, emptier ones first.
     pub(crate) nodes: BTreeSet<(Load, NodeId)>,
-    /// Classes in which a job waits.
-    pub(crate) waiting: BTreeSet<ClassId>,
+    /// The heads of its classes in which a job waits.
+    pub(crate) heads: Heads,
     /// How many classes use the pool.
     classes: u32,
 }
@@ -80,6 +81,8 @@ pub(crate) struct Queue {
     waiting: BTreeSet<ClassId>,
     /// The class that was explained last.
     last_explained: ClassId,
+    /// Classes in which the jobs that wait changed, since this was taken last.
+    changed: Vec<ClassId>,
     /// Changed explanations not reported yet; `None` for a class in which no job waits any more.
     pub(crate) untold: Vec<(Arc<Demand>, Option<Arc<str>>)>,
 }
@@ -97,6 +100,7 @@ impl Queue {
             last_id: 0,
             waiting: BTreeSet::new(),
             last_explained: ClassId::default(),
+            changed: Vec::new(),
             untold: Vec::new(),
         }
     }
@@ -176,6 +180,11 @@ impl Queue {
         }
     }
 
+    /// Classes in which the jobs that wait changed since the last call; some may be gone.
+    pub(crate) fn take_changed(&mut self) -> Vec<ClassId> {
+        core::mem::take(&mut self.changed)
+    }
+
     /// Removes idle pools beyond the bound and returns them, so that nodes can drop them.
     pub(crate) fn take_surplus_pools(&mut self) -> Vec<(PoolId, BTreeSet<(Load, NodeId)>)> {
         let mut surplus = Vec::new();
@@ -191,26 +200,34 @@ impl Queue {
     }
 
     pub(crate) fn wait(&mut self, id: ClassId, rank: Rank) {
-        let class = self.class_mut(id);
-        class.waiting.insert(rank);
-        let pool = class.pool;
-        self.pool_mut(pool).waiting.insert(id);
+        self.class_mut(id).waiting.insert(rank);
         self.waiting.insert(id);
+        self.head_changed(id);
     }
 
     pub(crate) fn stop_waiting(&mut self, id: ClassId, rank: Rank) {
         let class = self.class_mut(id);
-        if !class.waiting.remove(&rank) || !class.waiting.is_empty() {
+        if !class.waiting.remove(&rank) {
             return;
         }
-        class.blocked = false;
-        let pool = class.pool;
-        if class.explanation.take().is_some() {
-            let demand = Arc::clone(&class.demand);
-            self.untold.push((demand, None));
+        if class.waiting.is_empty() {
+            class.blocked = false;
+            if class.explanation.take().is_some() {
+                let demand = Arc::clone(&class.demand);
+                self.untold.push((demand, None));
+            }
+            self.waiting.remove(&id);
         }
-        self.pool_mut(pool).waiting.remove(&id);
-        self.waiting.remove(&id);
+        self.head_changed(id);
+    }
+
+    /// Jobs of the class began or ceased to wait, so that another one may be the first.
+    fn head_changed(&mut self, id: ClassId) {
+        self.changed.push(id);
+        let class = self.class(id);
+        let head = class.waiting.first().map(|rank| (*rank, class.demand.need));
+        let pool = class.pool;
+        self.pool_mut(pool).heads.set(id, head);
     }
 
     /// Stores why the jobs of the class wait, until the next explanation or until no job waits.
@@ -325,7 +342,7 @@ impl Queue {
         let mut pool = Pool {
             fit: Arc::clone(&fit),
             nodes: BTreeSet::new(),
-            waiting: BTreeSet::new(),
+            heads: Heads::default(),
             classes: 1,
         };
         for node in nodes.filter(|node| fits(&fit, node)) {
@@ -346,6 +363,19 @@ impl Queue {
                 return id;
             }
         }
+    }
+}
+
+// === impl ClassId ===
+
+#[cfg(test)]
+impl ClassId {
+    pub(crate) fn new(id: u32) -> Self {
+        Self(id)
+    }
+
+    pub(crate) fn is_multiple_of(self, of: u32) -> bool {
+        self.0.is_multiple_of(of)
     }
 }
 

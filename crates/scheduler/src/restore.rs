@@ -5,7 +5,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use api_types::execution::ComputeState;
+use api_types::execution::{ComputeState, DesiredState};
 use api_types::job::{JobSpec, JobType};
 use api_types::node::Connection;
 
@@ -75,8 +75,14 @@ impl Restore {
             let node =
                 scheduler.nodes.get_mut(&row.node).ok_or_else(|| orphan(row.node.to_string()))?;
             job.executions.insert(row.id);
+            if job.is_terminal() && row.desired != DesiredState::Stopped {
+                scheduler.backlog.stops.insert(row.job, None);
+            }
             node.executions.insert(row.id);
             node.used = node.used.plus(&row.resources);
+            if !job.plan.job_type.is_finite() {
+                node.unending = node.unending.plus(&row.resources);
+            }
             node.running += u64::from(row.compute == ComputeState::BidAccepted);
             scheduler.executions.insert(row.id, row);
         }
@@ -84,7 +90,10 @@ impl Restore {
             let Some(job) = scheduler.jobs.get_mut(&slot.job) else { continue };
             if let Some(node) = slot.pinned.and_then(|node| scheduler.nodes.get_mut(&node)) {
                 match slot.due {
-                    None => node.pin(job.plan.rank, slot.index),
+                    None => {
+                        node.pin(job.plan.rank, slot.index);
+                        scheduler.reservations.repinned.push(node.id());
+                    }
                     Some(_) => drop(node.delayed.insert((slot.job, slot.index))),
                 }
             }

@@ -132,6 +132,7 @@ impl Scheduler {
                 if let Some(node) = self.nodes.get_mut(&node_id) {
                     node.delayed.remove(&(id, index));
                     node.pin(rank, index);
+                    self.reservations.repinned.push(node_id);
                 }
                 // The slot of an ops job waits for a silent node as long as the job's executions
                 // do.
@@ -187,6 +188,7 @@ impl Scheduler {
         let rank = self.jobs[&id].plan.rank;
         if let Some(node) = self.nodes.get_mut(&node) {
             node.pin(rank, index);
+            self.reservations.repinned.push(node.id());
         }
     }
 

@@ -150,6 +150,7 @@ impl Scheduler {
         self.touched.insert(id);
         self.fleet_changes += 1;
         turn.out.changes.nodes.insert(id, Some(node.row.clone()));
+        self.review_reservation(turn, id);
     }
 
     /// Stores the node's current record and re-evaluates placement for it.
@@ -199,7 +200,7 @@ impl Scheduler {
             NodeAction::Approve | NodeAction::Cordon | NodeAction::Uncordon => {}
             NodeAction::Reject => {
                 let why = with_reason("its node was rejected by an operator", &message);
-                self.reject(turn, id, &why.into());
+                self.reject(turn, id, why.into());
             }
             NodeAction::Drain => {
                 if let Some(deadline) = deadline {
@@ -235,7 +236,7 @@ impl Scheduler {
     }
 
     /// Gives up the node's work without waiting for it, whether or not the node is silent.
-    fn reject(&mut self, turn: &mut Turn<'_>, id: NodeId, why: &Text) {
+    fn reject(&mut self, turn: &mut Turn<'_>, id: NodeId, why: Text) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         if node.row.connection == Connection::Connected {
             node.row.connection = Connection::Disconnected;
@@ -247,7 +248,7 @@ impl Scheduler {
         }
         turn.out.effects.push(Effect::CloseStream { node: id });
         self.node_changed(turn, id);
-        self.give_up_all(turn, id, why);
+        self.abandon_node(turn, id, why);
     }
 
     /// Drops the slots that only this node could have run.
@@ -283,7 +284,19 @@ impl Scheduler {
         if executions > 0 && !now {
             return Answer::Refused(Refusal::NodeBusy { node: id, executions });
         }
-        self.give_up_all(turn, id, &Text::Constant("its node was forgotten by an operator"));
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.is_forgotten = true;
+        }
+        self.abandon_node(turn, id, Text::Constant("its node was forgotten by an operator"));
+        Answer::Done
+    }
+
+    /// Removes a node that is to be forgotten, once nothing is left on it.
+    pub(crate) fn remove_if_forgotten(&mut self, turn: &mut Turn<'_>, id: NodeId) {
+        let Some(node) = self.nodes.get(&id) else { return };
+        if !node.is_forgotten || !node.executions.is_empty() {
+            return;
+        }
         self.drop_pinned(turn, id);
         // A daemon covers the node again when it rejoins.
         for job in &self.daemons {
@@ -306,7 +319,6 @@ impl Scheduler {
         self.touched.insert(id);
         self.fleet_changes += 1;
         turn.out.changes.nodes.insert(id, None);
-        Answer::Done
     }
 }
 

@@ -179,6 +179,8 @@ impl Scheduler {
     pub(crate) fn is_back(&mut self, turn: &mut Turn<'_>, id: NodeId) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         let Some(since) = node.row.silent_since.take() else { return };
+        node.abandoned = None;
+        node.is_forgotten = false;
         self.silence.nodes.remove(&(since, id));
         self.timers.cancel(Timer::GiveUp(id));
         self.timers.cancel(Timer::Retention(id));

@@ -8,6 +8,7 @@ use alloc::collections::BTreeSet;
 use api_types::{ExecutionId, JobId, NodeId};
 
 use crate::keyed::{HashKey, HashMap};
+use crate::reservation::Waiter;
 use crate::time::Moment;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,6 +35,12 @@ pub(crate) enum Timer {
     DrainDeadline(NodeId),
     /// The node may have been disconnected for longer than the retention period.
     Retention(NodeId),
+    /// The head of a queue has waited for too long.
+    Starvation(Waiter),
+    /// Nodes are reserved for those who starve.
+    Reserve,
+    /// A node has been reserved for long enough.
+    Reservation(NodeId),
 }
 
 pub(crate) struct Timers {

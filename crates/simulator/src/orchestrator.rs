@@ -26,6 +26,7 @@ pub(super) const SETTINGS: Settings = Settings {
     approve_new_nodes: true,
     drain_deadline: Duration::from_secs(20),
     node_retention: Duration::from_secs(3600),
+    starvation: Some(Duration::from_secs(30)),
 };
 
 /// The shortest duration of a turn, so that virtual time advances.

@@ -86,6 +86,7 @@ impl NodeRecord {
             connection,
             eligibility: Eligibility::Eligible,
             health: api_types::node::NodeHealth::default(),
+            reserved_since: String::new(),
             last_heartbeat: match last_heartbeat {
                 Timestamp::ZERO => String::new(),
                 moment => moment.rfc3339(),

@@ -148,6 +148,13 @@ fn time_and_age(moment: Timestamp, now: Timestamp) -> String {
     format!("{}Z ({} ago)", text.split('.').next().unwrap_or(&text), age(now, moment))
 }
 
+fn reserved(node: &Node) -> String {
+    match node.reserved_since.as_str() {
+        "" => "no".to_owned(),
+        since => format!("since {since}, for a job that has waited for too long"),
+    }
+}
+
 pub(crate) fn node_fields(node: &Node, now: Timestamp) -> Fields {
     let info = &node.compute_node_info;
     let (status, tone) = status(node);
@@ -160,6 +167,7 @@ pub(crate) fn node_fields(node: &Node, now: Timestamp) -> Fields {
         .add("Connection", node.connection.as_str())
         .add("Eligibility", node.eligibility.as_str())
         .add("Health", health(&node.health))
+        .add("Reserved", reserved(node))
         .add("Seen", format!("{} ago", age_of_text(now, &node.last_heartbeat)))
         .add("Version", &node.service_version.git_version)
         .add("Addresses", words(&node.peer_info.addrs, ", "))

@@ -200,6 +200,7 @@ pub(super) fn own(api: &Api) -> Node {
         connection: Connection::Connected,
         eligibility: Eligibility::Eligible,
         health: api_types::node::NodeHealth::default(),
+        reserved_since: String::new(),
         last_heartbeat: clock::now().rfc3339(),
     }
 }

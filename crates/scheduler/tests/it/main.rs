@@ -3,6 +3,7 @@
 //! Every step is checked against the invariants, stored, and compared with a scheduler restored
 //! from the store.
 
+mod bounded;
 mod health;
 mod jobs;
 mod nodes;
@@ -10,5 +11,6 @@ mod placement;
 mod restoring;
 mod retries;
 mod silence;
+mod starvation;
 mod time;
 mod world;

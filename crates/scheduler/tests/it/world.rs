@@ -1,6 +1,7 @@
 //! A small cluster in one thread: a scheduler, its store, and the operations to drive it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use api_types::engine::{EngineSpec, EngineType, NetworkType, Params, PublisherSpec};
@@ -21,6 +22,7 @@ use control_plane::clock::{Reading, Stamp, UNKNOWN_BOOT};
 use control_plane::store::memory::{MemoryStore, spec_json};
 use control_plane::store::{Commit, Store};
 use scheduler::change::{AssignmentChange, Effect, EventSubject, ExecutionRow};
+use scheduler::demand::Demand;
 use scheduler::input::{Answer, Input, Refusal, Submit};
 use scheduler::mint::Mint;
 use scheduler::time::{Moment, Now};
@@ -33,6 +35,7 @@ const SETTINGS: Settings = Settings {
     approve_new_nodes: true,
     drain_deadline: Duration::from_secs(3600),
     node_retention: Duration::from_secs(24 * 3600),
+    starvation: Some(Duration::from_secs(60)),
 };
 
 pub(crate) struct World {
@@ -43,6 +46,9 @@ pub(crate) struct World {
     pub(crate) wall: i64,
     /// Effects since the last time a test took them.
     pub(crate) effects: Vec<Effect>,
+    /// The most records that one input may write.
+    pub(crate) bound: Option<usize>,
+    explanations: BTreeMap<Demand, Option<Arc<str>>>,
     sessions: BTreeMap<NodeId, u64>,
     commits: u64,
     last_id: u128,
@@ -56,6 +62,8 @@ impl World {
             now: Moment(1_000_000_000),
             wall: 1_700_000_000_000_000_000,
             effects: Vec::new(),
+            bound: None,
+            explanations: BTreeMap::new(),
             sessions: BTreeMap::new(),
             commits: 0,
             last_id: 0,
@@ -75,6 +83,10 @@ impl World {
         let now = Now { moment: self.now, wall };
         let answer = self.scheduler.handle(now, input, &mut out);
         invariants::check(&self.scheduler);
+        let written = out.changes.events.len() + out.changes.pending_slots.len();
+        if let Some(bound) = self.bound {
+            assert!(written <= bound, "one input wrote {written} records");
+        }
         if let Answer::Refused(_) = answer {
             assert!(out.changes.is_empty(), "a refused input changed something: {:?}", out.changes);
         }
@@ -235,6 +247,32 @@ impl World {
 
     pub(crate) fn message(&self, job: JobId) -> &str {
         &self.store.jobs[&job].message
+    }
+
+    /// Why the job waits, as a reader sees it now.
+    pub(crate) fn explanation(&mut self, job: JobId) -> String {
+        let spec = &self.store.new_jobs[&job].spec_json;
+        let spec: JobSpec = serde_json::from_str(spec).expect("a stored specification");
+        let demand = Demand::of(&spec).expect("a checked job");
+        for _ in 0..100 {
+            for (demand, text) in self.scheduler.refresh_explanations() {
+                self.explanations.insert((*demand).clone(), text);
+            }
+        }
+        let text = self.explanations.get(&demand).cloned().flatten();
+        text.map_or_else(String::new, |text| text.to_string())
+    }
+
+    /// The nodes that are reserved.
+    pub(crate) fn reserved(&self) -> Vec<NodeId> {
+        self.scheduler.reserved_nodes().collect()
+    }
+
+    /// What the history of the job says of the job itself.
+    pub(crate) fn comments(&self, job: JobId) -> Vec<String> {
+        let events = self.store.events.iter().filter(|event| event.job == job);
+        let of_job = events.filter(|event| matches!(event.subject, EventSubject::Job { .. }));
+        of_job.map(|event| event.comment.to_string()).collect()
     }
 
     pub(crate) fn executions(&self, job: JobId) -> Vec<ExecutionRow> {

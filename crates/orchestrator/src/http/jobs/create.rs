@@ -185,9 +185,8 @@ async fn preview(api: &Api, accepted: Accepted) -> Handled {
     }
     let demand = Demand::of(&spec)
         .map_err(|error| Failure::Internal { cause: format!("a checked job: {error}") })?;
-    let (job_type, count) = (spec.job_type, spec.count);
-    let nodes =
-        api.handle.ask(move |scheduler| scheduler.preview(&demand, job_type, count)).await?;
+    let asked = Arc::clone(&spec);
+    let nodes = api.handle.ask(move |scheduler| scheduler.preview(&asked, &demand)).await?;
     let now = clock::now();
     let state = JobState {
         state_type: JobStateType::Pending,

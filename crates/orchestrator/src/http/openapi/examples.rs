@@ -105,6 +105,7 @@ fn node() -> Node {
         connection: Connection::Connected,
         eligibility: Eligibility::Eligible,
         health: api_types::node::NodeHealth::default(),
+        reserved_since: String::new(),
         last_heartbeat: MOMENT.rfc3339(),
     }
 }

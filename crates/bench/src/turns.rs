@@ -1,0 +1,208 @@
+//! The longest that one input holds the driver, in the situations that ask most of it.
+//!
+//! The scheduler runs alone, since the store's part of a turn grows with what the scheduler brings
+//! about. Time is the thread's own CPU time: a neighbour on the machine is not the scheduler's work.
+
+use std::time::Duration;
+
+use api_types::execution::ComputeState;
+use api_types::job::JobSpec;
+use api_types::{ExecutionId, JobId, NodeId};
+use rustix::time::{ClockId, clock_gettime};
+use scheduler::change::Effect;
+use scheduler::demand::Demand;
+use scheduler::input::{Answer, Input, Submit};
+use scheduler::mint::Mint;
+use scheduler::time::{Moment, Now};
+use scheduler::{Output, Scheduler, Settings};
+use uuid::Uuid;
+
+use super::measure::{Measure, Target, millis};
+use super::{Scale, fleet, seed};
+
+/// No input may hold the driver for longer, in milliseconds.
+const LONGEST: f64 = 10.0;
+
+/// Nodes of the cluster for which a dry run is made.
+const NODES: u32 = 1000;
+
+const MEMORY_PER_NODE: u64 = 1 << 60;
+
+/// A scheduler that is handed inputs, and the longest that one of them took.
+struct Driven {
+    scheduler: Scheduler,
+    now: Moment,
+    longest: Duration,
+    last_id: u128,
+    offers: Vec<(NodeId, ExecutionId)>,
+}
+
+pub(super) async fn measure(scale: Scale) -> anyhow::Result<Vec<Measure>> {
+    tokio::task::spawn_blocking(move || {
+        Ok(vec![dry_run(), classes(scale), timers(scale), stop(scale), lost_node(scale)])
+    })
+    .await?
+}
+
+fn row(what: String, longest: Duration, context: String) -> Measure {
+    Measure::new(what, (millis(longest), "ms"), Target::AtMost(LONGEST), context)
+}
+
+fn dry_run() -> Measure {
+    let mut driven = Driven::new();
+    for _ in 0..NODES {
+        driven.join(4e6);
+    }
+    let mut spec = seed::spec(1, 1_000_000);
+    "1".clone_into(&mut spec.tasks[0].resources.cpu);
+    let demand = Demand::of(&spec).expect("a readable demand");
+    let begin = thread_time();
+    let preview = driven.scheduler.preview(&spec, &demand);
+    let took = thread_time().saturating_sub(begin);
+    let chosen = preview.iter().filter(|node| node.chosen).count();
+    let what = format!("a dry run of Count 1,000,000 on {NODES} nodes");
+    row(what, took, format!("{chosen} nodes chosen"))
+}
+
+/// Jobs that all ask for a different amount of memory wait, and a node gains room.
+fn classes(scale: Scale) -> Measure {
+    let classes = scale.live;
+    let mut driven = Driven::new();
+    let node = driven.join(1.0);
+    driven.submit(&seed::spec(1, 1));
+    let (_, running) = driven.offers.pop().expect("the first job has a node");
+    for number in 0..u64::from(classes) {
+        let mut spec = seed::spec(number, 1);
+        "2".clone_into(&mut spec.tasks[0].resources.cpu);
+        spec.tasks[0].resources.memory = format!("{}", (1 << 30) + number);
+        driven.submit(&spec);
+    }
+    let submitted = std::mem::take(&mut driven.longest);
+    driven.report(node, running, ComputeState::AskForBidAccepted);
+    driven.report(node, running, ComputeState::Completed);
+    driven.wake(Duration::from_secs(120));
+    let what = format!("the longest input with {classes} classes waiting");
+    let context = format!("submissions up to {:.2} ms", millis(submitted));
+    row(what, driven.longest.max(submitted), context)
+}
+
+/// The timeouts of all jobs end at once.
+fn timers(scale: Scale) -> Measure {
+    let mut driven = Driven::new();
+    for number in 0..scale.jobs {
+        let mut spec = seed::spec(number, 1);
+        spec.tasks[0].timeouts.total_timeout = 3600;
+        driven.submit(&spec);
+    }
+    let submitted = std::mem::take(&mut driven.longest);
+    let turns = driven.wake(Duration::from_secs(3600));
+    let what = format!("the longest input with {} timers due at once", scale.jobs);
+    let context = format!("{turns} turns; submissions up to {:.2} ms", millis(submitted));
+    row(what, driven.longest, context)
+}
+
+fn stop(scale: Scale) -> Measure {
+    let (mut driven, job, _) = running(scale.live);
+    let answer = driven.handle(Input::Stop { job, reason: String::new() });
+    assert!(matches!(answer, Answer::Stopped { .. }), "{answer:?}");
+    let turns = driven.wake(Duration::ZERO);
+    let what = format!("the longest input when a job of {} executions is stopped", scale.live);
+    row(what, driven.longest, format!("{turns} turns"))
+}
+
+fn lost_node(scale: Scale) -> Measure {
+    let executions = scale.live / 10;
+    let (mut driven, _, node) = running(executions);
+    let turns = driven.wake(Duration::from_secs(60));
+    let left = driven.scheduler.live_executions();
+    assert_eq!(left, 0, "{node} is lost");
+    let what = format!("the longest input when a node of {executions} executions is lost");
+    row(what, driven.longest, format!("{turns} turns"))
+}
+
+/// One node that runs all executions of one job.
+fn running(executions: u32) -> (Driven, JobId, NodeId) {
+    let mut driven = Driven::new();
+    let node = driven.join(4e6);
+    let job = driven.submit(&seed::spec(1, executions));
+    driven.wake(Duration::ZERO);
+    for (node, execution) in std::mem::take(&mut driven.offers) {
+        driven.report(node, execution, ComputeState::AskForBidAccepted);
+    }
+    driven.longest = Duration::ZERO;
+    (driven, job, node)
+}
+
+fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
+// === impl Driven ===
+
+impl Driven {
+    fn new() -> Self {
+        Self {
+            scheduler: Scheduler::new(Settings::default(), Mint::from_seed([1; 32])),
+            now: Moment(1_000_000_000),
+            longest: Duration::ZERO,
+            last_id: 0,
+            offers: Vec::new(),
+        }
+    }
+
+    fn join(&mut self, cpu: f64) -> NodeId {
+        self.last_id += 1;
+        let node = NodeId::from_uuid(Uuid::from_u128(self.last_id));
+        let mut record = fleet::record(cpu);
+        record.compute_node_info.max_capacity.memory = MEMORY_PER_NODE;
+        let answer = self.handle(Input::Join { node, request: Box::new(record) });
+        assert!(matches!(answer, Answer::Joined { .. }), "{answer:?}");
+        node
+    }
+
+    fn submit(&mut self, spec: &JobSpec) -> JobId {
+        self.last_id += 1;
+        let id = JobId::from_uuid(Uuid::from_u128(self.last_id));
+        let spec_json = serde_json::to_string(spec).expect("a job is plain data").into();
+        let submit = Submit { id, spec: spec.clone().into(), spec_json };
+        let answer = self.handle(Input::Submit(Box::new(submit)));
+        assert!(matches!(answer, Answer::Submitted { .. }), "{answer:?}");
+        id
+    }
+
+    fn report(&mut self, node: NodeId, execution: ExecutionId, state: ComputeState) {
+        let reports = vec![fleet::report(execution, 1, state)];
+        let answer = self.handle(Input::Reports { node, session: 1, reports });
+        assert!(matches!(answer, Answer::Acknowledged(_)), "{answer:?}");
+    }
+
+    /// Lets time pass, and hands over the time as long as something is due; answers how many turns
+    /// that took.
+    fn wake(&mut self, time: Duration) -> u64 {
+        let end = self.now + time;
+        let mut turns = 0;
+        loop {
+            let wake = self.scheduler.next_wake(self.now);
+            if wake > self.now && self.now >= end {
+                return turns;
+            }
+            self.now = wake.max(self.now).min(end.max(self.now));
+            self.handle(Input::Tick);
+            turns += 1;
+        }
+    }
+
+    fn handle(&mut self, input: Input) -> Answer {
+        let mut output = Output::default();
+        let now = Now { moment: self.now, wall: api_types::Timestamp(0) };
+        let begin = thread_time();
+        let answer = self.scheduler.handle(now, input, &mut output);
+        self.longest = self.longest.max(thread_time().saturating_sub(begin));
+        self.offers.extend(output.effects.iter().filter_map(|effect| match effect {
+            Effect::Assign { node, change } => Some((*node, change.execution)),
+            Effect::CloseStream { .. } => None,
+        }));
+        answer
+    }
+}

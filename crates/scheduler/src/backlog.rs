@@ -1,0 +1,135 @@
+//! Work that one turn has no budget for.
+//!
+//! No input may hold the driver for long, whatever it brings about: a job of 100,000 executions is
+//! stopped, a node that ran thousands goes silent, a million timers are due at once. So a turn ends,
+//! places or annotates [`PER_TURN`] executions and jobs at most; what is left is kept here, or
+//! stays due among the timers, and continues with the next tick, which the scheduler asks for at
+//! once. Inputs that arrive meanwhile are handled in between.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use core::ops::Bound;
+
+use api_types::{ExecutionId, JobId, NodeId};
+
+use crate::pool::{ClassId, Rank};
+use crate::{Scheduler, Turn};
+
+/// Executions and jobs that one turn ends, places or annotates: some milliseconds of work.
+const PER_TURN: u32 = 1024;
+
+/// Everything continues after the entry that was handled last.
+#[derive(Default)]
+pub(crate) struct Backlog {
+    /// Nodes that have room for more.
+    pub(crate) nodes: BTreeSet<NodeId>,
+    /// Classes whose jobs may find room.
+    pub(crate) classes: BTreeSet<ClassId>,
+    /// Blocked classes some of whose jobs do not say yet that they wait.
+    refreshes: BTreeMap<ClassId, Option<Rank>>,
+    /// Jobs that are over, some of whose executions are not asked to stop yet.
+    pub(crate) stops: BTreeMap<JobId, Option<ExecutionId>>,
+}
+
+/// What a turn may still do.
+#[derive(Debug)]
+pub(crate) struct Budget(u32);
+
+// === impl Budget ===
+
+impl Budget {
+    pub(crate) fn of_a_turn() -> Self {
+        Self(PER_TURN)
+    }
+
+    pub(crate) fn spend(&mut self) {
+        self.0 = self.0.saturating_sub(1);
+    }
+
+    pub(crate) fn is_spent(&self) -> bool {
+        self.0 == 0
+    }
+}
+
+// === impl Backlog ===
+
+impl Backlog {
+    pub(crate) fn is_empty(&self) -> bool {
+        let Self { nodes, classes, refreshes, stops } = self;
+        nodes.is_empty() && classes.is_empty() && refreshes.is_empty() && stops.is_empty()
+    }
+}
+
+// === impl Scheduler: the backlog ===
+
+impl Scheduler {
+    /// Continues what earlier turns had no budget for.
+    pub(crate) fn work_off_backlog(&mut self, turn: &mut Turn<'_>) {
+        while !turn.budget.is_spent()
+            && let Some((job, after)) = self.backlog.stops.pop_first()
+        {
+            self.stop_executions(turn, job, after);
+        }
+        while !turn.budget.is_spent()
+            && let Some(node) = self.backlog.nodes.pop_first()
+        {
+            self.fill_node(turn, node);
+        }
+        while !turn.budget.is_spent()
+            && let Some(class) = self.backlog.classes.pop_first()
+        {
+            self.place_class(turn, class);
+        }
+        while !turn.budget.is_spent()
+            && let Some((class, after)) = self.backlog.refreshes.pop_first()
+        {
+            self.refresh_waiting(turn, class, after);
+        }
+    }
+
+    /// Asks the executions of a job that is over to stop.
+    pub(crate) fn stop_executions(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: JobId,
+        mut after: Option<ExecutionId>,
+    ) {
+        loop {
+            let Some(job) = self.jobs.get(&id) else { return };
+            let bound = after.map_or(Bound::Unbounded, Bound::Excluded);
+            let next = job.executions.range((bound, Bound::Unbounded)).next().copied();
+            let Some(execution) = next else { break };
+            if turn.budget.is_spent() {
+                self.backlog.stops.insert(id, after);
+                return;
+            }
+            let why = job.row.message.clone();
+            turn.budget.spend();
+            self.stop_execution(turn, execution, &why);
+            after = Some(execution);
+        }
+        self.drop_if_over(turn, id);
+    }
+
+    /// Updates the state of the jobs of a class that turned out to be blocked.
+    pub(crate) fn refresh_waiting(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: ClassId,
+        mut after: Option<Rank>,
+    ) {
+        loop {
+            let Some(class) = self.queue.find_class(id) else { return };
+            let bound = after.map_or(Bound::Unbounded, Bound::Excluded);
+            let Some(rank) = class.waiting.range((bound, Bound::Unbounded)).next().copied() else {
+                return;
+            };
+            if turn.budget.is_spent() {
+                self.backlog.refreshes.insert(id, after);
+                return;
+            }
+            turn.budget.spend();
+            self.refresh_job(turn, rank.job);
+            after = Some(rank);
+        }
+    }
+}

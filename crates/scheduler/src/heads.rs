@@ -1,0 +1,255 @@
+//! The heads of the classes of one pool: the first in rank that fits into some room.
+//!
+//! A node that gains room must not try all waiting classes: 100,000 jobs that ask for different
+//! amounts of memory are 100,000 classes. So their heads are the leaves of a binary tree whose
+//! inner nodes hold the best rank and the smallest needs below them. A search descends to where the
+//! best rank is, and leaves out what cannot fit. It costs O(log n) where one resource decides, and
+//! a comparison per leaf at worst; an update costs O(log n).
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use api_types::quantity::Resources;
+
+use crate::demand::Need;
+use crate::pool::{ClassId, Rank};
+
+#[derive(Default)]
+pub(crate) struct Heads {
+    /// The leaf of each class.
+    leaves: BTreeMap<ClassId, usize>,
+    /// Leaves without a class.
+    unused: Vec<usize>,
+    /// The class of each leaf.
+    classes: Vec<ClassId>,
+    /// A complete tree: 1 is the root, `n` has the children `2n` and `2n + 1`, and the second half
+    /// are the leaves.
+    tree: Vec<Option<Summary>>,
+}
+
+/// What is known of all leaves below a place in the tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Summary {
+    rank: Rank,
+    cpu_millis: Least,
+    memory_bytes: Least,
+    disk_bytes: u64,
+    gpus: u64,
+}
+
+/// The smallest amount needed of a resource that a job need not ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Least {
+    asked: u64,
+    /// A job leaves it to the node's default.
+    some_leave_it: bool,
+}
+
+/// What a node can take, and what it takes for a job that asks for nothing.
+pub(crate) struct Limits {
+    pub(crate) room: Resources,
+    pub(crate) defaults: Resources,
+}
+
+// === impl Heads ===
+
+impl Heads {
+    /// Sets the head of a class; `None` when no job of it waits.
+    pub(crate) fn set(&mut self, class: ClassId, head: Option<(Rank, Need)>) {
+        let leaf = match (self.leaves.get(&class).copied(), &head) {
+            (Some(leaf), _) => leaf,
+            (None, None) => return,
+            (None, Some(_)) => self.add(class),
+        };
+        if head.is_none() {
+            self.leaves.remove(&class);
+            self.unused.push(leaf);
+        }
+        let mut at = self.classes.len() + leaf;
+        self.tree[at] = head.map(|(rank, need)| Summary::of(rank, need));
+        while at > 1 {
+            at /= 2;
+            let both = Summary::either(self.tree[2 * at], self.tree[2 * at + 1]);
+            if self.tree[at] == both {
+                break;
+            }
+            self.tree[at] = both;
+        }
+    }
+
+    /// The class with the best rank whose head fits and is admitted.
+    pub(crate) fn first(
+        &self,
+        limits: &Limits,
+        admits: impl Fn(Rank, ClassId) -> bool,
+    ) -> Option<(Rank, ClassId)> {
+        let mut best = None;
+        if !self.leaves.is_empty() {
+            self.descend(1, limits, &admits, &mut best);
+        }
+        best
+    }
+
+    fn descend(
+        &self,
+        at: usize,
+        limits: &Limits,
+        admits: &impl Fn(Rank, ClassId) -> bool,
+        best: &mut Option<(Rank, ClassId)>,
+    ) {
+        let Some(summary) = &self.tree[at] else { return };
+        if best.is_some_and(|(rank, _)| rank <= summary.rank) || !summary.may_fit(limits) {
+            return;
+        }
+        if let Some(leaf) = at.checked_sub(self.classes.len()) {
+            let class = self.classes[leaf];
+            if admits(summary.rank, class) {
+                *best = Some((summary.rank, class));
+            }
+            return;
+        }
+        let rank = |at: usize| self.tree[at].map(|summary| summary.rank);
+        let left_first = match (rank(2 * at), rank(2 * at + 1)) {
+            (Some(left), Some(right)) => left <= right,
+            (left, _) => left.is_some(),
+        };
+        for child in if left_first { [2 * at, 2 * at + 1] } else { [2 * at + 1, 2 * at] } {
+            self.descend(child, limits, admits, best);
+        }
+    }
+
+    fn add(&mut self, class: ClassId) -> usize {
+        let leaf = self.unused.pop().unwrap_or_else(|| {
+            self.grow();
+            self.unused.pop().expect("the tree has grown")
+        });
+        self.leaves.insert(class, leaf);
+        self.classes[leaf] = class;
+        leaf
+    }
+
+    /// Doubles the number of leaves.
+    fn grow(&mut self) {
+        let before = self.classes.len();
+        let now = (before * 2).max(8);
+        let mut tree = alloc::vec![None; 2 * now];
+        for leaf in 0..before {
+            tree[now + leaf] = self.tree[before + leaf];
+        }
+        for at in (1..now).rev() {
+            tree[at] = Summary::either(tree[2 * at], tree[2 * at + 1]);
+        }
+        self.tree = tree;
+        self.classes.resize(now, ClassId::default());
+        self.unused.extend((before..now).rev());
+    }
+}
+
+// === impl Summary ===
+
+impl Summary {
+    fn of(rank: Rank, need: Need) -> Self {
+        Self {
+            rank,
+            cpu_millis: Least::of(need.cpu_millis),
+            memory_bytes: Least::of(need.memory_bytes),
+            disk_bytes: need.disk_bytes,
+            gpus: need.gpus,
+        }
+    }
+
+    fn either(left: Option<Self>, right: Option<Self>) -> Option<Self> {
+        let (Some(left), Some(right)) = (left, right) else { return left.or(right) };
+        Some(Self {
+            rank: left.rank.min(right.rank),
+            cpu_millis: left.cpu_millis.or(right.cpu_millis),
+            memory_bytes: left.memory_bytes.or(right.memory_bytes),
+            disk_bytes: left.disk_bytes.min(right.disk_bytes),
+            gpus: left.gpus.min(right.gpus),
+        })
+    }
+
+    /// Whether something below may fit; exact for a leaf.
+    fn may_fit(&self, Limits { room, defaults }: &Limits) -> bool {
+        self.cpu_millis.fits(room.cpu_millis, defaults.cpu_millis)
+            && self.memory_bytes.fits(room.memory_bytes, defaults.memory_bytes)
+            && self.disk_bytes <= room.disk_bytes
+            && self.gpus <= room.gpus
+    }
+}
+
+// === impl Least ===
+
+impl Least {
+    fn of(asked: Option<u64>) -> Self {
+        Self { asked: asked.unwrap_or(u64::MAX), some_leave_it: asked.is_none() }
+    }
+
+    fn or(self, other: Self) -> Self {
+        Self {
+            asked: self.asked.min(other.asked),
+            some_leave_it: self.some_leave_it || other.some_leave_it,
+        }
+    }
+
+    fn fits(self, room: u64, default: u64) -> bool {
+        self.asked <= room || (self.some_leave_it && default <= room)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::cmp::Reverse;
+
+    use api_types::JobId;
+    use rand_chacha::ChaCha8Rng;
+    use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::time::Moment;
+
+    fn fits(need: &Need, limits: &Limits) -> bool {
+        need.on(&limits.defaults).fits_in(&limits.room)
+    }
+
+    #[test]
+    fn the_search_finds_what_a_look_at_every_head_finds() {
+        let mut random = ChaCha8Rng::seed_from_u64(1);
+        let mut below = move |bound: u64| u64::from(random.next_u32()) % bound;
+        let mut heads = Heads::default();
+        let mut all: BTreeMap<ClassId, (Rank, Need)> = BTreeMap::new();
+        for step in 0..20_000_u64 {
+            let class = ClassId::new(u32::try_from(below(200)).expect("small"));
+            let head = (below(3) > 0).then(|| {
+                let rank = Rank {
+                    priority: Reverse(u32::try_from(below(3)).expect("small")),
+                    created: Moment(below(1000)),
+                    job: JobId::from_uuid(Uuid::from_u128(u128::from(step))),
+                };
+                let mut given = |bound| (below(4) > 0).then(|| below(bound));
+                let (cpu_millis, memory_bytes) = (given(100), given(100));
+                (rank, Need { cpu_millis, memory_bytes, disk_bytes: below(9), gpus: below(2) })
+            });
+            heads.set(class, head);
+            match head {
+                Some(head) => drop(all.insert(class, head)),
+                None => drop(all.remove(&class)),
+            }
+            let mut resources = || Resources {
+                cpu_millis: below(100),
+                memory_bytes: below(100),
+                disk_bytes: below(9),
+                gpus: below(2),
+            };
+            let limits = Limits { room: resources(), defaults: resources() };
+            let admits = |_: Rank, class: ClassId| !class.is_multiple_of(5);
+            let expected = all
+                .iter()
+                .filter(|(class, (rank, need))| admits(*rank, **class) && fits(need, &limits))
+                .map(|(class, (rank, _))| (*rank, *class))
+                .min();
+            assert_eq!(heads.first(&limits, admits), expected, "step {step}");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Which node to reserve: the one that has room first, as far as timeouts tell.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use api_types::NodeId;
+use api_types::execution::DesiredState;
+use api_types::quantity::Resources;
+
+use super::{LOOKS, Waiter};
+use crate::Scheduler;
+use crate::node::LiveNode;
+use crate::pool::{ClassId, Rank};
+use crate::time::Moment;
+
+/// What an execution may take beyond its `ExecutionTimeout`: its image, the grace period of its
+/// stop, publishing.
+pub(super) const OVERHEAD: Duration = Duration::from_secs(70);
+
+/// What the timeouts of the executions on a node say about its future.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Room {
+    /// When there is room for the reserved work; none where nothing says so.
+    pub(super) at: Option<Moment>,
+    /// What is left then beside the reserved work: others may take it now.
+    pub(super) spare: Resources,
+}
+
+/// What a search for a node came to.
+pub(super) struct Search {
+    pub(super) found: Option<NodeId>,
+    pub(super) looks: usize,
+}
+
+// === impl Scheduler: which node ===
+
+impl Scheduler {
+    /// The node that has room first, as far as timeouts tell.
+    pub(super) fn find_reservable(
+        &self,
+        now: Moment,
+        waiter: Waiter,
+        rank: Rank,
+        avoided: Option<NodeId>,
+    ) -> Search {
+        let mut search = Search { found: None, looks: 1 };
+        let Some(class) = self.class_of(waiter, rank) else { return search };
+        let class = self.queue.class(class);
+        let nodes = self.queue.pool(class.pool).nodes.iter().map(|(_, node)| *node);
+        let mut best: Option<Moment> = None;
+        for id in nodes {
+            let node = &self.nodes[&id];
+            search.looks += 1;
+            let admitted = match waiter {
+                Waiter::Class(_) => class.admits(id) && avoided != Some(id),
+                Waiter::Pinned(only) => id == only,
+            };
+            let need = class.demand.need.on(&node.defaults);
+            if !admitted || node.reservation.is_some() || !node.can_be_emptied_for(&need) {
+                continue;
+            }
+            search.looks += node.executions.len();
+            let room = self.foresee(node, &need, now);
+            let earlier = match (room.at, best) {
+                (_, None) => search.found.is_none() || room.at.is_some(),
+                (Some(at), Some(best)) => at < best,
+                (None, Some(_)) => false,
+            };
+            if earlier {
+                (search.found, best) = (Some(id), room.at);
+            }
+            if search.looks > LOOKS {
+                break;
+            }
+        }
+        search
+    }
+
+    /// The class whose demand the head of the queue has.
+    pub(super) fn class_of(&self, waiter: Waiter, rank: Rank) -> Option<ClassId> {
+        match waiter {
+            Waiter::Class(id) => self.queue.find_class(id).map(|_| id),
+            Waiter::Pinned(_) => self.jobs.get(&rank.job)?.class,
+        }
+    }
+
+    /// When the executions on the node that end by themselves leave room for `need`.
+    pub(super) fn foresee(&self, node: &LiveNode, need: &Resources, now: Moment) -> Room {
+        let mut ends: Vec<_> = node
+            .executions
+            .iter()
+            .filter_map(|id| self.executions.get(id))
+            .filter_map(|row| {
+                let plan = &self.jobs.get(&row.job)?.plan;
+                let stops = row.desired == DesiredState::Stopped;
+                if !plan.job_type.is_finite() && !stops {
+                    return None;
+                }
+                let from = row.started_at.unwrap_or(now);
+                let end = match (stops, plan.longest_run()) {
+                    (true, _) => Some(now + OVERHEAD),
+                    (false, longest) => longest.map(|longest| from + longest + OVERHEAD),
+                };
+                Some((end.is_none(), end, row.offered_at, row.id, row.resources))
+            })
+            .collect();
+        ends.sort_unstable_by_key(|(unknown, end, offered, id, _)| (*unknown, *end, *offered, *id));
+        let mut free = node.free();
+        let mut at = Some(now);
+        for (_, end, _, _, resources) in ends {
+            if need.fits_in(&free) {
+                break;
+            }
+            free = free.plus(&resources);
+            at = end;
+        }
+        Room { at, spare: free.minus(need) }
+    }
+}
+
+// === impl LiveNode ===
+
+impl LiveNode {
+    /// Whether it would have room once everything has ended that ends by itself.
+    pub(super) fn can_be_emptied_for(&self, need: &Resources) -> bool {
+        need.fits_in(&self.max_job) && need.fits_in(&self.capacity.minus(&self.unending))
+    }
+}
