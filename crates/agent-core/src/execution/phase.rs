@@ -7,6 +7,7 @@ use api_types::execution::ComputeState;
 use serde::{Deserialize, Serialize};
 
 use super::{Failure, Verdict};
+use crate::boot::BootId;
 
 /// The part that the ledger keeps.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -19,13 +20,19 @@ pub enum Phase {
     Withdrawing {
         message: String,
     },
-    Starting,
+    Starting {
+        /// The boot in which its process starts.
+        boot_id: BootId,
+    },
     /// As `Starting`, but no longer wanted.
     Overtaken {
         message: String,
     },
     Running {
         started_at: Timestamp,
+        /// Unknown in ledgers of releases that did not note it.
+        #[serde(default)]
+        boot_id: BootId,
     },
     /// The agent requested its end; its process may still run.
     Stopping {
@@ -72,7 +79,7 @@ impl Phase {
             Self::Accepted => "Accepted",
             Self::Preparing => "Preparing",
             Self::Withdrawing { .. } => "Withdrawing",
-            Self::Starting | Self::Overtaken { .. } => "Starting",
+            Self::Starting { .. } | Self::Overtaken { .. } => "Starting",
             Self::Running { .. } => "Running",
             Self::Stopping { .. } => "Stopping",
             Self::Collecting { .. } => "Collecting",
@@ -99,7 +106,7 @@ impl Phase {
             Self::Stopping { reason: StopReason::ExecutionTimeout } => "execution timeout",
             Self::Stopping { reason: StopReason::Overfull(failure) } => &failure.message,
             Self::Collecting { verdict } => &verdict.message,
-            Self::Accepted | Self::Preparing | Self::Starting | Self::Running { .. } => "",
+            Self::Accepted | Self::Preparing | Self::Starting { .. } | Self::Running { .. } => "",
         }
     }
 }

@@ -42,7 +42,7 @@ impl NodeState {
                 Phase::Accepted | Phase::Preparing | Phase::Withdrawing { .. } => {
                     &mut usage.enqueued_executions
                 }
-                Phase::Starting
+                Phase::Starting { .. }
                 | Phase::Overtaken { .. }
                 | Phase::Running { .. }
                 | Phase::Stopping { .. }

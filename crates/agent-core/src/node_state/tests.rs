@@ -3,9 +3,10 @@
 use alloc::vec;
 
 use super::*;
+use crate::boot::BootId;
 use crate::testing::{execution_id, plain_work};
 
-const NOW: Timestamp = Timestamp(1);
+const NOW: Now = Now { time: Timestamp(1), boot_id: BootId::UNKNOWN };
 
 /// A core, and what its ledger holds.
 struct Node {
@@ -35,7 +36,7 @@ impl Node {
     fn take(&mut self, input: Input, settles: bool) -> (&'static str, Vec<Effect>) {
         let mut turn = Turn::default();
         self.core.take(input, &|_| Ok(()), NOW, &mut turn);
-        self.core.close(NOW, settles, &mut turn);
+        self.core.close(NOW.time, settles, &mut turn);
         self.ledger.apply(&turn.batch);
         let written = self.ledger.executions[0].phase.word();
         (written, turn.effects.into_iter().map(|(_, effect)| effect).collect())
@@ -80,10 +81,10 @@ fn an_execution_ordered_to_run_before_a_crash_is_ordered_again_or_leaves_nothing
         node.crashed()
     };
     let mut node = crashed();
-    let snapshot = Input::Snapshot(NOW, vec![assignment(DesiredState::Running)]);
+    let snapshot = Input::Snapshot(NOW.time, vec![assignment(DesiredState::Running)]);
     assert_eq!(node.take(snapshot, false), ("Accepted", vec![Effect::Prepare]));
 
     let mut node = crashed();
-    let nothing_wanted = Input::Snapshot(NOW, Vec::new());
+    let nothing_wanted = Input::Snapshot(NOW.time, Vec::new());
     assert_eq!(node.take(nothing_wanted, false), ("Cancelled", vec![Effect::Discard]));
 }

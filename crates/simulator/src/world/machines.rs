@@ -73,8 +73,19 @@ impl World {
     pub(super) fn agent_crash(&mut self, agent: usize) {
         self.summary.agent_crashes += 1;
         self.agents[agent].process = None;
+        if self.random.chance(self.faults.agent_reboots) {
+            self.reboot(agent);
+        }
         let delay = self.random.millis(10..25_000);
         self.at(delay, SimEvent::StartAgent { agent });
+    }
+
+    fn reboot(&mut self, agent: usize) {
+        self.summary.agent_reboots += 1;
+        self.agents[agent].reboot();
+        if self.sabotage == Some(Sabotage::ForgetBoot) {
+            self.agents[agent].forget_boot();
+        }
     }
 
     pub(super) fn poll(&mut self, agent: usize, process: u64) {
