@@ -14,9 +14,6 @@ pub mod execution;
 pub mod ledger;
 pub mod node_state;
 
-#[cfg(test)]
-mod testing;
-
 pub use boot::{BootId, Now};
 pub use execution::Execution;
 pub use ledger::{Batch, Contents, StoredReport};

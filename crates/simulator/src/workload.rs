@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use api_types::JobId;
-use api_types::engine::{EngineSpec, EngineType, NetworkType, Params, PublisherSpec};
-use api_types::job::{
-    Constraint, JobSpec, JobType, NetworkSpec, RetryPolicy, Task, TaskResources, Timeouts,
-};
+use api_types::engine::EngineType;
+use api_types::job::{Constraint, JobSpec, JobType, RetryPolicy, Task, TaskResources, Timeouts};
 use api_types::node::{ComputeNodeInfo, NodeAction};
 use api_types::protocol::SessionRequest;
 use api_types::quantity::Capacity;
@@ -104,16 +102,9 @@ pub(super) fn submission(random: &mut Random, id: JobId) -> (Submit, ExpectedEnd
         labels: BTreeMap::new(),
         retry_policy: RetryPolicy { attempts, delay: 1, max_delay: 4 },
         tasks: vec![Task {
-            name: "main".to_owned(),
-            engine: EngineSpec { engine_type: EngineType::Docker, params: Params::new() },
-            publisher: PublisherSpec::default(),
-            env: BTreeMap::new(),
-            meta: BTreeMap::new(),
-            input_sources: Vec::new(),
-            result_paths: Vec::new(),
             resources: TaskResources { cpu: cpu.to_owned(), ..TaskResources::default() },
-            network: NetworkSpec { network_type: NetworkType::None, domains: Vec::new() },
             timeouts,
+            ..Task::new("main", EngineType::Docker)
         }],
     };
     // A job may wait forever for capacity; without a timeout it is stopped at the end.

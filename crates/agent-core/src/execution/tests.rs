@@ -3,10 +3,10 @@
 mod outages;
 
 use api_types::protocol::{FailureCause, Report};
+use api_types::testing;
 
 use super::*;
 use crate::boot::BootId;
-use crate::testing;
 
 const NOW: Now = Now { time: Timestamp(1_000_000_000), boot_id: BOOT };
 const BOOT: BootId = BootId::from_number(1);

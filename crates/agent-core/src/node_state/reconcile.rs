@@ -31,7 +31,7 @@ mod tests {
 
     use super::*;
     use crate::boot::BootId;
-    use crate::testing::execution_id as id;
+    use api_types::testing::execution_id as id;
 
     #[test]
     fn an_execution_missing_from_the_snapshot_is_unwanted() {

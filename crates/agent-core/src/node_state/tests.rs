@@ -2,9 +2,10 @@
 
 use alloc::vec;
 
+use api_types::testing::{execution_id, plain_work};
+
 use super::*;
 use crate::boot::BootId;
-use crate::testing::{execution_id, plain_work};
 
 const NOW: Now = Now { time: Timestamp(1), boot_id: BootId::UNKNOWN };
 

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use api_types::engine::{EngineSpec, EngineType, NetworkType, Params, PublisherSpec};
+use api_types::engine::EngineType;
 use api_types::execution::{ComputeState, DesiredState, RunOutput};
 use api_types::history::EventType;
 use api_types::job::{
-    Constraint, JobSpec, JobStateType, JobType, NetworkSpec, RetryPolicy, Task, TaskResources,
-    Timeouts,
+    Constraint, JobSpec, JobStateType, JobType, RetryPolicy, Task, TaskResources,
 };
 use api_types::node::{ComputeNodeInfo, NodeAction};
 use api_types::protocol::{FailureCause, Heartbeat, Report, SessionRequest};
@@ -332,16 +331,8 @@ pub(crate) fn job(job_type: JobType) -> JobSpec {
         labels: BTreeMap::new(),
         retry_policy: RetryPolicy::default_for(job_type),
         tasks: vec![Task {
-            name: "main".to_owned(),
-            engine: EngineSpec { engine_type: EngineType::Docker, params: Params::new() },
-            publisher: PublisherSpec::default(),
-            env: BTreeMap::new(),
-            meta: BTreeMap::new(),
-            input_sources: Vec::new(),
-            result_paths: Vec::new(),
             resources: TaskResources { cpu: "1".to_owned(), ..TaskResources::default() },
-            network: NetworkSpec { network_type: NetworkType::None, domains: Vec::new() },
-            timeouts: Timeouts::default(),
+            ..Task::new("main", EngineType::Docker)
         }],
     }
 }
