@@ -47,7 +47,7 @@ pub const NO_EXIT_CODE: i32 = -1;
 pub struct Execution {
     pub id: ExecutionId,
     pub work: Arc<Work>,
-    /// Indexes of this node's GPUs that the execution holds until it is done.
+    /// Indexes of this node's GPUs that the execution holds until its process has ended.
     pub gpus: Vec<u32>,
     pub desired: DesiredState,
     pub phase: Phase,
@@ -278,7 +278,13 @@ impl Execution {
         };
         let exit_code = verdict.exit_code;
         self.phase = Phase::Collecting { verdict };
-        vec![Effect::Collect { exit_code }]
+        let collect = Effect::Collect { exit_code };
+        // Otherwise the end follows at once.
+        if self.leaves_results() {
+            vec![self.report_process_ended(), collect]
+        } else {
+            vec![collect]
+        }
     }
 
     /// Collecting => Done.

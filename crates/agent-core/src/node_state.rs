@@ -238,6 +238,7 @@ impl NodeState {
             execution_id: id,
             sequence: 1,
             compute_state: state,
+            process_ended: false,
             message,
             cause: FailureCause::Node,
             run_output: None,

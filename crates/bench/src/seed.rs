@@ -113,6 +113,7 @@ impl Seed {
                     execution_id,
                     sequence: 1,
                     compute_state: state,
+                    process_ended: false,
                     message: String::new(),
                     cause: FailureCause::Task,
                     run_output: None,

@@ -9,6 +9,7 @@ use api_types::job::{Constraint, JobSpec, JobType, RetryPolicy, Task, TaskResour
 use api_types::node::{ComputeNodeInfo, NodeAction};
 use api_types::protocol::SessionRequest;
 use api_types::quantity::Capacity;
+use api_types::source::ResultPath;
 use api_types::version::VersionRecord;
 use control_plane::store::memory::spec_json;
 use scheduler::input::Submit;
@@ -91,6 +92,11 @@ pub(super) fn submission(random: &mut Random, id: JobId) -> (Submit, ExpectedEnd
         total_timeout: seconds(random, 50, 20..100),
         lost_after: seconds(random, 100, 1..60),
     };
+    // The agent reports the end of their processes, and then collects for a while.
+    let result_paths = match random.chance(300) {
+        true => vec![ResultPath { name: "out".to_owned(), path: "/out".to_owned() }],
+        false => Vec::new(),
+    };
     let spec = JobSpec {
         name: random.one_of(&["plain", "plain", "plain", "declined"]).to_owned(),
         namespace: "default".to_owned(),
@@ -104,6 +110,7 @@ pub(super) fn submission(random: &mut Random, id: JobId) -> (Submit, ExpectedEnd
         tasks: vec![Task {
             resources: TaskResources { cpu: cpu.to_owned(), ..TaskResources::default() },
             timeouts,
+            result_paths,
             ..Task::new("main", EngineType::Docker)
         }],
     };

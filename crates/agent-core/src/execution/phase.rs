@@ -67,6 +67,20 @@ impl Phase {
         matches!(self, Self::Done { .. })
     }
 
+    /// Whether its process runs, or may yet: it then holds CPU, memory and GPUs.
+    pub fn may_run(&self) -> bool {
+        match self {
+            Self::Accepted
+            | Self::Preparing
+            | Self::Withdrawing { .. }
+            | Self::Starting { .. }
+            | Self::Overtaken { .. }
+            | Self::Running { .. }
+            | Self::Stopping { .. } => true,
+            Self::Collecting { .. } | Self::Done { .. } => false,
+        }
+    }
+
     /// Whether the ledger may record the phase after the effect started: `Preparing` is
     /// idempotent, and an execution found `Accepted` after a crash discards whatever was prepared.
     pub fn can_be_written_later(&self) -> bool {

@@ -2,7 +2,9 @@
 
 mod outages;
 
+use api_types::engine::PublisherType;
 use api_types::protocol::{FailureCause, Report};
+use api_types::source::ResultPath;
 use api_types::testing;
 
 use super::*;
@@ -66,6 +68,7 @@ fn plain(sequence: u64, compute_state: ComputeState, message: &str) -> Report {
         execution_id: id(),
         sequence,
         compute_state,
+        process_ended: false,
         message: message.to_owned(),
         cause: FailureCause::Task,
         run_output: None,
@@ -119,6 +122,27 @@ fn a_task_that_fails_keeps_its_output_and_exit_code() {
     assert_eq!(report.message, "exit code 3; result path 'out' (/out) does not exist");
     assert_eq!(report.run_output, Some(RunOutput { exit_code: 3, ..RunOutput::default() }));
     assert_eq!(rest, [Effect::Discard]);
+}
+
+#[test]
+fn the_end_of_a_process_is_reported_if_its_results_take_longer() {
+    let mut publishing = testing::plain_work();
+    publishing.task.publisher.publisher_type = PublisherType::S3;
+    let mut keeping = testing::plain_work();
+    let (name, path) = ("out".to_owned(), "/out".to_owned());
+    keeping.task.result_paths.push(ResultPath { name, path });
+    for work in [publishing, keeping] {
+        let mut execution = Execution { work: Arc::new(work), ..running() };
+        assert!(execution.phase.may_run());
+        let (report, rest) = split(execution.handle(exited(0), NOW));
+        assert_eq!((report.compute_state, report.sequence), (ComputeState::BidAccepted, 3));
+        assert!(report.process_ended);
+        assert_eq!(rest, [Effect::Collect { exit_code: 0 }]);
+        assert!(!execution.phase.may_run());
+        assert_eq!(execution.resume(NOW), [Effect::Collect { exit_code: 0 }], "it was reported");
+        let (report, _) = split(execution.handle(Event::Collected(Collected::default()), NOW));
+        assert_eq!((report.compute_state, report.sequence), (ComputeState::Completed, 4));
+    }
 }
 
 #[test]

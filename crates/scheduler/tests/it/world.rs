@@ -202,6 +202,7 @@ impl World {
             execution_id: execution,
             sequence: 1,
             compute_state: state,
+            process_ended: false,
             message: message.to_owned(),
             cause,
             run_output: state.is_terminal().then(RunOutput::default),

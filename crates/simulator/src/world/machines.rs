@@ -114,7 +114,7 @@ impl World {
                 Effect::Prepare => (Step::Prepare, self.random.millis(1..800)),
                 Effect::Start => (Step::Start, self.random.millis(1..100)),
                 Effect::Stop => (Step::Stop, self.random.millis(1..20)),
-                Effect::Collect { .. } => (Step::Collect, self.random.millis(1..300)),
+                Effect::Collect { .. } => (Step::Collect, self.random.millis(1..3_000)),
                 Effect::Discard => (Step::Discard, self.random.millis(1..100)),
                 Effect::Watch { deadline } => {
                     if let Some(deadline) = deadline {

@@ -276,6 +276,7 @@ pub(in crate::http) fn report_batch() -> ReportBatch {
         execution_id: EXECUTION,
         sequence: 3,
         compute_state: ComputeState::Completed,
+        process_ended: false,
         message: "completed".to_owned(),
         cause: FailureCause::Task,
         run_output: Some(run_output()),
