@@ -120,7 +120,7 @@ impl Scheduler {
         let row = self.executions.remove(&id).expect("it was there a line above");
         if let Some(node) = self.nodes.get_mut(&row.node) {
             node.executions.remove(&id);
-            node.used = node.used.minus(&row.resources);
+            node.used = node.used.minus(&row.held());
             node.running -= u64::from(was_running);
             self.queue.reload(node);
             self.touched.insert(row.node);

@@ -41,7 +41,7 @@ fn check_nodes(scheduler: &Scheduler) {
                 .unwrap_or_else(|| panic!("node {id} holds {execution}, which is not live"));
             assert_eq!(row.node, *id, "execution {execution} is held by another node");
             assert!(!row.compute.is_terminal(), "execution {execution} is over and still held");
-            used = used.plus(&row.resources);
+            used = used.plus(&row.held());
             running += u64::from(row.compute == ComputeState::BidAccepted);
         }
         assert_eq!(node.used, used, "what node {id} holds is not what was debited");

@@ -42,6 +42,7 @@ mod notice;
 mod patience;
 mod place;
 mod pool;
+mod process_end;
 mod restore;
 mod retry;
 mod session;

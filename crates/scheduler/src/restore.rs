@@ -76,7 +76,7 @@ impl Restore {
                 scheduler.nodes.get_mut(&row.node).ok_or_else(|| orphan(row.node.to_string()))?;
             job.executions.insert(row.id);
             node.executions.insert(row.id);
-            node.used = node.used.plus(&row.resources);
+            node.used = node.used.plus(&row.held());
             node.running += u64::from(row.compute == ComputeState::BidAccepted);
             scheduler.executions.insert(row.id, row);
         }

@@ -198,18 +198,17 @@ impl World {
         cause: FailureCause,
         message: &str,
     ) -> Answer {
-        let report = Report {
-            execution_id: execution,
-            sequence: 1,
-            compute_state: state,
-            process_ended: false,
-            message: message.to_owned(),
-            cause,
-            run_output: state.is_terminal().then(RunOutput::default),
-            published_result: None,
-        };
+        let report = Report { message: message.to_owned(), cause, ..report(execution, state) };
         let session = self.sessions[&node];
         self.handle(Input::Reports { node, session, reports: vec![report] })
+    }
+
+    /// The process of a started execution ends, and the node publishes its results.
+    pub(crate) fn process_ends(&mut self, execution: ExecutionId) {
+        let node = self.store.executions[&execution].node;
+        let report = Report { process_ended: true, ..report(execution, ComputeState::BidAccepted) };
+        let session = self.sessions[&node];
+        self.handle(Input::Reports { node, session, reports: vec![report] });
     }
 
     /// The node accepts and starts it.
@@ -296,6 +295,19 @@ impl World {
             Answer::Refused(refusal) => refusal,
             other => panic!("{other:?}"),
         }
+    }
+}
+
+fn report(execution_id: ExecutionId, compute_state: ComputeState) -> Report {
+    Report {
+        execution_id,
+        sequence: 1,
+        compute_state,
+        process_ended: false,
+        message: String::new(),
+        cause: FailureCause::Task,
+        run_output: compute_state.is_terminal().then(RunOutput::default),
+        published_result: None,
     }
 }
 
