@@ -20,6 +20,7 @@ mod verdict;
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -30,8 +31,11 @@ use api_types::execution::{ComputeState, DesiredState, RunOutput};
 use api_types::protocol::Work;
 use api_types::{ExecutionId, Timestamp};
 
+use crate::boot::Now;
+
 pub use event::{Collected, Effect, Event, Exit, Failure, Publishing};
 pub use phase::{Phase, StopReason};
+use verdict::Outage;
 pub use verdict::Verdict;
 
 /// The exit code in the output of a run whose process never started, or whose end was not
@@ -43,7 +47,7 @@ pub const NO_EXIT_CODE: i32 = -1;
 pub struct Execution {
     pub id: ExecutionId,
     pub work: Arc<Work>,
-    /// Indexes of this node's GPUs that the execution holds until it is done.
+    /// Indexes of this node's GPUs that the execution holds until its process has ended.
     pub gpus: Vec<u32>,
     pub desired: DesiredState,
     pub phase: Phase,
@@ -78,15 +82,20 @@ impl Execution {
     }
 
     /// Resumes the interrupted step after a restart of the agent.
-    pub fn resume(&mut self, now: Timestamp) -> Vec<Effect> {
+    pub fn resume(&mut self, now: Now) -> Vec<Effect> {
         match &self.phase {
             Phase::Accepted | Phase::Done { .. } => Vec::new(),
             Phase::Preparing => vec![Effect::Prepare],
             Phase::Withdrawing { message } => {
                 let message = message.clone();
-                self.cancelled(&message, now)
+                self.cancelled(&message, now.time)
             }
-            Phase::Starting => vec![Effect::Start],
+            // Its process may have run before the reboot, and must not run again.
+            Phase::Starting { boot_id } if boot_id.differs_from(now.boot_id) => {
+                let message = "its machine restarted while it was being started";
+                self.failed(Failure::node(message), now)
+            }
+            Phase::Starting { .. } => vec![Effect::Start],
             // The agent does not know whether the process runs: stopping and waiting covers both
             // cases.
             Phase::Overtaken { message } => {
@@ -94,7 +103,7 @@ impl Execution {
                 self.phase = Phase::Stopping { reason };
                 vec![Effect::Stop, Effect::Watch { deadline: None }]
             }
-            Phase::Running { started_at } => vec![self.watch(*started_at)],
+            Phase::Running { started_at, .. } => vec![self.watch(*started_at)],
             Phase::Stopping { .. } => vec![Effect::Stop, Effect::Watch { deadline: None }],
             Phase::Collecting { verdict } => {
                 vec![Effect::Collect { exit_code: verdict.exit_code }]
@@ -104,18 +113,20 @@ impl Execution {
 
     /// Applies one event. An event that does not belong to the phase is late or repeated, and
     /// changes nothing.
-    pub fn handle(&mut self, event: Event, now: Timestamp) -> Vec<Effect> {
+    pub fn handle(&mut self, event: Event, now: Now) -> Vec<Effect> {
         match event {
             Event::Desired { state: DesiredState::Pending, .. } => Vec::new(),
             Event::Desired { state: DesiredState::Running, .. } => self.run(),
-            Event::Desired { state: DesiredState::Stopped, message } => self.stop(message, now),
+            Event::Desired { state: DesiredState::Stopped, message } => {
+                self.stop(message, now.time)
+            }
             Event::Progress { message } => self.progressed(&message),
             Event::Prepared => self.prepared(now),
             Event::Started { at } => self.started(at),
             Event::TimedOut => self.made_to_end(StopReason::ExecutionTimeout),
             Event::Overfull(failure) => self.made_to_end(StopReason::Overfull(failure)),
-            Event::Exited(exit) => self.exited(&exit),
-            Event::Collected(collected) => self.collected(collected, now),
+            Event::Exited(exit) => self.exited(&exit, now),
+            Event::Collected(collected) => self.collected(collected, now.time),
             Event::Failed(failure) => self.failed(failure, now),
         }
     }
@@ -130,7 +141,7 @@ impl Execution {
             }
             Phase::Preparing
             | Phase::Withdrawing { .. }
-            | Phase::Starting
+            | Phase::Starting { .. }
             | Phase::Overtaken { .. }
             | Phase::Running { .. }
             | Phase::Stopping { .. }
@@ -154,7 +165,7 @@ impl Execution {
                 self.phase = Phase::Withdrawing { message };
                 vec![Effect::CancelPrepare]
             }
-            Phase::Starting => {
+            Phase::Starting { .. } => {
                 self.phase = Phase::Overtaken { message };
                 Vec::new()
             }
@@ -176,7 +187,7 @@ impl Execution {
             Phase::Preparing => vec![self.report(ComputeState::AskForBidAccepted, message)],
             Phase::Accepted
             | Phase::Withdrawing { .. }
-            | Phase::Starting
+            | Phase::Starting { .. }
             | Phase::Overtaken { .. }
             | Phase::Running { .. }
             | Phase::Stopping { .. }
@@ -186,18 +197,18 @@ impl Execution {
     }
 
     /// Preparing => Starting; Withdrawing => Done.
-    fn prepared(&mut self, now: Timestamp) -> Vec<Effect> {
+    fn prepared(&mut self, now: Now) -> Vec<Effect> {
         match &self.phase {
             Phase::Preparing => {
-                self.phase = Phase::Starting;
+                self.phase = Phase::Starting { boot_id: now.boot_id };
                 vec![Effect::Start]
             }
             Phase::Withdrawing { message } => {
                 let message = message.clone();
-                self.cancelled(&message, now)
+                self.cancelled(&message, now.time)
             }
             Phase::Accepted
-            | Phase::Starting
+            | Phase::Starting { .. }
             | Phase::Overtaken { .. }
             | Phase::Running { .. }
             | Phase::Stopping { .. }
@@ -209,8 +220,8 @@ impl Execution {
     /// Starting => Running; Overtaken => Stopping.
     fn started(&mut self, at: Timestamp) -> Vec<Effect> {
         match &self.phase {
-            Phase::Starting => {
-                self.phase = Phase::Running { started_at: at };
+            Phase::Starting { boot_id } => {
+                self.phase = Phase::Running { started_at: at, boot_id: *boot_id };
                 vec![self.report(ComputeState::BidAccepted, ""), self.watch(at)]
             }
             Phase::Overtaken { message } => {
@@ -242,7 +253,7 @@ impl Execution {
             Phase::Accepted
             | Phase::Preparing
             | Phase::Withdrawing { .. }
-            | Phase::Starting
+            | Phase::Starting { .. }
             | Phase::Overtaken { .. }
             | Phase::Stopping { .. }
             | Phase::Collecting { .. }
@@ -251,21 +262,29 @@ impl Execution {
     }
 
     /// Running, Stopping => Collecting.
-    fn exited(&mut self, exit: &Exit) -> Vec<Effect> {
+    fn exited(&mut self, exit: &Exit, now: Now) -> Vec<Effect> {
         let verdict = match &self.phase {
-            Phase::Running { .. } => Verdict::of_exit(exit, &self.work),
+            Phase::Running { boot_id, .. } => {
+                Verdict::of_exit(exit, Outage::of(exit, *boot_id, now.boot_id), &self.work)
+            }
             Phase::Stopping { reason } => Verdict::of_stop(reason, exit, &self.work),
             Phase::Accepted
             | Phase::Preparing
             | Phase::Withdrawing { .. }
-            | Phase::Starting
+            | Phase::Starting { .. }
             | Phase::Overtaken { .. }
             | Phase::Collecting { .. }
             | Phase::Done { .. } => return Vec::new(),
         };
         let exit_code = verdict.exit_code;
         self.phase = Phase::Collecting { verdict };
-        vec![Effect::Collect { exit_code }]
+        let collect = Effect::Collect { exit_code };
+        // Otherwise the end follows at once.
+        if self.leaves_results() {
+            vec![self.report_process_ended(), collect]
+        } else {
+            vec![collect]
+        }
     }
 
     /// Collecting => Done.
@@ -307,19 +326,22 @@ impl Execution {
     }
 
     /// Any phase under way => Done.
-    fn failed(&mut self, failure: Failure, now: Timestamp) -> Vec<Effect> {
+    fn failed(&mut self, mut failure: Failure, now: Now) -> Vec<Effect> {
         match &self.phase {
             Phase::Withdrawing { message } | Phase::Overtaken { message } => {
                 let message = message.clone();
-                return self.cancelled(&message, now);
+                return self.cancelled(&message, now.time);
             }
             Phase::Stopping { reason: StopReason::NoLongerWanted { message } } => {
                 let message = message.clone();
-                return self.cancelled(&message, now);
+                return self.cancelled(&message, now.time);
             }
             Phase::Accepted | Phase::Done { .. } => return Vec::new(),
+            Phase::Running { boot_id, .. } if boot_id.differs_from(now.boot_id) => {
+                failure = Failure::node(format!("{}; {failure}", Outage::Machine));
+            }
             Phase::Preparing
-            | Phase::Starting
+            | Phase::Starting { .. }
             | Phase::Running { .. }
             | Phase::Stopping { reason: StopReason::ExecutionTimeout | StopReason::Overfull(_) }
             | Phase::Collecting { .. } => {}
@@ -329,7 +351,7 @@ impl Execution {
             Phase::Collecting { verdict } => verdict.exit_code,
             _ => NO_EXIT_CODE,
         };
-        self.finish(ComputeState::Failed, &failure.message, now);
+        self.finish(ComputeState::Failed, &failure.message, now.time);
         let mut report = self.next_report(ComputeState::Failed, &failure.message);
         report.cause = failure.cause;
         report.run_output =
@@ -348,7 +370,7 @@ impl Execution {
             Phase::Accepted
             | Phase::Preparing
             | Phase::Withdrawing { .. }
-            | Phase::Starting
+            | Phase::Starting { .. }
             | Phase::Overtaken { .. }
             | Phase::Running { .. }
             | Phase::Stopping { .. }

@@ -9,13 +9,12 @@
 
 extern crate alloc;
 
+mod boot;
 pub mod execution;
 pub mod ledger;
 pub mod node_state;
 
-#[cfg(test)]
-mod testing;
-
+pub use boot::{BootId, Now};
 pub use execution::Execution;
 pub use ledger::{Batch, Contents, StoredReport};
 pub use node_state::NodeState;

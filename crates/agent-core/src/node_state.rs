@@ -26,6 +26,7 @@ use api_types::quantity::Resources;
 use api_types::{ExecutionId, Timestamp};
 use tracing::{debug, info, warn};
 
+use crate::boot::Now;
 use crate::execution::{Effect, Event, Execution, Phase};
 use crate::ledger::Contents;
 
@@ -99,7 +100,7 @@ impl NodeState {
     }
 
     /// Resumes interrupted steps after a restart.
-    pub fn resume(&mut self, now: Timestamp, turn: &mut Turn) {
+    pub fn resume(&mut self, now: Now, turn: &mut Turn) {
         let mut ids: Vec<_> = self.table.keys().copied().collect();
         ids.sort_unstable();
         for id in ids {
@@ -114,14 +115,14 @@ impl NodeState {
     }
 
     /// Applies one input. `admit` says whether this node can run an offered task.
-    pub fn take(&mut self, input: Input, admit: Admit<'_>, now: Timestamp, turn: &mut Turn) {
+    pub fn take(&mut self, input: Input, admit: Admit<'_>, now: Now, turn: &mut Turn) {
         match input {
             Input::Snapshot(as_of, assignments) => {
                 self.reconcile(as_of, assignments, admit, now, turn);
             }
             Input::Change(assignment) => self.assign(*assignment, admit, now, turn),
             Input::Event(id, event) => self.event(id, event, now, turn),
-            Input::Acknowledged(acknowledged) => self.acknowledge(acknowledged, now),
+            Input::Acknowledged(acknowledged) => self.acknowledge(acknowledged, now.time),
         }
     }
 
@@ -151,7 +152,7 @@ impl NodeState {
         as_of: Timestamp,
         assignments: Vec<Assignment>,
         admit: Admit<'_>,
-        now: Timestamp,
+        now: Now,
         turn: &mut Turn,
     ) {
         let held = self.table.values().map(|slot| (slot.execution.id, &slot.execution.phase));
@@ -174,13 +175,7 @@ impl NodeState {
         }
     }
 
-    fn assign(
-        &mut self,
-        assignment: Assignment,
-        admit: Admit<'_>,
-        now: Timestamp,
-        turn: &mut Turn,
-    ) {
+    fn assign(&mut self, assignment: Assignment, admit: Admit<'_>, now: Now, turn: &mut Turn) {
         let Assignment { execution_id: id, desired_state: state, compute_state, message, work } =
             assignment;
         let message = match state {
@@ -214,7 +209,7 @@ impl NodeState {
         id: ExecutionId,
         work: Work,
         decision: Result<(), String>,
-        now: Timestamp,
+        now: Now,
         turn: &mut Turn,
     ) {
         let decision = decision.and_then(|()| self.free_gpus(work.resources.gpu));
@@ -222,7 +217,7 @@ impl NodeState {
             info!(execution = %id, reason, "declining an execution");
         }
         let work = Arc::new(work);
-        let (execution, effects) = Execution::offered(id, work.clone(), decision, now);
+        let (execution, effects) = Execution::offered(id, work.clone(), decision, now.time);
         self.table.insert(id, Slot::new(execution));
         turn.batch.admitted.push((id, work));
         self.take_effects(id, effects, turn);
@@ -243,6 +238,7 @@ impl NodeState {
             execution_id: id,
             sequence: 1,
             compute_state: state,
+            process_ended: false,
             message,
             cause: FailureCause::Node,
             run_output: None,
@@ -251,7 +247,7 @@ impl NodeState {
         self.store_report(report, turn);
     }
 
-    fn event(&mut self, id: ExecutionId, event: Event, now: Timestamp, turn: &mut Turn) {
+    fn event(&mut self, id: ExecutionId, event: Event, now: Now, turn: &mut Turn) {
         let Some(slot) = self.table.get_mut(&id) else {
             return debug!(execution = %id, ?event, "ignoring an event of a forgotten execution");
         };

@@ -6,7 +6,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{EngineSpec, NetworkType, PublisherSpec, UnknownWord, words};
+use crate::engine::{
+    EngineSpec, EngineType, NetworkType, Params, PublisherSpec, UnknownWord, words,
+};
 use crate::id::{EvaluationId, JobId};
 use crate::selector::{Requirement, Test};
 use crate::source::{InputSource, ResultPath};
@@ -255,6 +257,26 @@ pub struct DryRunNode {
     /// Why not, or how many executions the node would get.
     #[serde(rename = "Reason")]
     pub reason: String,
+}
+
+// === impl Task ===
+
+impl Task {
+    /// A task of this engine, without params and with the defaults of everything else.
+    pub fn new(name: &str, engine_type: EngineType) -> Self {
+        Self {
+            name: name.to_owned(),
+            engine: EngineSpec { engine_type, params: Params::new() },
+            publisher: PublisherSpec::default(),
+            env: BTreeMap::new(),
+            meta: BTreeMap::new(),
+            input_sources: Vec::new(),
+            result_paths: Vec::new(),
+            resources: TaskResources::default(),
+            network: NetworkSpec { network_type: NetworkType::None, domains: Vec::new() },
+            timeouts: Timeouts::default(),
+        }
+    }
 }
 
 // === impl RetryPolicy ===

@@ -19,6 +19,8 @@ pub mod routes;
 pub mod selector;
 pub mod source;
 pub mod submission;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod time;
 pub mod version;
 

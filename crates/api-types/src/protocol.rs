@@ -171,6 +171,10 @@ pub struct Report {
     #[serde(rename = "ComputeState")]
     #[cfg_attr(feature = "openapi", schema(value_type = crate::openapi::ReportedState))]
     pub compute_state: ComputeState,
+    /// In a repeated `BidAccepted`: the process has ended, and its results are being collected and
+    /// published. Of its room, only the disk is still in use.
+    #[serde(rename = "ProcessEnded", default, skip_serializing_if = "is_false")]
+    pub process_ended: bool,
     /// The reason, for the user.
     #[serde(rename = "Message", default)]
     pub message: String,
@@ -181,6 +185,11 @@ pub struct Report {
     pub run_output: Option<RunOutput>,
     #[serde(rename = "PublishedResult", default, skip_serializing_if = "Option::is_none")]
     pub published_result: Option<PublishedResult>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// Who caused a failure; it decides which retry budget is charged.

@@ -111,6 +111,12 @@ fn decimal(text: &str, factor: u64) -> Option<u64> {
 impl Resources {
     pub const ZERO: Self = Self { cpu_millis: 0, memory_bytes: 0, disk_bytes: 0, gpus: 0 };
 
+    /// What an execution still holds when its process has ended: its results are on the disk.
+    #[must_use]
+    pub const fn without_process(&self) -> Self {
+        Self { disk_bytes: self.disk_bytes, ..Self::ZERO }
+    }
+
     pub fn fits_in(&self, room: &Self) -> bool {
         self.cpu_millis <= room.cpu_millis
             && self.memory_bytes <= room.memory_bytes

@@ -71,6 +71,7 @@ pub(super) fn report(id: ExecutionId, sequence: u64, compute_state: ComputeState
         execution_id: id,
         sequence,
         compute_state,
+        process_ended: false,
         message: String::new(),
         cause: FailureCause::Task,
         run_output: None,

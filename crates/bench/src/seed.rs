@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use api_types::engine::{EngineSpec, EngineType, NetworkType, Params, PublisherSpec};
+use api_types::engine::EngineType;
 use api_types::execution::ComputeState;
-use api_types::job::{JobSpec, JobType, NetworkSpec, RetryPolicy, Task, TaskResources, Timeouts};
+use api_types::job::{JobSpec, JobType, RetryPolicy, Task};
 use api_types::protocol::{FailureCause, Report, SessionRequest};
 use api_types::{JobId, NodeId};
 use control_plane::clock::{Reading, ServiceClock};
@@ -113,6 +113,7 @@ impl Seed {
                     execution_id,
                     sequence: 1,
                     compute_state: state,
+                    process_ended: false,
                     message: String::new(),
                     cause: FailureCause::Task,
                     run_output: None,
@@ -167,17 +168,6 @@ pub(super) fn spec(number: u64, count: u32) -> JobSpec {
         meta: BTreeMap::new(),
         labels: labels.map(|(key, value)| (key.to_owned(), value)).into(),
         retry_policy: RetryPolicy::default_for(JobType::Batch),
-        tasks: vec![Task {
-            name: "main".to_owned(),
-            engine: EngineSpec { engine_type: EngineType::Noop, params: Params::new() },
-            publisher: PublisherSpec::default(),
-            env: BTreeMap::new(),
-            meta: BTreeMap::new(),
-            input_sources: Vec::new(),
-            result_paths: Vec::new(),
-            resources: TaskResources::default(),
-            network: NetworkSpec { network_type: NetworkType::None, domains: Vec::new() },
-            timeouts: Timeouts::default(),
-        }],
+        tasks: vec![Task::new("main", EngineType::Noop)],
     }
 }

@@ -3,47 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api_types::engine::{EngineSpec, EngineType, NetworkType, Params, PublisherSpec};
-use api_types::job::{JobType, NetworkSpec, Task, TaskResources, Timeouts};
 use api_types::protocol::Work;
-use api_types::quantity::Capacity;
-use api_types::{ExecutionId, JobId};
 use peers::kubo::KuboServer;
 use peers::s3::{self, S3Server};
-use uuid::Uuid;
 
 use crate::host::disk::Disk;
 use crate::host::settings::{AwsVariables, IpfsSettings, Settings};
 
-pub(crate) fn execution_id(number: u128) -> ExecutionId {
-    ExecutionId::from_uuid(Uuid::from_u128(number))
-}
-
-/// A task of the noop engine that asks for little.
-pub(crate) fn plain_work() -> Work {
-    Work {
-        job_id: JobId::from_uuid(Uuid::from_u128(1)),
-        job_name: "count".to_owned(),
-        namespace: "default".to_owned(),
-        job_type: JobType::Batch,
-        index: 0,
-        count: 1,
-        resources: Capacity { cpu: 0.5, memory: 64_000_000, disk: 0, gpu: 0 },
-        traceparent: None,
-        task: Task {
-            name: "main".to_owned(),
-            engine: EngineSpec { engine_type: EngineType::Noop, params: Params::new() },
-            publisher: PublisherSpec::default(),
-            env: BTreeMap::new(),
-            meta: BTreeMap::new(),
-            input_sources: Vec::new(),
-            result_paths: Vec::new(),
-            resources: TaskResources::default(),
-            network: NetworkSpec { network_type: NetworkType::None, domains: Vec::new() },
-            timeouts: Timeouts::default(),
-        },
-    }
-}
+pub(crate) use api_types::testing::{execution_id, plain_work};
 
 /// The settings of a node that reaches a peer.
 pub(crate) trait OfKubo {

@@ -10,7 +10,8 @@ use std::time::Duration;
 use rustix::process::{Signal, getpid, kill_process};
 
 use crate::{
-    CRASH, DELAY, DIRECTORY_VARIABLE, ERROR, Fault, HANG, TWICE, WALL_CLOCK_OFFSET_VARIABLE,
+    BOOT_ID_VARIABLE, CRASH, DELAY, DIRECTORY_VARIABLE, ERROR, Fault, HANG, TWICE,
+    WALL_CLOCK_OFFSET_VARIABLE,
 };
 
 /// Longer than any step takes on its own, shorter than any lease.
@@ -58,6 +59,10 @@ pub(crate) fn wall_clock_offset_nanos() -> i64 {
         let seconds: i64 = seconds.parse().expect("an offset is a number of seconds");
         seconds * 1_000_000_000
     })
+}
+
+pub(crate) fn boot_id() -> Option<String> {
+    std::env::var(BOOT_ID_VARIABLE).ok()
 }
 
 pub(crate) fn reach_blocking(place: &'static str) -> Option<Fault> {

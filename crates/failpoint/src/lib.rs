@@ -20,6 +20,10 @@ pub const DIRECTORY_VARIABLE: &str = "FAILPOINT_DIR";
 /// number of seconds that may be negative.
 pub const WALL_CLOCK_OFFSET_VARIABLE: &str = "FAILPOINT_WALL_CLOCK_OFFSET_SECONDS";
 
+/// The environment variable that replaces the machine's boot ID: a daemon that starts with another
+/// value finds the machine rebooted.
+pub const BOOT_ID_VARIABLE: &str = "FAILPOINT_BOOT_ID";
+
 /// The process ends as by `kill -9`.
 pub const CRASH: &str = "crash";
 /// The step fails.
@@ -51,6 +55,15 @@ pub fn wall_clock_offset_nanos() -> i64 {
     return armed::wall_clock_offset_nanos();
     #[cfg(not(feature = "failpoints"))]
     0
+}
+
+/// The boot ID that replaces the machine's, if a test sets one.
+#[inline]
+pub fn boot_id() -> Option<String> {
+    #[cfg(feature = "failpoints")]
+    return armed::boot_id();
+    #[cfg(not(feature = "failpoints"))]
+    None
 }
 
 /// A failpoint in blocking code.

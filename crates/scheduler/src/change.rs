@@ -109,6 +109,8 @@ pub struct ExecutionRow {
     pub accepted_at: Option<Moment>,
     /// When its process started.
     pub started_at: Option<Moment>,
+    /// When its process had ended, of one whose results are published after that.
+    pub process_ended_at: Option<Moment>,
 }
 
 /// How often a slot has been tried.

@@ -123,9 +123,9 @@ impl Scheduler {
         let job_type = self.jobs.get(&row.job).map(|job| job.plan.job_type);
         if let Some(node) = self.nodes.get_mut(&row.node) {
             node.executions.remove(&id);
-            node.used = node.used.minus(&row.resources);
+            node.used = node.used.minus(&row.held());
             if job_type.is_some_and(|job_type| !job_type.is_finite()) {
-                node.unending = node.unending.minus(&row.resources);
+                node.unending = node.unending.minus(&row.held());
             }
             node.running -= u64::from(was_running);
             self.queue.reload(node);

@@ -66,6 +66,7 @@ impl Scheduler {
             offered_at: turn.now,
             accepted_at: None,
             started_at: None,
+            process_ended_at: None,
         };
         turn.out.facts.push(Fact::Placed {
             execution: id,
@@ -106,6 +107,9 @@ impl Scheduler {
         let Some(row) = self.executions.get(&id) else { return };
         if row.node != node || report.compute_state < row.compute {
             return;
+        }
+        if report.process_ended && report.compute_state == ComputeState::BidAccepted {
+            return self.process_ended(turn, id, report.message.into());
         }
         if report.compute_state == row.compute {
             return self.progress(turn, id, report.message);
@@ -201,7 +205,7 @@ impl Scheduler {
     }
 
     /// AskForBidAccepted => BidAccepted.
-    fn start(&mut self, turn: &mut Turn<'_>, id: ExecutionId, message: Text) {
+    pub(crate) fn start(&mut self, turn: &mut Turn<'_>, id: ExecutionId, message: Text) {
         self.accept(turn, id, Text::Constant(""));
         let Some(row) = self.executions.get_mut(&id) else { return };
         if row.compute != ComputeState::AskForBidAccepted {

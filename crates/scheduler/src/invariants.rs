@@ -43,9 +43,9 @@ fn check_nodes(scheduler: &Scheduler) {
                 .unwrap_or_else(|| panic!("node {id} holds {execution}, which is not live"));
             assert_eq!(row.node, *id, "execution {execution} is held by another node");
             assert!(!row.compute.is_terminal(), "execution {execution} is over and still held");
-            used = used.plus(&row.resources);
+            used = used.plus(&row.held());
             if !scheduler.jobs[&row.job].plan.job_type.is_finite() {
-                unending = unending.plus(&row.resources);
+                unending = unending.plus(&row.held());
             }
             running += u64::from(row.compute == ComputeState::BidAccepted);
         }

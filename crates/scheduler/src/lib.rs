@@ -45,6 +45,7 @@ mod notice;
 mod patience;
 mod place;
 mod pool;
+mod process_end;
 mod reservation;
 mod restore;
 mod retry;

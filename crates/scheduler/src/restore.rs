@@ -79,9 +79,9 @@ impl Restore {
                 scheduler.backlog.stops.insert(row.job, None);
             }
             node.executions.insert(row.id);
-            node.used = node.used.plus(&row.resources);
+            node.used = node.used.plus(&row.held());
             if !job.plan.job_type.is_finite() {
-                node.unending = node.unending.plus(&row.resources);
+                node.unending = node.unending.plus(&row.held());
             }
             node.running += u64::from(row.compute == ComputeState::BidAccepted);
             scheduler.executions.insert(row.id, row);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use agent_core::execution::Effect;
 use agent_core::node_state::{Input, Limits, Turn};
-use agent_core::{Contents, NodeState, StoredReport};
+use agent_core::{BootId, Contents, NodeState, Now, StoredReport};
 use api_types::protocol::{Heartbeat, Report, SessionRequest, Work};
 use api_types::quantity::Capacity;
 use api_types::{ExecutionId, NodeId, Timestamp};
@@ -37,6 +37,8 @@ pub(super) struct Agent {
     pub(super) started: u64,
     /// End of a network outage.
     pub(super) disconnected_until: Timestamp,
+    /// Counts the boots of its machine.
+    boots: u128,
     /// The machine has left permanently.
     pub(super) gone: bool,
 }
@@ -84,8 +86,25 @@ impl Agent {
             process: None,
             started: 0,
             disconnected_until: Timestamp::ZERO,
+            boots: 1,
             gone: false,
         }
+    }
+
+    /// The machine restarts: no process outlives it, and the ledger does.
+    pub(super) fn reboot(&mut self) {
+        self.boots += 1;
+        self.process = None;
+        self.docker.reboot();
+    }
+
+    /// Sabotage: the agent takes every boot for the same.
+    pub(super) fn forget_boot(&mut self) {
+        self.boots = 1;
+    }
+
+    fn now(&self, time: Timestamp) -> Now {
+        Now { time, boot_id: BootId::from_number(self.boots) }
     }
 
     /// Starts a process from the ledger; returns the effects that it resumes.
@@ -111,18 +130,19 @@ impl Agent {
             waiting: BTreeMap::new(),
             requests: 0,
         });
-        let mut turn = Turn::default();
+        let (mut turn, resumed_at) = (Turn::default(), self.now(now));
         if let Some(process) = &mut self.process {
-            process.core.resume(now, &mut turn);
+            process.core.resume(resumed_at, &mut turn);
         }
         self.commit(turn, now)
     }
 
     /// Handles an input and commits it to the ledger; returns the effects to execute.
     pub(super) fn take(&mut self, input: Input, now: Timestamp) -> Vec<(ExecutionId, Effect)> {
+        let taken_at = self.now(now);
         let Some(process) = &mut self.process else { return Vec::new() };
         let mut turn = Turn::default();
-        process.core.take(input, &admit, now, &mut turn);
+        process.core.take(input, &admit, taken_at, &mut turn);
         self.commit(turn, now)
     }
 

@@ -8,6 +8,7 @@ use api_types::job::{JobStateType, JobType};
 use api_types::{ExecutionId, JobId, Timestamp};
 use scheduler::change::EventSubject;
 
+use super::docker::KILLED;
 use super::workload::RequestState;
 use super::world::World;
 
@@ -54,7 +55,8 @@ pub(super) fn check(world: &World) -> Result<(), String> {
     histories_have_no_gap(world)?;
     times_of_a_history_never_go_back(world)?;
     no_slot_completed_twice(world)?;
-    nothing_started_twice(world)
+    nothing_started_twice(world)?;
+    an_outage_is_no_failure_of_a_task(world)
 }
 
 fn every_accepted_job_is_stored_once(world: &World) -> Result<(), String> {
@@ -186,4 +188,17 @@ fn nothing_started_twice(world: &World) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// A task with one attempt does not fail because its machine restarted.
+fn an_outage_is_no_failure_of_a_task(world: &World) -> Result<(), String> {
+    let charged = format!("exit code {KILLED}");
+    let store = &world.orchestrator.store;
+    match store.executions.values().find(|row| *row.compute_message == charged) {
+        None => Ok(()),
+        Some(row) => Err(format!(
+            "execution {} of job {} ended with its machine, which counts as its own failure",
+            row.id, row.job
+        )),
+    }
 }

@@ -11,6 +11,9 @@ pub(super) enum Container {
     Exited { code: i32 },
 }
 
+/// The exit code of a process that ended with its machine. No task ends with it by itself.
+pub(super) const KILLED: i32 = 137;
+
 #[derive(Debug, Default)]
 pub(super) struct Docker {
     pub(super) containers: BTreeMap<ExecutionId, Container>,
@@ -45,6 +48,15 @@ impl Docker {
         {
             *ends = by;
             *code = 143;
+        }
+    }
+
+    /// Ends every process with the machine.
+    pub(super) fn reboot(&mut self) {
+        for container in self.containers.values_mut() {
+            if matches!(container, Container::Running { .. }) {
+                *container = Container::Exited { code: KILLED };
+            }
         }
     }
 

@@ -13,6 +13,8 @@ pub(super) struct Faults {
     pub(super) agent_crash: u64,
     /// Once per second: a pause, a network outage, or a node that leaves.
     pub(super) disruption: u64,
+    /// The machine of an agent restarts when the agent crashes.
+    pub(super) agent_reboots: u64,
     /// The Docker Engine fails to create, start, or respond.
     pub(super) docker_failure: u64,
     /// The wall clock of the orchestrator's machine is set while its process is away.
@@ -26,6 +28,7 @@ pub(super) const HEALED: Faults = Faults {
     orchestrator_crash: 0,
     agent_crash: 0,
     disruption: 0,
+    agent_reboots: 0,
     docker_failure: 0,
     clock_steps: 0,
     machine_restarts: 0,
@@ -47,5 +50,6 @@ pub(super) fn draw(random: &mut Random) -> Faults {
         docker_failure: draw(80),
         clock_steps: draw(500),
         machine_restarts: draw(500),
+        agent_reboots: draw(500),
     }
 }

@@ -168,7 +168,8 @@ impl Orchestrator {
                 Some(Sabotage::AnswerBeforeCommit) => {
                     batch.into_held().into_iter().flat_map(|held| self.release(held)).collect()
                 }
-                Some(Sabotage::ForgetReports | Sabotage::TrustWallClock) | None => Vec::new(),
+                Some(Sabotage::ForgetReports | Sabotage::ForgetBoot | Sabotage::TrustWallClock)
+                | None => Vec::new(),
             };
             self.process = None;
             return told;
@@ -245,7 +246,8 @@ fn sabotaged(stamp: Stamp, sabotage: Option<Sabotage>) -> Stamp {
         Some(Sabotage::TrustWallClock) => {
             Stamp { moment: Moment(stamp.reading.wall.0.cast_unsigned()), ..stamp }
         }
-        Some(Sabotage::AnswerBeforeCommit | Sabotage::ForgetReports) | None => stamp,
+        Some(Sabotage::AnswerBeforeCommit | Sabotage::ForgetReports | Sabotage::ForgetBoot)
+        | None => stamp,
     }
 }
 

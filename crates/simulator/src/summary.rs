@@ -18,6 +18,7 @@ pub struct Summary {
     pub executions: usize,
     pub orchestrator_crashes: u64,
     pub agent_crashes: u64,
+    pub agent_reboots: u64,
     pub lost_messages: u64,
     pub clock_steps: u64,
     pub machine_restarts: u64,
@@ -33,6 +34,7 @@ impl Summary {
             executions: self.executions + other.executions,
             orchestrator_crashes: self.orchestrator_crashes + other.orchestrator_crashes,
             agent_crashes: self.agent_crashes + other.agent_crashes,
+            agent_reboots: self.agent_reboots + other.agent_reboots,
             lost_messages: self.lost_messages + other.lost_messages,
             clock_steps: self.clock_steps + other.clock_steps,
             machine_restarts: self.machine_restarts + other.machine_restarts,
@@ -48,6 +50,7 @@ impl fmt::Display for Summary {
             executions,
             orchestrator_crashes,
             agent_crashes,
+            agent_reboots,
             lost_messages,
             clock_steps,
             machine_restarts,
@@ -56,7 +59,8 @@ impl fmt::Display for Summary {
             f,
             "{steps} steps: {jobs} jobs, {executions} executions, {lost_messages} messages lost, \
              {orchestrator_crashes} crashes of the orchestrator, {agent_crashes} of agents, \
-             {clock_steps} clock steps, {machine_restarts} restarts of the machine"
+             {agent_reboots} of them with their machine, {clock_steps} clock steps, \
+             {machine_restarts} restarts of the orchestrator's machine"
         )
     }
 }
@@ -68,6 +72,8 @@ pub enum Sabotage {
     AnswerBeforeCommit,
     /// An agent deletes its reports when they are sent instead of acknowledged.
     ForgetReports,
+    /// An agent does not know that its machine has restarted.
+    ForgetBoot,
     /// The orchestrator decides by the wall clock.
     TrustWallClock,
 }

@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use api_types::JobId;
-use api_types::engine::{EngineSpec, EngineType, NetworkType, Params, PublisherSpec};
-use api_types::job::{
-    Constraint, JobSpec, JobType, NetworkSpec, RetryPolicy, Task, TaskResources, Timeouts,
-};
+use api_types::engine::EngineType;
+use api_types::job::{Constraint, JobSpec, JobType, RetryPolicy, Task, TaskResources, Timeouts};
 use api_types::node::{ComputeNodeInfo, NodeAction};
 use api_types::protocol::SessionRequest;
 use api_types::quantity::Capacity;
+use api_types::source::ResultPath;
 use api_types::version::VersionRecord;
 use control_plane::store::memory::spec_json;
 use scheduler::input::Submit;
@@ -93,6 +92,11 @@ pub(super) fn submission(random: &mut Random, id: JobId) -> (Submit, ExpectedEnd
         total_timeout: seconds(random, 50, 20..100),
         lost_after: seconds(random, 100, 1..60),
     };
+    // The agent reports the end of their processes, and then collects for a while.
+    let result_paths = match random.chance(300) {
+        true => vec![ResultPath { name: "out".to_owned(), path: "/out".to_owned() }],
+        false => Vec::new(),
+    };
     let spec = JobSpec {
         name: random.one_of(&["plain", "plain", "plain", "declined"]).to_owned(),
         namespace: "default".to_owned(),
@@ -104,16 +108,10 @@ pub(super) fn submission(random: &mut Random, id: JobId) -> (Submit, ExpectedEnd
         labels: BTreeMap::new(),
         retry_policy: RetryPolicy { attempts, delay: 1, max_delay: 4 },
         tasks: vec![Task {
-            name: "main".to_owned(),
-            engine: EngineSpec { engine_type: EngineType::Docker, params: Params::new() },
-            publisher: PublisherSpec::default(),
-            env: BTreeMap::new(),
-            meta: BTreeMap::new(),
-            input_sources: Vec::new(),
-            result_paths: Vec::new(),
             resources: TaskResources { cpu: cpu.to_owned(), ..TaskResources::default() },
-            network: NetworkSpec { network_type: NetworkType::None, domains: Vec::new() },
             timeouts,
+            result_paths,
+            ..Task::new("main", EngineType::Docker)
         }],
     };
     // A job may wait forever for capacity; without a timeout it is stopped at the end.

@@ -40,6 +40,7 @@ fn every_guarantee_holds_under_all_faults() {
     println!("{total}");
     assert!(total.jobs > 1000, "{total}");
     assert!(total.orchestrator_crashes > 100 && total.agent_crashes > 100, "{total}");
+    assert!(total.agent_reboots > 50, "{total}");
     assert!(total.lost_messages > 1000, "{total}");
     assert!(total.clock_steps > 100 && total.machine_restarts > 30, "{total}");
 }
@@ -59,6 +60,11 @@ fn a_response_before_the_commit_is_detected() {
 #[test]
 fn a_report_that_is_not_repeated_is_detected() {
     assert!(is_detected(Sabotage::ForgetReports));
+}
+
+#[test]
+fn an_agent_that_does_not_notice_a_reboot_is_detected() {
+    assert!(is_detected(Sabotage::ForgetBoot));
 }
 
 #[test]

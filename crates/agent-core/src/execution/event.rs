@@ -44,6 +44,9 @@ pub struct Exit {
     /// The cause of the end when the process did not exit by itself, such as a wasm trap.
     #[serde(default)]
     pub fault: Option<String>,
+    /// The engine could not be reached after it last showed the process running.
+    #[serde(default)]
+    pub engine_away: bool,
 }
 
 /// What the agent kept of a run.

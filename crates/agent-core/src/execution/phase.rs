@@ -7,6 +7,7 @@ use api_types::execution::ComputeState;
 use serde::{Deserialize, Serialize};
 
 use super::{Failure, Verdict};
+use crate::boot::BootId;
 
 /// The part that the ledger keeps.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -19,13 +20,19 @@ pub enum Phase {
     Withdrawing {
         message: String,
     },
-    Starting,
+    Starting {
+        /// The boot in which its process starts.
+        boot_id: BootId,
+    },
     /// As `Starting`, but no longer wanted.
     Overtaken {
         message: String,
     },
     Running {
         started_at: Timestamp,
+        /// Unknown in ledgers of releases that did not note it.
+        #[serde(default)]
+        boot_id: BootId,
     },
     /// The agent requested its end; its process may still run.
     Stopping {
@@ -60,6 +67,20 @@ impl Phase {
         matches!(self, Self::Done { .. })
     }
 
+    /// Whether its process runs, or may yet: it then holds CPU, memory and GPUs.
+    pub fn may_run(&self) -> bool {
+        match self {
+            Self::Accepted
+            | Self::Preparing
+            | Self::Withdrawing { .. }
+            | Self::Starting { .. }
+            | Self::Overtaken { .. }
+            | Self::Running { .. }
+            | Self::Stopping { .. } => true,
+            Self::Collecting { .. } | Self::Done { .. } => false,
+        }
+    }
+
     /// Whether the ledger may record the phase after the effect started: `Preparing` is
     /// idempotent, and an execution found `Accepted` after a crash discards whatever was prepared.
     pub fn can_be_written_later(&self) -> bool {
@@ -72,7 +93,7 @@ impl Phase {
             Self::Accepted => "Accepted",
             Self::Preparing => "Preparing",
             Self::Withdrawing { .. } => "Withdrawing",
-            Self::Starting | Self::Overtaken { .. } => "Starting",
+            Self::Starting { .. } | Self::Overtaken { .. } => "Starting",
             Self::Running { .. } => "Running",
             Self::Stopping { .. } => "Stopping",
             Self::Collecting { .. } => "Collecting",
@@ -99,7 +120,7 @@ impl Phase {
             Self::Stopping { reason: StopReason::ExecutionTimeout } => "execution timeout",
             Self::Stopping { reason: StopReason::Overfull(failure) } => &failure.message,
             Self::Collecting { verdict } => &verdict.message,
-            Self::Accepted | Self::Preparing | Self::Starting | Self::Running { .. } => "",
+            Self::Accepted | Self::Preparing | Self::Starting { .. } | Self::Running { .. } => "",
         }
     }
 }

@@ -1,11 +1,18 @@
 //! Every path through the lifecycle of an execution, ending with "and nothing else came out".
 
+mod outages;
+
+use api_types::engine::PublisherType;
 use api_types::protocol::{FailureCause, Report};
+use api_types::source::ResultPath;
+use api_types::testing;
 
 use super::*;
-use crate::testing;
+use crate::boot::BootId;
 
-const NOW: Timestamp = Timestamp(1_000_000_000);
+const NOW: Now = Now { time: Timestamp(1_000_000_000), boot_id: BOOT };
+const BOOT: BootId = BootId::from_number(1);
+const OTHER_BOOT: BootId = BootId::from_number(2);
 
 fn work(execution_timeout: u64) -> Arc<Work> {
     let mut work = testing::plain_work();
@@ -18,12 +25,14 @@ fn id() -> ExecutionId {
 }
 
 fn accepted(execution_timeout: u64) -> Execution {
-    Execution::offered(id(), work(execution_timeout), Ok(Vec::new()), NOW).0
+    Execution::offered(id(), work(execution_timeout), Ok(Vec::new()), NOW.time).0
 }
 
 fn running() -> Execution {
     let mut execution = accepted(0);
-    for event in [desired(DesiredState::Running, ""), Event::Prepared, Event::Started { at: NOW }] {
+    for event in
+        [desired(DesiredState::Running, ""), Event::Prepared, Event::Started { at: NOW.time }]
+    {
         execution.handle(event, NOW);
     }
     execution
@@ -59,6 +68,7 @@ fn plain(sequence: u64, compute_state: ComputeState, message: &str) -> Report {
         execution_id: id(),
         sequence,
         compute_state,
+        process_ended: false,
         message: message.to_owned(),
         cause: FailureCause::Task,
         run_output: None,
@@ -68,14 +78,14 @@ fn plain(sequence: u64, compute_state: ComputeState, message: &str) -> Report {
 
 #[test]
 fn a_run_that_goes_well_reports_three_times_and_leaves_nothing() {
-    let (mut execution, effects) = Execution::offered(id(), work(0), Ok(Vec::new()), NOW);
+    let (mut execution, effects) = Execution::offered(id(), work(0), Ok(Vec::new()), NOW.time);
     let accepted = plain(1, ComputeState::AskForBidAccepted, "");
     assert_eq!(effects, [Effect::Report(Box::new(accepted))]);
     assert_eq!(execution.handle(desired(DesiredState::Running, ""), NOW), [Effect::Prepare]);
     assert_eq!(execution.handle(Event::Prepared, NOW), [Effect::Start]);
     let started = plain(2, ComputeState::BidAccepted, "");
     assert_eq!(
-        execution.handle(Event::Started { at: NOW }, NOW),
+        execution.handle(Event::Started { at: NOW.time }, NOW),
         [Effect::Report(Box::new(started)), Effect::Watch { deadline: None }]
     );
     assert_eq!(execution.handle(exited(0), NOW), [Effect::Collect { exit_code: 0 }]);
@@ -92,7 +102,7 @@ fn a_run_that_goes_well_reports_three_times_and_leaves_nothing() {
 #[test]
 fn an_offer_beyond_capabilities_is_declined_with_the_reason() {
     let (execution, effects) =
-        Execution::offered(id(), work(0), Err("no engine 'wasm'".to_owned()), NOW);
+        Execution::offered(id(), work(0), Err("no engine 'wasm'".to_owned()), NOW.time);
     assert_eq!(
         split(effects),
         (plain(1, ComputeState::AskForBidRejected, "no engine 'wasm'"), Vec::new())
@@ -112,6 +122,27 @@ fn a_task_that_fails_keeps_its_output_and_exit_code() {
     assert_eq!(report.message, "exit code 3; result path 'out' (/out) does not exist");
     assert_eq!(report.run_output, Some(RunOutput { exit_code: 3, ..RunOutput::default() }));
     assert_eq!(rest, [Effect::Discard]);
+}
+
+#[test]
+fn the_end_of_a_process_is_reported_if_its_results_take_longer() {
+    let mut publishing = testing::plain_work();
+    publishing.task.publisher.publisher_type = PublisherType::S3;
+    let mut keeping = testing::plain_work();
+    let (name, path) = ("out".to_owned(), "/out".to_owned());
+    keeping.task.result_paths.push(ResultPath { name, path });
+    for work in [publishing, keeping] {
+        let mut execution = Execution { work: Arc::new(work), ..running() };
+        assert!(execution.phase.may_run());
+        let (report, rest) = split(execution.handle(exited(0), NOW));
+        assert_eq!((report.compute_state, report.sequence), (ComputeState::BidAccepted, 3));
+        assert!(report.process_ended);
+        assert_eq!(rest, [Effect::Collect { exit_code: 0 }]);
+        assert!(!execution.phase.may_run());
+        assert_eq!(execution.resume(NOW), [Effect::Collect { exit_code: 0 }], "it was reported");
+        let (report, _) = split(execution.handle(Event::Collected(Collected::default()), NOW));
+        assert_eq!((report.compute_state, report.sequence), (ComputeState::Completed, 4));
+    }
 }
 
 #[test]
@@ -141,7 +172,8 @@ fn a_run_whose_publishing_fails_has_failed_and_keeps_its_output() {
 #[test]
 fn an_out_of_memory_failure_names_the_limit() {
     let mut execution = running();
-    execution.handle(Event::Exited(Exit { code: 137, out_of_memory: true, fault: None }), NOW);
+    execution
+        .handle(Event::Exited(Exit { code: 137, out_of_memory: true, ..Exit::default() }), NOW);
     let (report, _) = split(execution.handle(Event::Collected(Collected::default()), NOW));
     assert_eq!(report.message, "killed: out of memory (limit 64 MB)");
     assert_eq!(report.cause, FailureCause::Task);
@@ -153,7 +185,7 @@ fn a_task_beyond_its_timeout_is_stopped_and_fails() {
     let mut execution = accepted(5);
     execution.handle(desired(DesiredState::Running, ""), NOW);
     execution.handle(Event::Prepared, NOW);
-    let (_, rest) = split(execution.handle(Event::Started { at: NOW }, NOW));
+    let (_, rest) = split(execution.handle(Event::Started { at: NOW.time }, NOW));
     assert_eq!(rest, [Effect::Watch { deadline: Some(Timestamp(6_000_000_000)) }]);
     assert_eq!(execution.handle(Event::TimedOut, NOW), [Effect::Stop]);
     assert_eq!(execution.handle(Event::TimedOut, NOW), []);
@@ -225,7 +257,7 @@ fn a_stop_during_the_start_stops_the_started_task() {
     execution.handle(desired(DesiredState::Running, ""), NOW);
     execution.handle(Event::Prepared, NOW);
     assert_eq!(execution.handle(stopped(), NOW), []);
-    let (report, rest) = split(execution.handle(Event::Started { at: NOW }, NOW));
+    let (report, rest) = split(execution.handle(Event::Started { at: NOW.time }, NOW));
     assert_eq!(report, plain(2, ComputeState::BidAccepted, ""));
     assert_eq!(rest, [Effect::Stop, Effect::Watch { deadline: None }]);
     assert_eq!(execution.handle(exited(143), NOW), [Effect::Collect { exit_code: 143 }]);
@@ -294,14 +326,17 @@ fn a_task_that_vanishes_during_its_stop_is_cancelled() {
 fn a_restart_repeats_the_interrupted_step() {
     let message = "enough".to_owned();
     let reason = StopReason::NoLongerWanted { message: message.clone() };
-    let verdict = Verdict::of_exit(&Exit::default(), &work(0));
+    let verdict = Verdict::of_exit(&Exit::default(), None, &work(0));
     let stop_and_watch = [Effect::Stop, Effect::Watch { deadline: None }];
     for (phase, effects) in [
         (Phase::Accepted, &[][..]),
         (Phase::Preparing, &[Effect::Prepare]),
-        (Phase::Starting, &[Effect::Start]),
+        (Phase::Starting { boot_id: NOW.boot_id }, &[Effect::Start]),
         (Phase::Overtaken { message }, &stop_and_watch),
-        (Phase::Running { started_at: NOW }, &[Effect::Watch { deadline: None }]),
+        (
+            Phase::Running { started_at: NOW.time, boot_id: NOW.boot_id },
+            &[Effect::Watch { deadline: None }],
+        ),
         (Phase::Stopping { reason }, &stop_and_watch),
         (Phase::Collecting { verdict }, &[Effect::Collect { exit_code: 0 }]),
     ] {
@@ -321,14 +356,14 @@ fn a_phase_reads_back_from_the_ledger() {
     let verdict = Verdict::of_stop(&StopReason::ExecutionTimeout, &Exit::default(), &work(9));
     for phase in [
         Phase::Accepted,
-        Phase::Running { started_at: NOW },
+        Phase::Running { started_at: NOW.time, boot_id: NOW.boot_id },
         Phase::Stopping { reason: StopReason::ExecutionTimeout },
         Phase::Stopping { reason: StopReason::Overfull(Failure::node("full")) },
         Phase::Collecting { verdict },
         Phase::Done {
             state: ComputeState::Failed,
             message: "exit code 3".to_owned(),
-            finished_at: NOW,
+            finished_at: NOW.time,
         },
     ] {
         let text = serde_json::to_string(&phase).unwrap();

@@ -8,7 +8,8 @@ use api_types::protocol::{FailureCause, Work};
 use api_types::quantity::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::{Exit, Failure, StopReason};
+use super::{Exit, Failure, NO_EXIT_CODE, StopReason};
+use crate::boot::BootId;
 
 /// The outcome of a run, kept until its output and results are collected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,10 +23,63 @@ pub struct Verdict {
     pub exit_code: i32,
 }
 
+/// What a process may have ended with, when nobody asked it to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outage {
+    Machine,
+    Engine,
+}
+
+// === impl Outage ===
+
+impl Outage {
+    /// `noted` is the boot in which the process started.
+    pub(super) fn of(exit: &Exit, noted: BootId, present: BootId) -> Option<Self> {
+        if noted.differs_from(present) {
+            Some(Self::Machine)
+        } else if exit.engine_away {
+            Some(Self::Engine)
+        } else {
+            None
+        }
+    }
+}
+
+impl core::fmt::Display for Outage {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Machine => "its machine restarted while it ran",
+            Self::Engine => "the Docker Engine was restarted or unreachable while it ran",
+        })
+    }
+}
+
+// === impl Verdict ===
+
 impl Verdict {
-    /// The process ended by itself.
-    pub(super) fn of_exit(exit: &Exit, work: &Work) -> Self {
-        let Exit { code, out_of_memory, ref fault } = *exit;
+    /// Nobody asked the process to end.
+    pub(super) fn of_exit(exit: &Exit, outage: Option<Outage>, work: &Work) -> Self {
+        match outage {
+            // A success needs no second run, whatever happened meanwhile.
+            Some(outage) if exit.code != 0 => Self::of_outage(outage, exit),
+            Some(_) | None => Self::of_own_end(exit, work),
+        }
+    }
+
+    /// The process ended with its machine or its engine. Its exit code is that of the outage.
+    fn of_outage(outage: Outage, exit: &Exit) -> Self {
+        let message = format!("{outage}; its process ended with exit code {}", exit.code);
+        Self {
+            state: ComputeState::Failed,
+            cause: FailureCause::Node,
+            runner_error: message.clone(),
+            message,
+            exit_code: NO_EXIT_CODE,
+        }
+    }
+
+    fn of_own_end(exit: &Exit, work: &Work) -> Self {
+        let Exit { code, out_of_memory, ref fault, engine_away: _ } = *exit;
         let (state, cause) = match code {
             0 => (ComputeState::Completed, FailureCause::Task),
             _ => (ComputeState::Failed, FailureCause::Task),

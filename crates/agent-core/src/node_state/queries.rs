@@ -42,14 +42,16 @@ impl NodeState {
                 Phase::Accepted | Phase::Preparing | Phase::Withdrawing { .. } => {
                     &mut usage.enqueued_executions
                 }
-                Phase::Starting
+                Phase::Starting { .. }
                 | Phase::Overtaken { .. }
                 | Phase::Running { .. }
                 | Phase::Stopping { .. }
                 | Phase::Collecting { .. } => &mut usage.running_executions,
             };
             *counter += 1;
-            usage.used = usage.used.plus(&Resources::from(execution.work.resources));
+            let given = Resources::from(execution.work.resources);
+            let held = if execution.phase.may_run() { given } else { given.without_process() };
+            usage.used = usage.used.plus(&held);
         }
         usage
     }
@@ -81,7 +83,7 @@ impl NodeState {
     pub(super) fn free_gpus(&self, wanted: u64) -> Result<Vec<u32>, String> {
         let executions = self.table.values().map(|slot| &slot.execution);
         let held: BTreeSet<u32> = executions
-            .filter(|execution| !execution.phase.is_done())
+            .filter(|execution| execution.phase.may_run())
             .flat_map(|execution| execution.gpus.iter().copied())
             .collect();
         let all = u32::try_from(self.limits.capacity.gpus).unwrap_or(u32::MAX);

@@ -30,7 +30,8 @@ mod tests {
     use api_types::execution::{ComputeState, DesiredState};
 
     use super::*;
-    use crate::testing::execution_id as id;
+    use crate::boot::BootId;
+    use api_types::testing::execution_id as id;
 
     #[test]
     fn an_execution_missing_from_the_snapshot_is_unwanted() {
@@ -39,7 +40,7 @@ mod tests {
             message: String::new(),
             finished_at: Timestamp(1),
         };
-        let running = Phase::Running { started_at: Timestamp(1) };
+        let running = Phase::Running { started_at: Timestamp(1), boot_id: BootId::UNKNOWN };
         let held =
             [(id(1), &running), (id(2), &done), (id(3), &Phase::Accepted), (id(4), &running)];
         let snapshot = [3, 9].map(|number| Assignment {

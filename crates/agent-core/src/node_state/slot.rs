@@ -30,7 +30,7 @@ impl Slot {
             Phase::Accepted
             | Phase::Preparing
             | Phase::Withdrawing { .. }
-            | Phase::Starting
+            | Phase::Starting { .. }
             | Phase::Overtaken { .. }
             | Phase::Running { .. }
             | Phase::Stopping { .. }

@@ -2,10 +2,13 @@
 
 use alloc::vec;
 
-use super::*;
-use crate::testing::{execution_id, plain_work};
+use api_types::testing::{execution_id, plain_work};
 
-const NOW: Timestamp = Timestamp(1);
+use super::*;
+use crate::boot::BootId;
+use crate::execution::{Collected, Exit};
+
+const NOW: Now = Now { time: Timestamp(1), boot_id: BootId::UNKNOWN };
 
 /// A core, and what its ledger holds.
 struct Node {
@@ -35,7 +38,7 @@ impl Node {
     fn take(&mut self, input: Input, settles: bool) -> (&'static str, Vec<Effect>) {
         let mut turn = Turn::default();
         self.core.take(input, &|_| Ok(()), NOW, &mut turn);
-        self.core.close(NOW, settles, &mut turn);
+        self.core.close(NOW.time, settles, &mut turn);
         self.ledger.apply(&turn.batch);
         let written = self.ledger.executions[0].phase.word();
         (written, turn.effects.into_iter().map(|(_, effect)| effect).collect())
@@ -80,10 +83,37 @@ fn an_execution_ordered_to_run_before_a_crash_is_ordered_again_or_leaves_nothing
         node.crashed()
     };
     let mut node = crashed();
-    let snapshot = Input::Snapshot(NOW, vec![assignment(DesiredState::Running)]);
+    let snapshot = Input::Snapshot(NOW.time, vec![assignment(DesiredState::Running)]);
     assert_eq!(node.take(snapshot, false), ("Accepted", vec![Effect::Prepare]));
 
     let mut node = crashed();
-    let nothing_wanted = Input::Snapshot(NOW, Vec::new());
+    let nothing_wanted = Input::Snapshot(NOW.time, Vec::new());
     assert_eq!(node.take(nothing_wanted, false), ("Cancelled", vec![Effect::Discard]));
+}
+
+#[test]
+fn what_a_process_held_is_free_when_it_has_ended_and_the_disk_when_its_results_are_published() {
+    let mut node = Node::with_one_accepted();
+    let mut work = plain_work();
+    work.resources.disk = 1000;
+    work.resources.gpu = 1;
+    let offer = Assignment {
+        execution_id: execution_id(2),
+        work: Some(work),
+        ..assignment(DesiredState::Running)
+    };
+    node.core.limits.capacity.gpus = 1;
+    let steps = [Event::Prepared, Event::Started { at: NOW.time }, Event::Exited(Exit::default())];
+    node.take(Input::Change(Box::new(offer)), true);
+    let (before, free_gpus) = (node.core.usage().used, node.core.free_gpus(1));
+    assert!(before.disk_bytes == 1000 && before.gpus == 1 && free_gpus.is_err(), "{before:?}");
+    for event in steps {
+        node.take(Input::Event(execution_id(2), event), true);
+    }
+    let Resources { cpu_millis, disk_bytes, gpus, .. } = node.core.usage().used;
+    assert_eq!((cpu_millis, disk_bytes, gpus), (500, 1000, 0), "the other one waits to run");
+    assert_eq!(node.core.free_gpus(1), Ok(vec![0]));
+    let collected = Event::Collected(Collected::default());
+    node.take(Input::Event(execution_id(2), collected), true);
+    assert_eq!(node.core.usage().used.disk_bytes, 0);
 }

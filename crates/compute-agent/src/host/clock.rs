@@ -15,6 +15,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use agent_core::{BootId, Now};
 use api_types::Timestamp;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
@@ -48,6 +49,13 @@ pub(crate) fn now() -> Timestamp {
 pub(crate) fn steady() -> Timestamp {
     let anchor = ANCHOR.get_or_init(|| Anchor::first(&boot_id()));
     anchor.steady + Duration::from_nanos(boot_time().saturating_sub(anchor.boot))
+}
+
+/// The steady time of an input, and this boot.
+pub(crate) fn steady_now() -> Now {
+    static BOOT_ID: OnceLock<BootId> = OnceLock::new();
+    let boot_id = *BOOT_ID.get_or_init(|| BootId::parse(&boot_id()));
+    Now { time: steady(), boot_id }
 }
 
 /// The value of the steady clock when the wall clock showed this, as far as it is known.
@@ -93,7 +101,9 @@ pub(crate) fn resume(note: &Path) {
 
 /// Empty when it is unknown.
 fn boot_id() -> String {
-    fs::read_to_string(BOOT_ID_FILE).map(|text| text.trim().to_owned()).unwrap_or_default()
+    failpoint::boot_id().unwrap_or_else(|| {
+        fs::read_to_string(BOOT_ID_FILE).map(|text| text.trim().to_owned()).unwrap_or_default()
+    })
 }
 
 fn boot_time() -> u64 {

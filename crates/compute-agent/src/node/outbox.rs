@@ -95,6 +95,7 @@ mod tests {
             execution_id: execution_id(position.into()),
             sequence: 1,
             compute_state: ComputeState::AskForBidAccepted,
+            process_ended: false,
             message: String::new(),
             cause: FailureCause::Task,
             run_output: None,

@@ -103,7 +103,7 @@ impl Supervisor {
     /// Resumes interrupted executions, then serves messages until it is asked to stop.
     pub(crate) fn run(mut self, mut messages: mpsc::Receiver<Message>) {
         let mut round = Round::default();
-        self.state.resume(clock::steady(), &mut round.turn);
+        self.state.resume(clock::steady_now(), &mut round.turn);
         if !self.end(round) {
             return;
         }
@@ -131,7 +131,7 @@ impl Supervisor {
                 }
                 let (steps, capacity) = (&self.steps, self.capacity);
                 let admit = |work: &Work| admission(steps, capacity, work);
-                self.state.take(input, &admit, clock::steady(), &mut round.turn);
+                self.state.take(input, &admit, clock::steady_now(), &mut round.turn);
             }
             Message::Tick => {
                 self.vitals.publish(self.state.usage());
@@ -215,7 +215,9 @@ impl Supervisor {
     fn carry_out(&mut self, id: ExecutionId, effect: Effect) {
         let Some(execution) = self.state.execution(id) else { return };
         let Some(mailbox) = self.mailbox.upgrade() else { return };
-        if let (Effect::Watch { .. }, Phase::Running { started_at }) = (&effect, &execution.phase) {
+        if let (Effect::Watch { .. }, Phase::Running { started_at, .. }) =
+            (&effect, &execution.phase)
+        {
             self.steps.observer.runs(id, &execution.work, clock::wall_at(*started_at));
         }
         let (work, gpus) = (Arc::clone(&execution.work), execution.gpus.clone());

@@ -23,6 +23,7 @@ impl Observer {
             ComputeState::AskForBidAccepted => {
                 lives.entry(id).or_insert_with(|| Life::new(work)).accepted = Some(now);
             }
+            ComputeState::BidAccepted if report.process_ended => {}
             ComputeState::BidAccepted => {
                 if let Some(accepted) = lives.get(&id).and_then(|life| life.accepted) {
                     self.metrics.acceptance_to_start(work, elapsed(now.since(accepted)));

@@ -11,6 +11,7 @@
 //! Each running task costs one connection to the Engine, which waits for its end.
 
 mod container;
+mod ending;
 mod error;
 mod image;
 mod making;
@@ -24,7 +25,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
-use agent_core::execution::{Exit, NO_EXIT_CODE};
+use agent_core::execution::Exit;
 use api_types::engine::{DockerParams, NetworkType};
 use api_types::protocol::Work;
 use api_types::{ExecutionId, NodeId, Timestamp};
@@ -32,17 +33,14 @@ use bollard::API_DEFAULT_VERSION;
 use bollard::models::{ContainerState, ContainerStateStatusEnum};
 use bollard::query_parameters::{
     InspectContainerOptions, ListContainersOptions, RemoveContainerOptions, StopContainerOptions,
-    WaitContainerOptions,
 };
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, BoxStream, StreamExt};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use tracing::debug;
 
 use super::{Availability, Executor, ExecutorError, OutputChunk, Run};
-use crate::host::backoff::Backoff;
 use crate::host::clock;
 use crate::host::settings::DockerSettings;
 use bollard::errors::Error;
@@ -68,10 +66,6 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Containers created, started or removed concurrently; others wait. With more than four to eight
 /// the Engine only gets slower.
 const MAX_CHANGES_AT_ONCE: usize = 8;
-
-/// Consecutive errors of the Engine when the agent asks how a task ended, over half a minute or
-/// more; after that the task fails.
-const MAX_WAIT_REFUSALS: u32 = 12;
 
 /// Delays between attempts to reach an Engine that became unreachable while tasks run.
 const RETRY_FIRST: Duration = Duration::from_millis(200);
@@ -157,52 +151,6 @@ impl Docker {
 
     fn fresh(&self) -> MutexGuard<'_, HashSet<ExecutionId>> {
         self.fresh.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    async fn wait_for_end(&self, id: ExecutionId) -> Result<Exit, ExecutorError> {
-        let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
-        let mut refusals = 0;
-        loop {
-            match self.end(id).await {
-                Err(ExecutorError::Unreachable { reason, .. }) => {
-                    debug!(execution = %id, reason, "docker is away while a task runs");
-                }
-                // A stopping or starting Engine may return any error.
-                Err(ExecutorError::Failed(failure)) if refusals < MAX_WAIT_REFUSALS => {
-                    refusals += 1;
-                    debug!(execution = %id, failure.message, "docker cannot report the end of a task");
-                }
-                // After an outage the Engine may report an end before it knows the exit code.
-                Ok(None) => {}
-                Ok(Some(exit)) => {
-                    // When the first process ended, the kernel killed all others.
-                    self.sandboxes.give_back(id);
-                    return Ok(exit);
-                }
-                Err(error) => return Err(error),
-            }
-            backoff.wait().await;
-        }
-    }
-
-    /// Waits on one connection; none when the container still runs after the connection ends.
-    async fn end(&self, id: ExecutionId) -> Result<Option<Exit>, ExecutorError> {
-        let client = self.client()?;
-        let options = WaitContainerOptions { condition: "not-running".to_owned() };
-        let name = name(id);
-        let mut answers = std::pin::pin!(client.wait_container(&name, Some(options)));
-        match answers.next().await {
-            // bollard turns an exit code into an error; the state below contains it as well.
-            Some(Ok(_) | Err(bollard::errors::Error::DockerContainerWaitError { .. })) | None => {}
-            Some(Err(error)) => return Err(error::of_container(error)),
-        }
-        let state = self.state(id).await?;
-        let still_runs = state.running == Some(true) || state.restarting == Some(true);
-        Ok((!still_runs).then(|| Exit {
-            code: state.exit_code.and_then(|code| i32::try_from(code).ok()).unwrap_or(NO_EXIT_CODE),
-            out_of_memory: state.oom_killed == Some(true),
-            fault: None,
-        }))
     }
 
     async fn state(&self, id: ExecutionId) -> Result<ContainerState, ExecutorError> {

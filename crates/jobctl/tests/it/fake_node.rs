@@ -218,6 +218,7 @@ fn empty(execution_id: ExecutionId) -> Report {
         execution_id,
         sequence: 0,
         compute_state: ComputeState::Undefined,
+        process_ended: false,
         message: String::new(),
         cause: FailureCause::Task,
         run_output: None,

@@ -101,7 +101,7 @@ impl Scheduler {
                     (true, _) => Some(now + OVERHEAD),
                     (false, longest) => longest.map(|longest| from + longest + OVERHEAD),
                 };
-                Some((end.is_none(), end, row.offered_at, row.id, row.resources))
+                Some((end.is_none(), end, row.offered_at, row.id, row.held()))
             })
             .collect();
         ends.sort_unstable_by_key(|(unknown, end, offered, id, _)| (*unknown, *end, *offered, *id));

@@ -8,6 +8,7 @@ mod health;
 mod jobs;
 mod nodes;
 mod placement;
+mod publishing;
 mod restoring;
 mod retries;
 mod silence;

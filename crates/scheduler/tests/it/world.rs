@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api_types::engine::{EngineSpec, EngineType, NetworkType, Params, PublisherSpec};
+use api_types::engine::EngineType;
 use api_types::execution::{ComputeState, DesiredState, RunOutput};
 use api_types::history::EventType;
 use api_types::job::{
-    Constraint, JobSpec, JobStateType, JobType, NetworkSpec, RetryPolicy, Task, TaskResources,
-    Timeouts,
+    Constraint, JobSpec, JobStateType, JobType, RetryPolicy, Task, TaskResources,
 };
 use api_types::node::{ComputeNodeInfo, NodeAction};
 use api_types::protocol::{FailureCause, Heartbeat, Report, SessionRequest};
@@ -211,17 +210,17 @@ impl World {
         cause: FailureCause,
         message: &str,
     ) -> Answer {
-        let report = Report {
-            execution_id: execution,
-            sequence: 1,
-            compute_state: state,
-            message: message.to_owned(),
-            cause,
-            run_output: state.is_terminal().then(RunOutput::default),
-            published_result: None,
-        };
+        let report = Report { message: message.to_owned(), cause, ..report(execution, state) };
         let session = self.sessions[&node];
         self.handle(Input::Reports { node, session, reports: vec![report] })
+    }
+
+    /// The process of a started execution ends, and the node publishes its results.
+    pub(crate) fn process_ends(&mut self, execution: ExecutionId) {
+        let node = self.store.executions[&execution].node;
+        let report = Report { process_ended: true, ..report(execution, ComputeState::BidAccepted) };
+        let session = self.sessions[&node];
+        self.handle(Input::Reports { node, session, reports: vec![report] });
     }
 
     /// Makes the node accept and start the execution.
@@ -337,6 +336,19 @@ impl World {
     }
 }
 
+fn report(execution_id: ExecutionId, compute_state: ComputeState) -> Report {
+    Report {
+        execution_id,
+        sequence: 1,
+        compute_state,
+        process_ended: false,
+        message: String::new(),
+        cause: FailureCause::Task,
+        run_output: compute_state.is_terminal().then(RunOutput::default),
+        published_result: None,
+    }
+}
+
 pub(crate) fn node(cpu: f64, memory: u64, labels: &[(&str, &str)]) -> SessionRequest {
     let capacity = Capacity { cpu, memory, disk: 10_000_000_000, gpu: 0 };
     SessionRequest {
@@ -370,16 +382,8 @@ pub(crate) fn job(job_type: JobType) -> JobSpec {
         labels: BTreeMap::new(),
         retry_policy: RetryPolicy::default_for(job_type),
         tasks: vec![Task {
-            name: "main".to_owned(),
-            engine: EngineSpec { engine_type: EngineType::Docker, params: Params::new() },
-            publisher: PublisherSpec::default(),
-            env: BTreeMap::new(),
-            meta: BTreeMap::new(),
-            input_sources: Vec::new(),
-            result_paths: Vec::new(),
             resources: TaskResources { cpu: "1".to_owned(), ..TaskResources::default() },
-            network: NetworkSpec { network_type: NetworkType::None, domains: Vec::new() },
-            timeouts: Timeouts::default(),
+            ..Task::new("main", EngineType::Docker)
         }],
     }
 }

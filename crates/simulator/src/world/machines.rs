@@ -73,8 +73,19 @@ impl World {
     pub(super) fn agent_crash(&mut self, agent: usize) {
         self.summary.agent_crashes += 1;
         self.agents[agent].process = None;
+        if self.random.chance(self.faults.agent_reboots) {
+            self.reboot(agent);
+        }
         let delay = self.random.millis(10..25_000);
         self.at(delay, SimEvent::StartAgent { agent });
+    }
+
+    fn reboot(&mut self, agent: usize) {
+        self.summary.agent_reboots += 1;
+        self.agents[agent].reboot();
+        if self.sabotage == Some(Sabotage::ForgetBoot) {
+            self.agents[agent].forget_boot();
+        }
     }
 
     pub(super) fn poll(&mut self, agent: usize, process: u64) {
@@ -103,7 +114,7 @@ impl World {
                 Effect::Prepare => (Step::Prepare, self.random.millis(1..800)),
                 Effect::Start => (Step::Start, self.random.millis(1..100)),
                 Effect::Stop => (Step::Stop, self.random.millis(1..20)),
-                Effect::Collect { .. } => (Step::Collect, self.random.millis(1..300)),
+                Effect::Collect { .. } => (Step::Collect, self.random.millis(1..3_000)),
                 Effect::Discard => (Step::Discard, self.random.millis(1..100)),
                 Effect::Watch { deadline } => {
                     if let Some(deadline) = deadline {

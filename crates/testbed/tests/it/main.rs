@@ -27,6 +27,7 @@ mod placement;
 mod programs;
 mod publishers;
 mod readme;
+mod reboots;
 mod restart;
 mod runs;
 mod schemathesis;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 
 use api_client::{Client, ResultsQuery};
-use api_types::execution::Execution;
+use api_types::execution::{ComputeState, Execution};
 use api_types::job::JobStateType;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -14,7 +14,7 @@ use peers::kubo::KuboServer;
 use peers::s3::{BUCKET, S3Server};
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
-use testbed::harness::{AgentSpec, Cluster, ClusterSpec, batch};
+use testbed::harness::{AgentSpec, Cluster, ClusterSpec, batch, eventually};
 
 use crate::sources::s3_agent;
 
@@ -116,4 +116,46 @@ async fn ipfs_adds_the_archive_under_its_content_id() {
     let execution = cluster.run_one(&job_with_results(&cluster, &json!({ "Type": "ipfs" }))).await;
     let cid = execution.published_result.params["CID"].as_str().expect("a content id").to_owned();
     assert_complete(&server.file(&cid));
+}
+
+/// The upload hangs, and another job gets all of the node's CPU meanwhile.
+#[tokio::test]
+async fn a_publisher_that_hangs_keeps_no_cpu_from_other_jobs() {
+    const CPU: &str = "2";
+    let server = S3Server::start().await;
+    server.stall_puts(1);
+    let agent = s3_agent().cpu(CPU);
+    let Some(mut cluster) = ClusterSpec::new().agent(agent).start().await else { return };
+    let job = |line: &str| {
+        let mut job = batch(&cluster.image, &["echo", line]);
+        job["Tasks"][0]["Resources"] = json!({ "CPU": CPU });
+        job
+    };
+    let (mut publishing, next) = (job("published"), job("meanwhile"));
+    publishing["Tasks"][0]["Publisher"] = json!({
+        "Type": "s3",
+        "Params": { "Bucket": BUCKET, "Key": "{executionID}", "Endpoint": server.endpoint() },
+    });
+    let publishing = cluster.submit(&publishing).await;
+    eventually("the upload has begun", async || match server.stalled() {
+        1 => Ok(()),
+        other => Err(other.to_string()),
+    })
+    .await;
+    assert_eq!(cluster.run_one(&next).await.run_output.stdout, "meanwhile\n");
+    let first = cluster.execution(publishing).await;
+    assert_eq!(first.compute_state.state_type, ComputeState::BidAccepted);
+    assert_eq!(
+        first.compute_state.message,
+        "its process has ended; its results are being collected"
+    );
+    // The orchestrator knows it after a restart too.
+    cluster.orchestrator.kill();
+    cluster.orchestrator.restart().await;
+    assert_eq!(cluster.run_one(&next).await.run_output.stdout, "meanwhile\n");
+    cluster.agents[0].kill();
+    cluster.agents[0].restart().await;
+    cluster.wait_for_job(publishing, JobStateType::Completed).await;
+    assert_eq!(cluster.execution(publishing).await.id, first.id);
+    assert!(server.object(&first.id.to_string()).is_file());
 }

@@ -13,7 +13,7 @@ use crate::host::mint;
 const APPLICATION_ID: i32 = 0x6361_6774;
 
 /// Incremented with every change of the tables below.
-const SCHEMA_VERSION: i32 = 2;
+const SCHEMA_VERSION: i32 = 3;
 
 /// Only a backup tool can lock the file; a commit that waits longer fails and is retried.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -40,8 +40,14 @@ CREATE TABLE reports (
 CREATE UNIQUE INDEX reports_of_execution ON reports (execution_id, sequence);
 ";
 
-/// The change from format 1.
+/// Entry `n` brings a ledger from format `n + 1` to the next.
+const STEPS: [&str; 2] = [FROM_FORMAT_1, FROM_FORMAT_2];
+
 const FROM_FORMAT_1: &str = "ALTER TABLE phases ADD COLUMN gpus TEXT NOT NULL DEFAULT '[]'";
+
+/// The phase notes the boot; of an earlier one nothing is known.
+const FROM_FORMAT_2: &str = r#"
+UPDATE phases SET phase = '{"Starting":{"boot_id":""}}' WHERE phase = '"Starting"'"#;
 
 /// The connection and the node's id, or why the file is unusable.
 pub(super) fn open(path: &Path) -> Result<(Connection, NodeId), String> {
@@ -56,7 +62,7 @@ pub(super) fn open(path: &Path) -> Result<(Connection, NodeId), String> {
         .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
         .map_err(text)?;
     match (application_id, version) {
-        (APPLICATION_ID, 1 | SCHEMA_VERSION) => {}
+        (APPLICATION_ID, 1..=SCHEMA_VERSION) => {}
         (0, 0) if tables == 0 => {}
         (APPLICATION_ID, _) => {
             return Err(format!("it was written by another release (format {version})"));
@@ -73,7 +79,7 @@ pub(super) fn open(path: &Path) -> Result<(Connection, NodeId), String> {
     if tables == 0 {
         create(&mut connection).map_err(text)?;
     } else if version < SCHEMA_VERSION {
-        bring_up(&mut connection).map_err(text)?;
+        bring_up(&mut connection, version).map_err(text)?;
     }
     let node_id = connection
         .query_row("SELECT id FROM node", [], |row| row.get(0))
@@ -95,9 +101,13 @@ fn create(connection: &mut Connection) -> rusqlite::Result<()> {
 }
 
 /// Atomic, like creating one.
-fn bring_up(connection: &mut Connection) -> rusqlite::Result<()> {
+fn bring_up(connection: &mut Connection, version: i32) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
-    transaction.execute_batch(FROM_FORMAT_1)?;
+    for (format, step) in (1..).zip(STEPS) {
+        if format >= version {
+            transaction.execute_batch(step)?;
+        }
+    }
     transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
     transaction.commit()
 }

@@ -1,5 +1,6 @@
 //! Commits survive a restart, and files that are not ledgers are refused.
 
+use agent_core::BootId;
 use agent_core::execution::{Effect, Phase};
 use api_types::Timestamp;
 use api_types::execution::ComputeState;
@@ -31,7 +32,7 @@ fn committed_data_survives_a_restart() {
     let changed = [(first.id, first.clone()), (second.id, second.clone())].into();
     let reports = vec![first_report.clone(), second_report.clone()];
     ledger.commit(&Batch { admitted, changed, reports, ..Batch::default() }).unwrap();
-    first.phase = Phase::Running { started_at: Timestamp(5) };
+    first.phase = Phase::Running { started_at: Timestamp(5), boot_id: BootId::from_number(7) };
     first.reported = 2;
     let changed = [(first.id, first.clone())].into();
     let acknowledged = vec![Acknowledgement { execution_id: first.id, sequence: 1 }];
@@ -118,25 +119,41 @@ fn a_damaged_or_foreign_file_is_refused_and_named() {
 }
 
 #[test]
-fn a_ledger_of_the_previous_format_is_migrated_without_loss() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("ledger.sqlite");
-    let mut ledger = Ledger::open(&path).unwrap();
-    let node_id = ledger.node_id();
-    let (execution, _) = offered(1);
-    let admitted = vec![(execution.id, execution.work.clone())];
-    let changed = [(execution.id, execution.clone())].into();
-    ledger.commit(&Batch { admitted, changed, ..Batch::default() }).unwrap();
-    drop(ledger);
-    let old = Connection::open(&path).unwrap();
-    old.execute_batch("ALTER TABLE phases DROP COLUMN gpus; PRAGMA user_version = 1").unwrap();
-    drop(old);
-    for _ in 0..2 {
-        let ledger = Ledger::open(&path).unwrap();
-        assert_eq!(ledger.node_id(), node_id);
-        let read = &ledger.load(&path).unwrap().executions[0];
-        assert_eq!((read.id, &read.phase), (execution.id, &execution.phase));
-        assert_eq!(read.gpus, Vec::<u32>::new());
+fn a_ledger_of_an_earlier_format_is_migrated_without_loss() {
+    for (made_older, gpus) in [
+        ("ALTER TABLE phases DROP COLUMN gpus; PRAGMA user_version = 1", vec![]),
+        ("PRAGMA user_version = 2", vec![1]),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("ledger.sqlite");
+        let mut ledger = Ledger::open(&path).unwrap();
+        let node_id = ledger.node_id();
+        let (starting, _) = offered(1);
+        let (running, _) = offered(2);
+        let both = [starting.clone(), running.clone()];
+        let admitted = both.iter().map(|one| (one.id, one.work.clone())).collect();
+        let changed = both.map(|one| (one.id, one)).into();
+        ledger.commit(&Batch { admitted, changed, ..Batch::default() }).unwrap();
+        drop(ledger);
+        let old = Connection::open(&path).unwrap();
+        let write = "UPDATE phases SET phase = ?2 WHERE execution_id = ?1";
+        for (id, phase) in
+            [(starting.id, r#""Starting""#), (running.id, r#"{"Running":{"started_at":5}}"#)]
+        {
+            assert_eq!(old.execute(write, params![id.uuid().as_bytes(), phase]).unwrap(), 1);
+        }
+        old.execute_batch(made_older).unwrap();
+        drop(old);
+        for _ in 0..2 {
+            let ledger = Ledger::open(&path).unwrap();
+            assert_eq!(ledger.node_id(), node_id);
+            let mut read = ledger.load(&path).unwrap().executions;
+            read.sort_by_key(|execution| execution.id);
+            let boot_id = BootId::UNKNOWN;
+            assert_eq!(read[0].phase, Phase::Starting { boot_id });
+            assert_eq!(read[1].phase, Phase::Running { started_at: Timestamp(5), boot_id });
+            assert_eq!(read[0].gpus, gpus);
+        }
     }
 }
 

@@ -134,7 +134,7 @@ fn outcome(
 ) -> Result<Exit, Failure> {
     match wasm_run::Exit::read(directory) {
         Ok(Some(wasm_run::Exit { code, out_of_memory, fault })) => {
-            return Ok(Exit { code, out_of_memory, fault });
+            return Ok(Exit { code, out_of_memory, fault, engine_away: false });
         }
         Ok(None) if was_stopped => return Ok(Exit { code: EXIT_STOPPED, ..Exit::default() }),
         Ok(None) => {}
@@ -146,7 +146,7 @@ fn outcome(
     let told: String = String::from_utf8_lossy(&told).trim().chars().take(MAX_TOLD_CHARS).collect();
     if told.contains("memory allocation of") {
         let fault = Some(format!("the program exhausted its runner's memory: {told}"));
-        return Ok(Exit { code: EXIT_ABORTED, out_of_memory: true, fault });
+        return Ok(Exit { code: EXIT_ABORTED, out_of_memory: true, fault, engine_away: false });
     }
     let how = status.map_or_else(String::new, |status| format!(" ({status})"));
     let told = if told.is_empty() { told } else { format!(": {told}") };

@@ -170,6 +170,7 @@ impl Sample {
             offered_at: Moment(7),
             accepted_at: None,
             started_at: None,
+            process_ended_at: Some(Moment(11)),
         }
     }
 

@@ -19,10 +19,11 @@ use crate::store::{ExecutionOrder, ExecutionQuery, Page, StoreError, StoredExecu
 pub(super) const COLUMNS: &str = "e.id, j.id, e.slot, e.node, e.session, e.evaluation,
     e.cpu_millis, e.memory_bytes, e.disk_bytes, e.gpus, e.desired, e.desired_message, e.compute,
     e.compute_message, e.attempt, e.infra_failures, e.short_runs, e.exclusions, e.previous, e.followup,
-    e.revision, e.create_time, e.modify_time, e.offered_at, e.accepted_at, e.started_at";
+    e.revision, e.create_time, e.modify_time, e.offered_at, e.accepted_at, e.started_at,
+    e.process_ended_at";
 
 /// How many columns these are.
-const COLUMN_COUNT: usize = 26;
+const COLUMN_COUNT: usize = 27;
 
 const FROM: &str = "FROM execution AS e CROSS JOIN job AS j ON j.number = e.job
     LEFT JOIN run_output AS o ON o.execution = e.number
@@ -58,14 +59,15 @@ const UPSERT: &str = "
     INSERT INTO execution (id, job, slot, create_time, modify_time, compute, desired, live, node,
         session, revision, started_at, cpu_millis, memory_bytes, disk_bytes, gpus, attempt,
         infra_failures, short_runs, exclusions, evaluation, previous, followup, desired_message,
-        compute_message, offered_at, accepted_at)
+        compute_message, offered_at, accepted_at, process_ended_at)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
-        ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27)
+        ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28)
     ON CONFLICT (id) DO UPDATE SET modify_time = ?5, compute = ?6, desired = ?7, live = ?8,
         node = ?9, session = ?10, revision = ?11, started_at = ?12, cpu_millis = ?13,
         memory_bytes = ?14, disk_bytes = ?15, gpus = ?16, attempt = ?17, infra_failures = ?18,
         short_runs = ?19, exclusions = ?20, evaluation = ?21, previous = ?22, followup = ?23,
-        desired_message = ?24, compute_message = ?25, offered_at = ?26, accepted_at = ?27";
+        desired_message = ?24, compute_message = ?25, offered_at = ?26, accepted_at = ?27,
+        process_ended_at = ?28";
 
 fn write_row(upsert: &mut Statement<'_>, job: i64, row: &ExecutionRow) -> rusqlite::Result<()> {
     upsert.execute(params![
@@ -96,6 +98,7 @@ fn write_row(upsert: &mut Statement<'_>, job: i64, row: &ExecutionRow) -> rusqli
         &*row.compute_message,
         moment_value(row.offered_at),
         row.accepted_at.map(moment_value),
+        row.process_ended_at.map(moment_value),
     ])?;
     Ok(())
 }
@@ -224,6 +227,7 @@ pub(super) fn read_row(row: &Row<'_>) -> Result<ExecutionRow, StoreError> {
         offered_at: row::moment(row, 23)?,
         accepted_at: row::moment_option(row, 24)?,
         started_at: row::moment_option(row, 25)?,
+        process_ended_at: row::moment_option(row, 26)?,
     })
 }
 

@@ -27,10 +27,11 @@ use rusqlite::{Connection, TransactionBehavior};
 pub(super) const APPLICATION_ID: i32 = 0x6a6f_6273;
 
 /// The format this release writes: one more than the last step's place.
-pub(super) const FORMAT: u32 = 4;
+pub(super) const FORMAT: u32 = 5;
 
 /// Step `n` brings a file from format `n` to `n + 1`.
-pub(super) const STEPS: [&str; FORMAT as usize] = [FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4];
+pub(super) const STEPS: [&str; FORMAT as usize] =
+    [FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5];
 
 const FORMAT_1: &str = "
 CREATE TABLE progress (
@@ -286,6 +287,11 @@ FROM idempotency_3;
 DROP TABLE idempotency_3;
 CREATE UNIQUE INDEX idempotency_key ON idempotency (namespace, key);
 CREATE INDEX idempotency_time ON idempotency (stored_at);
+";
+
+/// An execution whose process has ended frees its CPU, memory and GPUs while it publishes.
+const FORMAT_5: &str = "
+ALTER TABLE execution ADD COLUMN process_ended_at INTEGER;
 ";
 
 /// Brings the file from `format` to [`FORMAT`], each step in a transaction of its own.

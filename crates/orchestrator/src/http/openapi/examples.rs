@@ -2,17 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use api_types::engine::{
-    EngineSpec, EngineType, NetworkType, Params, PublisherSpec, PublisherType,
-};
+use api_types::engine::{EngineSpec, EngineType, Params, PublisherType};
 use api_types::execution::{
     AllocatedResources, ComputeState, ComputeStateRecord, DesiredState, DesiredStateRecord,
     Execution, ListExecutions, ListResults, PublishedResult, RunOutput,
 };
 use api_types::history::{EventType, ExecutionStateChange, HistoryEvent, ListHistory};
 use api_types::job::{
-    CreateJob, DescribeJob, Job, JobSpec, JobState, JobStateType, JobType, ListJobs, NetworkSpec,
-    RetryPolicy, StopJob, Task, TaskResources, Timeouts,
+    CreateJob, DescribeJob, Job, JobSpec, JobState, JobStateType, JobType, ListJobs, RetryPolicy,
+    StopJob, Task, TaskResources,
 };
 use api_types::node::{
     Alive, ComputeNodeInfo, Connection, DescribeNode, Eligibility, ListNodes, Membership, Node,
@@ -50,16 +48,9 @@ fn docker() -> Params {
 
 fn job() -> Job {
     let task = Task {
-        name: "main".to_owned(),
         engine: EngineSpec { engine_type: EngineType::Docker, params: docker() },
-        publisher: PublisherSpec::default(),
-        env: BTreeMap::new(),
-        meta: BTreeMap::new(),
-        input_sources: Vec::new(),
-        result_paths: Vec::new(),
         resources: TaskResources { cpu: "0.5".to_owned(), ..TaskResources::default() },
-        network: NetworkSpec { network_type: NetworkType::None, domains: Vec::new() },
-        timeouts: Timeouts::default(),
+        ..Task::new("main", EngineType::Docker)
     };
     let spec = JobSpec {
         name: "words".to_owned(),
@@ -286,6 +277,7 @@ pub(in crate::http) fn report_batch() -> ReportBatch {
         execution_id: EXECUTION,
         sequence: 3,
         compute_state: ComputeState::Completed,
+        process_ended: false,
         message: "completed".to_owned(),
         cause: FailureCause::Task,
         run_output: Some(run_output()),

@@ -1,15 +1,26 @@
 //! A full disk of the orchestrator or of a node, and its recovery.
 
+use std::time::{Duration, Instant};
+
 use api_client::JobsQuery;
+use api_types::JobId;
 use api_types::execution::ComputeState;
 use api_types::job::JobStateType;
+use api_types::node::Connection;
 use serde_json::{Value, json};
-use testbed::harness::{AgentSpec, Cluster, ClusterSpec, SmallDisk, batch, eventually, noop};
+use testbed::harness::{
+    AgentSpec, Cluster, ClusterSpec, Ending, SmallDisk, batch, eventually, noop,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// Slightly more than an empty database and its log need.
 const MEGABYTES: u32 = 16;
+
+const LEASE: Duration = Duration::from_secs(3);
+
+/// How long the disk of a node stays full.
+const FULL_FOR: Duration = Duration::from_secs(9);
 
 #[tokio::test]
 async fn an_orchestrator_with_a_full_disk_refuses_jobs_loses_nothing_and_recovers() {
@@ -51,27 +62,34 @@ async fn an_orchestrator_with_a_full_disk_refuses_jobs_loses_nothing_and_recover
 }
 
 #[tokio::test]
-async fn an_agent_with_a_full_disk_waits_for_space_while_its_tasks_continue() {
+async fn an_agent_with_a_full_disk_keeps_its_lease_and_its_tasks_continue() {
     let Some(disk) = SmallDisk::mount(MEGABYTES) else { return };
     let data = disk.path().join("data").display().to_string();
     let agent = AgentSpec::new().setting("COMPUTE_AGENT_DATA_DIR", &data);
-    let Some(mut cluster) = ClusterSpec::new().agent(agent).start().await else { return };
-    let running = cluster.submit(&batch(&cluster.image, &["sleep", "3"])).await;
-    let execution = cluster.wait_for_execution(running, ComputeState::BidAccepted).await;
+    let spec = ClusterSpec::new().setting("ORCHESTRATOR_NODE_TTL", &LEASE.as_secs().to_string());
+    let Some(mut cluster) = spec.agent(agent).start().await else { return };
+    let ending = cluster.submit(&batch(&cluster.image, &["sleep", "3"])).await;
+    // A line every quarter of a second: it outlasts the full disk.
+    let printing = cluster.submit(&batch(&cluster.image, &["lines", "60", "stdout", "250"])).await;
+    let ended = cluster.wait_for_execution(ending, ComputeState::BidAccepted).await;
+    cluster.wait_for_execution(printing, ComputeState::BidAccepted).await;
 
     disk.fill();
     let mut job = batch(&cluster.image, &["echo", "x"]);
     job["Count"] = json!(2);
     let waiting = cluster.submit(&job).await;
+    // What the full node lost would run here as well.
+    cluster.add_agent(&AgentSpec::new()).await;
     eventually("the ledger cannot be written", async || {
         disk.fill();
         let log = cluster.agents[0].log_tail();
         if log.contains("the ledger cannot be written") { Ok(()) } else { Err(log) }
     })
     .await;
+    keeps_its_lease(&cluster, &[ending, printing]).await;
     eventually("the task has ended", async || {
         let containers = cluster.containers().await;
-        let its = containers.iter().find(|one| one.execution_id == execution.id.to_string());
+        let its = containers.iter().find(|one| one.execution_id == ended.id.to_string());
         match its.map(|one| one.state.as_str()) {
             None | Some("exited") => Ok(()),
             Some(state) => Err(state.to_owned()),
@@ -80,11 +98,28 @@ async fn an_agent_with_a_full_disk_waits_for_space_while_its_tasks_continue() {
     .await;
 
     disk.free();
-    for id in [running, waiting] {
-        assert_eq!(cluster.ending(id).await.state, JobStateType::Completed);
+    for (id, executions) in [(ending, 1), (printing, 1), (waiting, 2)] {
+        let expected = Ending { state: JobStateType::Completed, executions };
+        assert_eq!(cluster.ending(id).await, expected);
     }
+    let output = cluster.execution(printing).await.run_output.stdout;
+    assert_eq!(output, (0..60).map(|line| format!("line {line}\n")).collect::<String>());
     assert_eq!(cluster.restart_crashed().await, 0, "no daemon crashed");
     cluster.no_container_left().await;
+}
+
+/// The first node stays connected for several leases, with the same executions.
+async fn keeps_its_lease(cluster: &Cluster, running: &[JobId]) {
+    let begin = Instant::now();
+    while begin.elapsed() < FULL_FOR {
+        let node = cluster.client().describe_node(cluster.agents[0].node_id()).await.unwrap();
+        assert_eq!(node.connection, Connection::Connected, "after {:?}", begin.elapsed());
+        for id in running {
+            let execution = cluster.execution(*id).await;
+            assert_eq!(execution.compute_state.state_type, ComputeState::BidAccepted);
+        }
+        tokio::time::sleep(LEASE / 10).await;
+    }
 }
 
 /// Submits a job and returns the raw response, head and body.

@@ -1,0 +1,109 @@
+//! A process that ended with its machine or its engine is no failure of its task.
+
+use super::*;
+
+const REBOOTED: Now = Now { time: NOW.time, boot_id: OTHER_BOOT };
+
+const MACHINE: &str = "its machine restarted while it ran; its process ended with exit code 137";
+const ENGINE: &str = "the Docker Engine was restarted or unreachable while it ran; its process \
+                      ended with exit code 137";
+
+/// What the report of an end says: state, cause, exit code, message.
+type Told = (ComputeState, FailureCause, i32, String);
+
+fn end(mut execution: Execution, code: i32, engine_away: bool, now: Now) -> Told {
+    let exit = Exit { code, engine_away, ..Exit::default() };
+    execution.handle(Event::Exited(exit), now);
+    let (report, _) = split(execution.handle(Event::Collected(Collected::default()), now));
+    let exit_code = report.run_output.expect("a run has an output").exit_code;
+    (report.compute_state, report.cause, exit_code, report.message)
+}
+
+fn told(state: ComputeState, cause: FailureCause, exit_code: i32, message: &str) -> Told {
+    (state, cause, exit_code, message.to_owned())
+}
+
+#[test]
+fn a_process_that_ended_with_its_machine_or_engine_is_a_failure_of_the_node() {
+    let node = |message| told(ComputeState::Failed, FailureCause::Node, NO_EXIT_CODE, message);
+    let own = told(ComputeState::Failed, FailureCause::Task, 137, "exit code 137");
+    for (engine_away, now, expected) in [
+        (false, NOW, own),
+        (true, NOW, node(ENGINE)),
+        (false, REBOOTED, node(MACHINE)),
+        // An Engine comes back later than the agent.
+        (true, REBOOTED, node(MACHINE)),
+    ] {
+        assert_eq!(end(running(), 137, engine_away, now), expected, "{engine_away} {now:?}");
+    }
+}
+
+#[test]
+fn a_process_that_succeeded_has_succeeded_whatever_happened_meanwhile() {
+    for engine_away in [false, true] {
+        for now in [NOW, REBOOTED] {
+            let expected = told(ComputeState::Completed, FailureCause::Task, 0, "");
+            assert_eq!(end(running(), 0, engine_away, now), expected, "{engine_away} {now:?}");
+        }
+    }
+}
+
+#[test]
+fn a_process_that_was_asked_to_end_ended_for_that() {
+    let timeout = "execution timeout: still running after 0 s";
+    for engine_away in [false, true] {
+        for now in [NOW, REBOOTED] {
+            for code in [0, 137] {
+                let mut unwanted = running();
+                unwanted.handle(stopped(), NOW);
+                let expected = told(ComputeState::Cancelled, FailureCause::Task, code, "enough");
+                assert_eq!(end(unwanted, code, engine_away, now), expected);
+                let mut late = running();
+                late.handle(Event::TimedOut, NOW);
+                let expected = told(ComputeState::Failed, FailureCause::Timeout, code, timeout);
+                assert_eq!(end(late, code, engine_away, now), expected);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_process_of_an_unknown_boot_is_judged_by_its_exit_code() {
+    let old: Phase = serde_json::from_str(r#"{"Running":{"started_at":1000000000}}"#).unwrap();
+    assert_eq!(old, Phase::Running { started_at: NOW.time, boot_id: BootId::UNKNOWN });
+    let own = told(ComputeState::Failed, FailureCause::Task, 137, "exit code 137");
+    let execution = Execution { phase: old, ..running() };
+    assert_eq!(end(execution, 137, false, REBOOTED), own);
+    let unknown = Now { boot_id: BootId::UNKNOWN, ..NOW };
+    assert_eq!(end(running(), 137, false, unknown), own);
+}
+
+/// The runner of a wasm program that ended with its machine has left no exit code.
+#[test]
+fn a_process_that_left_no_trace_is_a_failure_of_the_node() {
+    let lost = || Event::Failed(Failure::node("its runner recorded no outcome"));
+    for (now, message) in [
+        (NOW, "its runner recorded no outcome"),
+        (REBOOTED, "its machine restarted while it ran; its runner recorded no outcome"),
+    ] {
+        let (report, _) = split(running().handle(lost(), now));
+        assert_eq!((report.cause, report.message.as_str()), (FailureCause::Node, message));
+        assert_eq!(report.run_output.unwrap().exit_code, NO_EXIT_CODE);
+    }
+    let mut unwanted = running();
+    unwanted.handle(stopped(), NOW);
+    let (report, _) = split(unwanted.handle(lost(), REBOOTED));
+    assert_eq!(report.compute_state, ComputeState::Cancelled);
+}
+
+#[test]
+fn a_start_that_a_reboot_interrupted_is_not_repeated() {
+    let mut execution = accepted(0);
+    execution.handle(desired(DesiredState::Running, ""), NOW);
+    execution.handle(Event::Prepared, NOW);
+    assert_eq!(execution.clone().resume(NOW), [Effect::Start]);
+    let (report, rest) = split(execution.resume(REBOOTED));
+    assert_eq!(report.cause, FailureCause::Node);
+    assert_eq!(report.message, "its machine restarted while it was being started");
+    assert_eq!(rest, [Effect::Discard]);
+}

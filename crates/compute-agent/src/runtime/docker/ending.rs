@@ -1,0 +1,94 @@
+//! Waits for the end of a container, however long the Engine is away in between.
+//!
+//! An Engine that restarts ends its containers, unless it keeps them alive (`live-restore`). Their
+//! exit code then says nothing about the task, so the agent notes whether the Engine was away after
+//! it last showed the container running.
+
+use std::time::Duration;
+
+use agent_core::execution::{Exit, NO_EXIT_CODE};
+use api_types::ExecutionId;
+use bollard::query_parameters::WaitContainerOptions;
+use futures_util::stream::StreamExt;
+use tracing::debug;
+
+use super::{Docker, RETRY_FIRST, RETRY_LONGEST, error, name};
+use crate::host::backoff::Backoff;
+use crate::runtime::ExecutorError;
+
+/// Consecutive errors of the Engine when the agent asks how a task ended, over half a minute or
+/// more; after that the task fails.
+const MAX_WAIT_REFUSALS: u32 = 12;
+
+/// An Engine that has just returned may show a container as running that ended with it; one that
+/// still runs after this time does run.
+const SETTLING_TIME: Duration = Duration::from_secs(2);
+
+// === impl Docker: endings ===
+
+impl Docker {
+    pub(super) async fn wait_for_end(&self, id: ExecutionId) -> Result<Exit, ExecutorError> {
+        let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
+        let mut refusals = 0;
+        let mut engine_away = false;
+        loop {
+            match self.end(id, &mut engine_away).await {
+                Err(ExecutorError::Unreachable { reason, .. }) => {
+                    engine_away = true;
+                    debug!(execution = %id, reason, "docker is away while a task runs");
+                }
+                // A stopping or starting Engine may return any error.
+                Err(ExecutorError::Failed(failure)) if refusals < MAX_WAIT_REFUSALS => {
+                    refusals += 1;
+                    engine_away = true;
+                    debug!(execution = %id, failure.message, "docker cannot report the end of a task");
+                }
+                // After an outage the Engine may report an end before it knows the exit code.
+                Ok(None) => {}
+                Ok(Some(exit)) => {
+                    // When the first process ended, the kernel killed all others.
+                    self.sandboxes.give_back(id);
+                    return Ok(exit);
+                }
+                Err(error) => return Err(error),
+            }
+            backoff.wait().await;
+        }
+    }
+
+    /// Waits on one connection; none when the container still runs after the connection ends.
+    async fn end(
+        &self,
+        id: ExecutionId,
+        engine_away: &mut bool,
+    ) -> Result<Option<Exit>, ExecutorError> {
+        let client = self.client()?;
+        let options = WaitContainerOptions { condition: "not-running".to_owned() };
+        let name = name(id);
+        let mut answers = std::pin::pin!(client.wait_container(&name, Some(options)));
+        let answer = match engine_away {
+            false => answers.next().await,
+            true => match tokio::time::timeout(SETTLING_TIME, answers.next()).await {
+                Ok(answer) => answer,
+                Err(_) => {
+                    // It outlived the outage.
+                    *engine_away = self.state(id).await?.running != Some(true);
+                    answers.next().await
+                }
+            },
+        };
+        match answer {
+            // bollard turns an exit code into an error; the state below contains it as well.
+            Some(Ok(_) | Err(bollard::errors::Error::DockerContainerWaitError { .. })) | None => {}
+            Some(Err(error)) => return Err(error::of_container(error)),
+        }
+        let state = self.state(id).await?;
+        let still_runs = state.running == Some(true) || state.restarting == Some(true);
+        Ok((!still_runs).then(|| Exit {
+            code: state.exit_code.and_then(|code| i32::try_from(code).ok()).unwrap_or(NO_EXIT_CODE),
+            out_of_memory: state.oom_killed == Some(true),
+            fault: None,
+            engine_away: *engine_away,
+        }))
+    }
+}
