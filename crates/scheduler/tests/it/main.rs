@@ -3,6 +3,7 @@
 
 mod health;
 mod jobs;
+mod node_history;
 mod nodes;
 mod placement;
 mod restoring;
