@@ -23,7 +23,7 @@ pub(crate) use events::{EventsArgs, StreamLevel};
 pub(crate) use get::GetArgs;
 pub(crate) use jobs::{DescribeArgs, ExecutionsArgs, HistoryArgs, ListArgs, StopArgs};
 pub(crate) use logs::{LogsArgs, Stream as LogStream};
-pub(crate) use nodes::{DrainArgs, NodeActionArgs, NodeCommand, NodeListArgs};
+pub(crate) use nodes::{DrainArgs, NodeActionArgs, NodeCommand, NodeHistoryArgs, NodeListArgs};
 pub(crate) use run::{Engine, Network, RunArgs};
 pub(crate) use submit::{Goal, SubmitArgs, ValidateArgs, WaitArgs};
 

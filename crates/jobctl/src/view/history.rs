@@ -1,6 +1,7 @@
 //! Events of a job's or a node's history in a list.
 
 use api_types::history::{EventType, HistoryEvent, NodeStateType};
+use serde::Serialize;
 
 use super::{compute_tone, job_tone, state_word};
 use crate::output::{Cell, Layout, Listed, Tone, age_of_text};
@@ -62,6 +63,33 @@ const fn node_tone(state: NodeStateType) -> Tone {
         | NodeStateType::Rejected
         | NodeStateType::BackingOff
         | NodeStateType::Stalled => Tone::Bad,
+    }
+}
+
+/// An event of one node, whose columns are those that differ from event to event.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub(crate) struct NodeEvent(pub(crate) HistoryEvent);
+
+impl Listed for NodeEvent {
+    fn columns(layout: &Layout) -> Vec<&'static str> {
+        let moment = if layout.wide { "TIME" } else { "AGE" };
+        vec![moment, "REV", "CHANGE", "COMMENT"]
+    }
+
+    fn cells(&self, layout: &Layout) -> Vec<Cell> {
+        let event = &self.0;
+        let moment = match layout.wide {
+            true => Cell::plain(&event.time),
+            false => Cell::age(age_of_text(layout.now, &event.time)),
+        };
+        let (change, tone) = change(event);
+        let revision = Cell::plain(event.new_revision.to_string());
+        vec![moment, revision, Cell::new(change, tone), Cell::plain(&event.comment)]
+    }
+
+    fn name(&self) -> String {
+        self.0.name()
     }
 }
 
