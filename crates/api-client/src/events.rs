@@ -16,7 +16,7 @@ pub struct EventsQuery {
     /// The id may be short.
     pub job_id: Option<String>,
     pub namespace: Option<String>,
-    /// `job`, `execution` or `all`.
+    /// `job`, `execution` or `all`; or `node` for events of nodes, which `all` leaves out.
     pub event_type: Option<String>,
     /// Unix seconds or RFC 3339.
     pub since: Option<String>,

@@ -25,4 +25,4 @@ pub use events::{EventsQuery, StreamedEvent};
 pub use jobs::{ExecutionsQuery, HistoryQuery, JobsQuery, ResultsQuery};
 pub use lines::MAX_LINE_BYTES;
 pub use logs::JobLogsQuery;
-pub use nodes::NodesQuery;
+pub use nodes::{NodeHistoryQuery, NodesQuery};

@@ -1,7 +1,8 @@
-//! Nodes: list, describe, act on, delete.
+//! Nodes: list, describe, act on, delete; their history.
 
 use std::fmt::Display;
 
+use api_types::history::ListHistory;
 use api_types::node::{DescribeNode, ListNodes, Node, NodeAction, NodeActionRequest};
 use api_types::routes;
 use reqwest::Method;
@@ -22,6 +23,15 @@ pub struct NodesQuery {
     pub reverse: bool,
 }
 
+/// Selects events of a node's history.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NodeHistoryQuery {
+    /// Unix seconds or RFC 3339.
+    pub since: Option<String>,
+    pub limit: Option<u32>,
+    pub next_token: Option<String>,
+}
+
 impl Client {
     /// `GET /nodes`.
     pub async fn list_nodes(&self, query: &NodesQuery) -> Result<ListNodes, ClientError> {
@@ -39,6 +49,19 @@ impl Client {
         let response: DescribeNode =
             self.get(&routes::fill(routes::NODE, segment(id))).send().await?;
         Ok(response.node)
+    }
+
+    /// `GET /nodes/:id/history`; the id of a node that is known may be short.
+    pub async fn node_history(
+        &self,
+        id: impl Display,
+        query: &NodeHistoryQuery,
+    ) -> Result<ListHistory, ClientError> {
+        let pairs = Pairs::default()
+            .add("since", query.since.as_ref())
+            .add("limit", query.limit)
+            .add("next_token", query.next_token.as_ref());
+        self.get(&routes::fill(routes::NODE_HISTORY, segment(id))).query(&pairs.0).send().await
     }
 
     /// `PUT /nodes/:id`; returns the updated node.

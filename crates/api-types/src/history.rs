@@ -1,4 +1,4 @@
-//! The history of a job: one event per recorded change.
+//! The history of a job or a node: one event per recorded change.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,6 +15,30 @@ words!(
     EventType, "an event type", {
         JobLevel = "JobLevel",
         ExecutionLevel = "ExecutionLevel",
+        /// Of a node; it belongs to no job.
+        NodeLevel = "NodeLevel",
+    }
+);
+
+words!(
+    /// What the history of a node says of it, for one field of its record at a time.
+    NodeStateType, "a node state", {
+        /// Not a member of the cluster: before a node joins, and after it is forgotten.
+        Unknown = "UNKNOWN",
+        Connected = "CONNECTED",
+        Disconnected = "DISCONNECTED",
+        Pending = "PENDING",
+        Approved = "APPROVED",
+        Rejected = "REJECTED",
+        Eligible = "ELIGIBLE",
+        Cordoned = "CORDONED",
+        Draining = "DRAINING",
+        /// Draining, and no execution is left on it; its record still says `DRAINING`.
+        Drained = "DRAINED",
+        Healthy = "HEALTHY",
+        BackingOff = "BACKING_OFF",
+        Probing = "PROBING",
+        Stalled = "STALLED",
     }
 );
 
@@ -23,23 +47,28 @@ words!(
 pub struct HistoryEvent {
     #[serde(rename = "Type")]
     pub event_type: EventType,
-    #[serde(rename = "JobID")]
-    pub job_id: JobId,
+    /// Empty on node-level events.
+    #[serde(rename = "JobID", with = "crate::serde_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::openapi::JobIdOrEmpty))]
+    pub job_id: Option<JobId>,
     /// Empty on job-level events.
     #[serde(rename = "NodeID", with = "crate::serde_empty")]
     #[cfg_attr(feature = "openapi", schema(value_type = crate::openapi::NodeIdOrEmpty))]
     pub node_id: Option<NodeId>,
-    /// Empty on job-level events.
+    /// Empty on job-level and node-level events.
     #[serde(rename = "ExecutionID", with = "crate::serde_empty")]
     #[cfg_attr(feature = "openapi", schema(value_type = crate::openapi::ExecutionIdOrEmpty))]
     pub execution_id: Option<ExecutionId>,
-    /// Null on execution-level events.
+    /// Null except on job-level events.
     #[serde(rename = "JobState")]
     pub job_state: Option<JobStateChange>,
-    /// Null on job-level events.
+    /// Null except on execution-level events.
     #[serde(rename = "ExecutionState")]
     pub execution_state: Option<ExecutionStateChange>,
-    /// The revision of the job or execution after the change.
+    /// Only on node-level events.
+    #[serde(rename = "NodeState", default, skip_serializing_if = "Option::is_none")]
+    pub node_state: Option<NodeStateChange>,
+    /// The revision of the job or execution after the change; for a node, the number of its event.
     #[serde(rename = "NewRevision")]
     pub new_revision: u64,
     /// The reason, for the user.
@@ -66,6 +95,14 @@ pub struct ExecutionStateChange {
     pub new: ComputeState,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase")]
+pub struct NodeStateChange {
+    pub previous: NodeStateType,
+    pub new: NodeStateType,
+}
+
 /// Stands on the event stream for events that retention removed: all from `From` to `To`,
 /// both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,7 +118,7 @@ impl HistoryGap {
     pub const EVENT: &str = "gap";
 }
 
-/// Response of Job History.
+/// Response of Job History and Node History.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]

@@ -56,6 +56,8 @@ macro_rules! schemas {
 
 /// An execution ID, or the empty text where there is none.
 pub struct ExecutionIdOrEmpty;
+/// A job ID, or the empty text where there is none.
+pub struct JobIdOrEmpty;
 /// An evaluation ID, or the empty text where there is none.
 pub struct EvaluationIdOrEmpty;
 /// A node ID, or the empty text where there is none.
@@ -124,6 +126,7 @@ schemas! {
     ExecutionId, "ExecutionID" => id('e', "An execution ID");
     NodeId, "NodeID" => id('n', "A node ID");
     EvaluationId, "EvaluationID" => id('v', "An evaluation ID");
+    JobIdOrEmpty, "JobIDOrEmpty" => id_or_empty('j', "A job ID");
     ExecutionIdOrEmpty, "ExecutionIDOrEmpty" => id_or_empty('e', "An execution ID");
     EvaluationIdOrEmpty, "EvaluationIDOrEmpty" => id_or_empty('v', "An evaluation ID");
     NodeIdOrEmpty, "NodeIDOrEmpty" => id_or_empty('n', "A node ID");

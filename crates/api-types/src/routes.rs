@@ -8,6 +8,7 @@ pub const JOB_RESULTS: &str = "/api/v1/orchestrator/jobs/{job_id}/results";
 pub const JOB_LOGS: &str = "/api/v1/orchestrator/jobs/{job_id}/logs";
 pub const NODES: &str = "/api/v1/orchestrator/nodes";
 pub const NODE: &str = "/api/v1/orchestrator/nodes/{node_id}";
+pub const NODE_HISTORY: &str = "/api/v1/orchestrator/nodes/{node_id}/history";
 pub const NODE_SESSION: &str = "/api/v1/orchestrator/nodes/{node_id}/session";
 pub const NODE_HEARTBEAT: &str = "/api/v1/orchestrator/nodes/{node_id}/heartbeat";
 pub const NODE_ASSIGNMENTS: &str = "/api/v1/orchestrator/nodes/{node_id}/assignments";

@@ -28,6 +28,14 @@ pub mod sqlite;
 /// clocks of clients differ.
 pub const KEY_RETENTION: Duration = Duration::from_hours(25);
 
+/// Events kept per known node, the newest: months of a usual node, three hours of one that falls
+/// silent and comes back all the time. Beyond it the oldest goes with each new one.
+pub const NODE_EVENTS: u64 = 1000;
+
+/// Events kept of all forgotten nodes together, the newest: they still tell what became of a node
+/// that is gone.
+pub const FORGOTTEN_NODES_EVENTS: u64 = 10_000;
+
 /// The writer's half.
 pub trait Store: Send {
     /// Loads the live state as of the last commit; `job` receives the jobs, one by one.
@@ -83,9 +91,12 @@ pub trait Reads: Send + Sync {
     fn execution(&self, id: ExecutionId) -> Result<Option<StoredExecution>, StoreError>;
     fn executions(&self, query: &ExecutionQuery) -> Result<Page<StoredExecution>, StoreError>;
     fn history(&self, query: &HistoryQuery) -> Result<Page<EventRow>, StoreError>;
+    /// Events of one node, which may be forgotten.
+    fn node_history(&self, query: &NodeHistoryQuery) -> Result<Page<EventRow>, StoreError>;
     /// Published results of the job's executions, in order of their slot and creation.
     fn results(&self, query: &ResultQuery) -> Result<Page<StoredResult>, StoreError>;
-    /// Events of all jobs in order of their sequence, and the gaps that removal left.
+    /// Events of all jobs, or of all nodes, in order of their sequence, and the gaps that removal
+    /// left.
     fn events(&self, query: &EventsQuery) -> Result<EventsPage, StoreError>;
     /// The sequence of the last event ever stored; 0 if there was none.
     fn last_event(&self) -> Result<u64, StoreError>;
@@ -257,7 +268,7 @@ pub struct HistoryQuery {
     pub job: JobId,
     /// At or after.
     pub since: Timestamp,
-    /// Both if `None`.
+    /// Those of the job and of its executions if `None`.
     pub event_type: Option<EventType>,
     pub execution: Option<ExecutionId>,
     pub node: Option<NodeId>,
@@ -266,14 +277,24 @@ pub struct HistoryQuery {
     pub limit: u32,
 }
 
-/// Events committed after a position, of any job.
+#[derive(Debug, Clone)]
+pub struct NodeHistoryQuery {
+    pub node: NodeId,
+    /// At or after.
+    pub since: Timestamp,
+    /// The `seq` of the last event of the previous page.
+    pub after: Option<u64>,
+    pub limit: u32,
+}
+
+/// Events committed after a position, of any job or node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EventsQuery {
     /// The `seq` of the last event already examined.
     pub after: u64,
     pub job: Option<JobId>,
     pub namespace: Option<String>,
-    /// Both if `None`.
+    /// Those of jobs and executions if `None`.
     pub event_type: Option<EventType>,
     /// At or after.
     pub since: Timestamp,

@@ -144,11 +144,12 @@ mod tests {
             JobStateChange { previous: JobStateType::Pending, new: JobStateType::Running };
         HistoryEvent {
             event_type: EventType::ExecutionLevel,
-            job_id,
+            job_id: Some(job_id),
             node_id: Some(node_id),
             execution_id: execution.map(|id| id.parse().unwrap()),
             job_state: execution.is_none().then_some(job_change),
             execution_state: execution.map(|_| ExecutionStateChange { previous, new }),
+            node_state: None,
             new_revision: 1,
             comment: comment.to_owned(),
             time: time.to_owned(),

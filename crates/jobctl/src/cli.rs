@@ -19,11 +19,11 @@ use crate::exit::EXIT_CODES;
 use crate::output::Format;
 
 pub(crate) use context::ContextCommand;
-pub(crate) use events::EventsArgs;
+pub(crate) use events::{EventsArgs, StreamLevel};
 pub(crate) use get::GetArgs;
 pub(crate) use jobs::{DescribeArgs, ExecutionsArgs, HistoryArgs, ListArgs, StopArgs};
 pub(crate) use logs::{LogsArgs, Stream as LogStream};
-pub(crate) use nodes::{DrainArgs, NodeActionArgs, NodeCommand, NodeListArgs};
+pub(crate) use nodes::{DrainArgs, NodeActionArgs, NodeCommand, NodeHistoryArgs, NodeListArgs};
 pub(crate) use run::{Engine, Network, RunArgs};
 pub(crate) use submit::{Goal, SubmitArgs, ValidateArgs, WaitArgs};
 
@@ -71,7 +71,7 @@ pub(crate) enum Command {
     History(HistoryArgs),
     /// Show the output of a job's tasks
     Logs(LogsArgs),
-    /// Show the events of all jobs, live with --follow
+    /// Show the events of all jobs, or of all nodes, live with --follow
     Events(EventsArgs),
     /// Wait for jobs to end, and return the exit code of a failed task
     Wait(WaitArgs),

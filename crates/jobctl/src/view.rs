@@ -12,6 +12,7 @@ pub(crate) use describe::{job_fields, node_fields};
 pub(crate) use dry_run::DryRunRow;
 pub(crate) use event::NumberedEvent;
 pub(crate) use execution::state_word;
+pub(crate) use history::NodeEvent;
 
 use api_types::execution::ComputeState;
 use api_types::job::JobStateType;

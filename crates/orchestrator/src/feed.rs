@@ -122,10 +122,9 @@ mod tests {
         changes.events.push(EventRow {
             seq: revision * 10,
             time: Timestamp(1),
-            job,
             revision,
             comment: Text::Constant("runs"),
-            subject: EventSubject::Job { previous, new },
+            subject: EventSubject::Job { job, previous, new },
         });
         changes
     }

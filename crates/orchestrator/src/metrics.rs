@@ -188,10 +188,11 @@ impl Metrics {
         for event in &output.changes.events {
             let is_first = event.revision == 1;
             match event.subject {
-                EventSubject::Job { previous, new } => self.job(is_first, previous, new),
+                EventSubject::Job { previous, new, .. } => self.job(is_first, previous, new),
                 EventSubject::Execution { previous, new, .. } => {
                     self.execution(is_first, previous, new);
                 }
+                EventSubject::Node { .. } => {}
             }
         }
         for fact in &output.facts {

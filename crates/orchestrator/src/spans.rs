@@ -91,8 +91,10 @@ impl Spans {
             return;
         }
         for event in &output.changes.events {
-            let EventSubject::Execution { id, previous, new, .. } = event.subject else { continue };
-            if previous == new || !self.tracer.samples(event.job) {
+            let EventSubject::Execution { job, id, previous, new, .. } = event.subject else {
+                continue;
+            };
+            if previous == new || !self.tracer.samples(job) {
                 continue;
             }
             if let Some(row) = output.changes.executions.get(&id) {

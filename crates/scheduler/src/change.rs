@@ -9,6 +9,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use api_types::execution::{ComputeState, DesiredState, PublishedResult, RunOutput};
+use api_types::history::{EventType, NodeStateType};
 use api_types::job::{JobStateType, JobType};
 use api_types::node::{Connection, Eligibility, Membership};
 use api_types::protocol::SessionRequest;
@@ -17,6 +18,7 @@ use api_types::{EvaluationId, ExecutionId, JobId, NodeId, Timestamp};
 
 use crate::exclusion::Exclusions;
 use crate::health::Health;
+use crate::node_event::History;
 use crate::text::Text;
 use crate::time::Moment;
 
@@ -164,6 +166,8 @@ pub struct NodeRow {
     /// When a disconnected node was last heard from.
     pub silent_since: Option<Moment>,
     pub health: Health,
+    /// How far its history is, and what it says.
+    pub history: History,
     pub record: Arc<SessionRequest>,
 }
 
@@ -173,7 +177,6 @@ pub struct EventRow {
     /// Global and consecutive, starting at 1.
     pub seq: u64,
     pub time: Timestamp,
-    pub job: JobId,
     pub revision: u64,
     pub comment: Text,
     pub subject: EventSubject,
@@ -181,8 +184,24 @@ pub struct EventRow {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EventSubject {
-    Job { previous: JobStateType, new: JobStateType },
-    Execution { id: ExecutionId, node: NodeId, previous: ComputeState, new: ComputeState },
+    Job {
+        job: JobId,
+        previous: JobStateType,
+        new: JobStateType,
+    },
+    Execution {
+        job: JobId,
+        id: ExecutionId,
+        node: NodeId,
+        previous: ComputeState,
+        new: ComputeState,
+    },
+    /// Belongs to no job, and to no namespace.
+    Node {
+        node: NodeId,
+        previous: NodeStateType,
+        new: NodeStateType,
+    },
 }
 
 /// Messages that are sent once the changes are on disk.
@@ -260,6 +279,26 @@ pub struct LiveJobRow {
     pub spec_json: Arc<str>,
     pub create_time: Timestamp,
     pub created_at: Moment,
+}
+
+// === impl EventRow ===
+
+impl EventRow {
+    /// The job whose history has the event; none for an event of a node.
+    pub fn job(&self) -> Option<JobId> {
+        match self.subject {
+            EventSubject::Job { job, .. } | EventSubject::Execution { job, .. } => Some(job),
+            EventSubject::Node { .. } => None,
+        }
+    }
+
+    pub fn event_type(&self) -> EventType {
+        match self.subject {
+            EventSubject::Job { .. } => EventType::JobLevel,
+            EventSubject::Execution { .. } => EventType::ExecutionLevel,
+            EventSubject::Node { .. } => EventType::NodeLevel,
+        }
+    }
 }
 
 // === impl Changes ===

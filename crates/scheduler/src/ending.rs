@@ -131,6 +131,7 @@ impl Scheduler {
             self.queue.reload(node);
             self.touched.insert(row.node);
         }
+        self.note_drained(turn, row.node);
         if let Some(job) = self.jobs.get_mut(&row.job) {
             job.executions.remove(&id);
             job.silent_execution_ended(row.node);

@@ -298,10 +298,9 @@ impl Scheduler {
         turn.out.changes.events.push(EventRow {
             seq,
             time,
-            job: row.job,
             revision: row.revision,
             comment,
-            subject: EventSubject::Execution { id, node: row.node, previous, new },
+            subject: EventSubject::Execution { job: row.job, id, node: row.node, previous, new },
         });
         turn.out.changes.executions.insert(id, row.clone());
     }

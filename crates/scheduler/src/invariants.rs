@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use api_types::execution::{ComputeState, DesiredState};
 use api_types::quantity::Resources;
 
-use crate::Scheduler;
+use crate::{Scheduler, node_event};
 
 /// Panics with a description when the state contradicts itself.
 pub fn check(scheduler: &Scheduler) {
@@ -58,6 +58,7 @@ fn check_nodes(scheduler: &Scheduler) {
             node.row.silent_since.is_some(),
             "node {id} is silent without a beginning, or connected and silent"
         );
+        node_event::check(node);
         assert!(
             !scheduler.waits_without_timer(*id),
             "something on the silent node {id} would never be given up"

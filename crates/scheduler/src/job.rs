@@ -358,10 +358,9 @@ impl Scheduler {
         turn.out.changes.events.push(EventRow {
             seq,
             time,
-            job: id,
             revision: job.row.revision,
             comment,
-            subject: EventSubject::Job { previous, new: state },
+            subject: EventSubject::Job { job: id, previous, new: state },
         });
     }
 

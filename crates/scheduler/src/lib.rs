@@ -41,6 +41,7 @@ mod keyed;
 mod mass_silence;
 pub mod mint;
 mod node;
+pub mod node_event;
 mod notice;
 mod patience;
 mod place;

@@ -110,6 +110,7 @@ impl Restore {
         }
         scheduler.restore_order(now);
         scheduler.restore_leases(now);
+        scheduler.adopt_nodes_without_history();
         Ok(scheduler)
     }
 }

@@ -16,6 +16,7 @@ use crate::change::{Effect, NodeRow};
 use crate::health::Health;
 use crate::input::{Answer, Refusal, acknowledge};
 use crate::node::LiveNode;
+use crate::node_event::History;
 use crate::text::Text;
 use crate::timer::Timer;
 use crate::{Scheduler, Turn};
@@ -47,6 +48,7 @@ impl Scheduler {
                 last_heartbeat: Timestamp::ZERO,
                 silent_since: None,
                 health: Health::default(),
+                history: History::default(),
                 record: Arc::clone(&record),
             };
             LiveNode::new(row, turn.now)
@@ -145,6 +147,7 @@ impl Scheduler {
 
     /// Stores the node's current record and updates its pools.
     pub(crate) fn store_node(&mut self, turn: &mut Turn<'_>, id: NodeId) {
+        self.note_node(turn, id);
         let Some(node) = self.nodes.get_mut(&id) else { return };
         self.queue.reclassify(node);
         self.touched.insert(id);
@@ -304,6 +307,7 @@ impl Scheduler {
                 job.covered.remove(&id);
             }
         }
+        self.note_forgotten(turn, id);
         self.forget_silence(id);
         self.nodes.remove(&id);
         for timer in [

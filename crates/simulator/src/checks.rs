@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use api_types::execution::ComputeState;
-use api_types::history::EventType;
+use api_types::history::{EventType, NodeStateType};
 use api_types::job::{JobStateType, JobType};
-use api_types::{ExecutionId, JobId, Timestamp};
+use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 use scheduler::change::EventSubject;
 
 use super::docker::KILLED;
@@ -53,6 +53,7 @@ pub(super) fn check(world: &World) -> Result<(), String> {
     every_accepted_job_is_stored_once(world)?;
     every_job_has_one_outcome(world)?;
     histories_have_no_gap(world)?;
+    histories_of_nodes_are_whole(world)?;
     times_of_a_history_never_go_back(world)?;
     no_slot_completed_twice(world)?;
     nothing_started_twice(world)?;
@@ -105,7 +106,8 @@ fn histories_have_no_gap(world: &World) -> Result<(), String> {
             return Err(format!("event {seq} has the sequence {}", event.seq));
         }
         let revision = match event.subject {
-            EventSubject::Job { .. } => jobs.entry(event.job).or_default(),
+            EventSubject::Node { .. } => continue,
+            EventSubject::Job { job, .. } => jobs.entry(job).or_default(),
             EventSubject::Execution { id, previous, new, .. } => {
                 let (revision, state) = executions.entry(id).or_insert((0, ComputeState::New));
                 if previous != *state || new < previous {
@@ -134,13 +136,56 @@ fn histories_have_no_gap(world: &World) -> Result<(), String> {
     Ok(())
 }
 
+/// Their events are numbered from 1, each field begins as it ended in the event before, and the
+/// last events say what the record says.
+fn histories_of_nodes_are_whole(world: &World) -> Result<(), String> {
+    let store = &world.orchestrator.store;
+    let mut nodes: BTreeMap<NodeId, (u64, NodeStateType)> = BTreeMap::new();
+    for event in &store.events {
+        let EventSubject::Node { node, previous, new } = event.subject else { continue };
+        let (revision, connection) = nodes.entry(node).or_insert((0, NodeStateType::Unknown));
+        *revision += 1;
+        if event.revision != *revision {
+            let found = event.revision;
+            return Err(format!("an event of node {node} has revision {found}, not {revision}"));
+        }
+        match new {
+            NodeStateType::Unknown => drop(nodes.remove(&node)),
+            NodeStateType::Connected | NodeStateType::Disconnected => {
+                if previous != *connection {
+                    return Err(format!("node {node} was {connection} and is not {previous}"));
+                }
+                *connection = new;
+            }
+            _ => {}
+        }
+    }
+    for (id, row) in &store.nodes {
+        let said = (row.history.revision, row.history.standing.connection);
+        if nodes.get(id) != Some(&said) || said.1.as_str() != row.connection.as_str() {
+            return Err(format!("node {id} is {}, its history says {said:?}", row.connection));
+        }
+    }
+    Ok(())
+}
+
 fn times_of_a_history_never_go_back(world: &World) -> Result<(), String> {
-    let mut last: BTreeMap<JobId, Timestamp> = BTreeMap::new();
+    let mut last: BTreeMap<(Option<JobId>, Option<NodeId>), Timestamp> = BTreeMap::new();
     for event in &world.orchestrator.store.events {
-        let last = last.entry(event.job).or_insert(event.time);
+        let node = match event.subject {
+            // One that is forgotten and joins again begins anew.
+            EventSubject::Node { node, .. } if event.revision > 1 => Some(node),
+            EventSubject::Node { node, .. } => {
+                last.remove(&(None, Some(node)));
+                Some(node)
+            }
+            EventSubject::Job { .. } | EventSubject::Execution { .. } => None,
+        };
+        let of = (event.job(), node);
+        let last = last.entry(of).or_insert(event.time);
         if event.time < *last {
-            let (seq, job) = (event.seq, event.job);
-            return Err(format!("event {seq} of job {job} is of {:?}, after {last:?}", event.time));
+            let seq = event.seq;
+            return Err(format!("event {seq} of {of:?} is of {:?}, after {last:?}", event.time));
         }
         *last = event.time;
     }

@@ -10,6 +10,7 @@ mod history;
 mod listing;
 mod live;
 mod model;
+mod nodes;
 mod retention;
 mod samples;
 
@@ -26,6 +27,7 @@ pub(super) use self::history::*;
 pub(super) use self::listing::*;
 pub(super) use self::live::*;
 pub(super) use self::model::{Model, random_query};
+pub(super) use self::nodes::*;
 pub(super) use self::retention::*;
 pub(super) use self::samples::{Put, Random, Sample, key, key_row, session_request};
 
@@ -77,6 +79,9 @@ macro_rules! store_contract {
             events_of_all_jobs_are_listed_in_order,
             removed_events_leave_a_gap,
             events_are_found_by_their_time,
+            events_of_nodes_are_apart_from_those_of_jobs,
+            a_known_node_keeps_its_newest_events,
+            a_forgotten_node_leaves_its_history_for_a_while,
             a_job_is_removed_with_everything_that_belongs_to_it,
             jobs_that_ended_first_are_removed_first,
             a_large_job_is_removed_in_small_parts,

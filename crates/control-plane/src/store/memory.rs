@@ -3,9 +3,9 @@
 //! It follows the same contract as the durable store, except that it does not survive the process;
 //! a clone is what a crash would leave.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use api_types::history::EventType;
+use api_types::history::{EventType, NodeStateType};
 use api_types::job::{JobSpec, JobStateType, JobType};
 use api_types::{ExecutionId, JobId, NodeId};
 use scheduler::change::{
@@ -14,7 +14,10 @@ use scheduler::change::{
 };
 use scheduler::time::Moment;
 
-use super::{Commit, IdempotencyRow, Pruned, RequestKey, Retention, Store, StoreError};
+use super::{
+    Commit, FORGOTTEN_NODES_EVENTS, IdempotencyRow, NODE_EVENTS, Pruned, RequestKey, Retention,
+    Store, StoreError,
+};
 use crate::clock::Stamp;
 
 #[derive(Debug, Default, Clone)]
@@ -27,6 +30,8 @@ pub struct MemoryStore {
     pub pending_slots: BTreeMap<(JobId, u32), PendingSlotRow>,
     pub nodes: BTreeMap<NodeId, NodeRow>,
     pub events: Vec<EventRow>,
+    /// Sequences of those that belong to nodes that are gone.
+    of_forgotten_nodes: BTreeSet<u64>,
     pub keys: BTreeMap<RequestKey, IdempotencyRow>,
     commits: u64,
     stamp: Option<Stamp>,
@@ -41,12 +46,13 @@ impl MemoryStore {
     pub fn history(&self, job: JobId, level: EventType) -> Vec<&EventRow> {
         self.events
             .iter()
-            .filter(|event| event.job == job)
-            .filter(|event| match event.subject {
-                EventSubject::Job { .. } => level == EventType::JobLevel,
-                EventSubject::Execution { .. } => level == EventType::ExecutionLevel,
-            })
+            .filter(|event| event.job() == Some(job) && event.event_type() == level)
             .collect()
+    }
+
+    /// The events of a node, in order.
+    pub fn node_history(&self, id: NodeId) -> Vec<&EventRow> {
+        self.events.iter().filter(|event| node_of(event) == Some(id)).collect()
     }
 
     /// The executions of a job, by slot, then age.
@@ -82,9 +88,33 @@ impl MemoryStore {
                 None => self.nodes.remove(id),
             };
         }
-        self.events.extend(changes.events.iter().cloned());
+        for event in &changes.events {
+            self.events.push(event.clone());
+            self.retain_node_events(event);
+        }
         if let Some(last) = changes.events.last() {
             self.last_seq = last.seq;
+        }
+    }
+
+    /// Removes what an event of a node is one too many for.
+    fn retain_node_events(&mut self, event: &EventRow) {
+        let EventSubject::Node { node, new, .. } = event.subject else { return };
+        if new == NodeStateType::Unknown {
+            let events = self.events.iter().filter(|event| node_of(event) == Some(node));
+            self.of_forgotten_nodes.extend(events.map(|event| event.seq));
+            while self.of_forgotten_nodes.len() as u64 > FORGOTTEN_NODES_EVENTS {
+                let first = self.of_forgotten_nodes.pop_first();
+                self.events.retain(|event| Some(event.seq) != first);
+            }
+        } else if event.revision > NODE_EVENTS {
+            let last = event.revision - NODE_EVENTS;
+            let forgotten = &self.of_forgotten_nodes;
+            self.events.retain(|event| {
+                node_of(event) != Some(node)
+                    || event.revision > last
+                    || forgotten.contains(&event.seq)
+            });
         }
     }
 
@@ -102,7 +132,7 @@ impl MemoryStore {
         self.outputs.retain(|id, _| executions.contains_key(id));
         self.successors.retain(|id, _| executions.contains_key(id));
         self.pending_slots.retain(|(of, _), _| *of != job);
-        self.events.retain(|event| event.job != job);
+        self.events.retain(|event| event.job() != Some(job));
     }
 }
 
@@ -219,6 +249,14 @@ impl Store for MemoryStore {
     }
 }
 
+/// The node whose history has the event.
+fn node_of(event: &EventRow) -> Option<NodeId> {
+    match event.subject {
+        EventSubject::Node { node, .. } => Some(node),
+        EventSubject::Job { .. } | EventSubject::Execution { .. } => None,
+    }
+}
+
 /// A job's specification as stored.
 pub fn spec_json(spec: &JobSpec) -> std::sync::Arc<str> {
     serde_json::to_string(spec).expect("a specification is plain data").into()
@@ -254,5 +292,39 @@ mod tests {
         store.prune(Moment(0), &EVERYTHING, 9).unwrap();
         assert!(store.jobs.is_empty() && store.events.is_empty() && store.executions.is_empty());
         assert_eq!(store.load(&mut |_| {}).unwrap().last_seq, 18);
+    }
+
+    #[test]
+    fn the_histories_of_nodes_stay_within_their_bounds() {
+        let mut random = Random(141);
+        let mut store = MemoryStore::default();
+        let (busy, quiet) = (random.node_id(), random.node_id());
+        let event = |node, seq, revision, new| EventRow {
+            seq,
+            time: api_types::Timestamp(0),
+            revision,
+            comment: "".into(),
+            subject: EventSubject::Node { node, previous: NodeStateType::Connected, new },
+        };
+        let mut changes = Changes::default();
+        changes.events.push(event(quiet, 1, 1, NodeStateType::Connected));
+        changes.events.push(event(quiet, 2, 2, NodeStateType::Unknown));
+        for revision in 1..=NODE_EVENTS + 5 {
+            let last = changes.events.len() as u64;
+            changes.events.push(event(busy, last + 1, revision, NodeStateType::Connected));
+        }
+        store.put(1, &changes, &[]).unwrap();
+        let kept = store.node_history(busy);
+        assert_eq!((kept.len() as u64, kept[0].revision), (NODE_EVENTS, 6));
+        assert_eq!(store.node_history(quiet).len(), 2);
+
+        let mut changes = Changes::default();
+        for seq in 0..FORGOTTEN_NODES_EVENTS {
+            let node = random.node_id();
+            changes.events.push(event(node, 2000 + seq, 1, NodeStateType::Unknown));
+        }
+        store.put(2, &changes, &[]).unwrap();
+        assert!(store.node_history(quiet).is_empty());
+        assert_eq!(store.events.len() as u64, NODE_EVENTS + FORGOTTEN_NODES_EVENTS);
     }
 }

@@ -15,6 +15,7 @@ mod jobs;
 mod keys;
 mod load;
 mod marks;
+mod nodes;
 mod open;
 mod prune;
 mod reads;

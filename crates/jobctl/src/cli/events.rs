@@ -1,8 +1,8 @@
 //! Arguments of `jobctl events`.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
-use super::jobs::{Level, absolute_time};
+use super::jobs::absolute_time;
 use super::{NamespaceArgs, OutputArgs};
 
 /// Default of `--since` without `--follow`.
@@ -23,7 +23,7 @@ pub(crate) struct EventsArgs {
     pub(crate) all_namespaces: bool,
     /// Level of events to show
     #[arg(long = "type", value_name = "LEVEL", value_enum, default_value_t)]
-    pub(crate) level: Level,
+    pub(crate) level: StreamLevel,
     /// Only events since then: 10m, 2h, or a time in RFC 3339 [1h; with --follow: now]
     #[arg(long, value_name = "WHEN")]
     pub(crate) since: Option<String>,
@@ -32,6 +32,30 @@ pub(crate) struct EventsArgs {
     pub(crate) after: Option<u64>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum StreamLevel {
+    /// Events of jobs themselves
+    Job,
+    /// Events of executions
+    Execution,
+    /// Events of nodes, whatever the namespace
+    Node,
+    /// Events of jobs and executions
+    #[default]
+    All,
+}
+
+impl StreamLevel {
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Job => "job",
+            Self::Execution => "execution",
+            Self::Node => "node",
+            Self::All => "all",
+        }
+    }
 }
 
 impl EventsArgs {

@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::jobs::absolute_time;
 use super::{OutputArgs, WatchArgs};
 
 #[derive(Debug, Subcommand)]
@@ -16,6 +17,8 @@ pub(crate) enum NodeCommand {
         #[command(flatten)]
         output: OutputArgs,
     },
+    /// Show what became of a node: sessions, silence, failures, and what operators decided
+    History(NodeHistoryArgs),
     /// Place no new executions on nodes
     Cordon(NodeActionArgs),
     /// Place executions on nodes again, after a cordon or a drain
@@ -65,6 +68,20 @@ pub(crate) enum NodeOrder {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct NodeHistoryArgs {
+    /// ID of the node, or a prefix of it; the whole ID of a deleted node
+    pub(crate) node: String,
+    /// Only events since then: 10m, 2h, or a time in RFC 3339
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) since: Option<String>,
+    /// Maximum number of events
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) limit: Option<u32>,
+    #[command(flatten)]
+    pub(crate) watch: WatchArgs,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct NodeActionArgs {
     /// IDs of the nodes, or prefixes of them
     #[arg(required = true, value_name = "NODE")]
@@ -81,6 +98,12 @@ pub(crate) struct DrainArgs {
     /// Wait until the nodes run nothing
     #[arg(long)]
     pub(crate) wait: bool,
+}
+
+impl NodeHistoryArgs {
+    pub(crate) fn since(&self, now: api_types::Timestamp) -> Option<String> {
+        self.since.as_deref().map(|text| absolute_time(text, now))
+    }
 }
 
 impl NodeOrder {

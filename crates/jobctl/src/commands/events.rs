@@ -1,4 +1,4 @@
-//! `jobctl events`: the events of all jobs.
+//! `jobctl events`: the events of all jobs, or of all nodes.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use api_types::Code;
 use futures_util::{Stream, StreamExt};
 
 use super::{Exit, Session};
-use crate::cli::EventsArgs;
+use crate::cli::{EventsArgs, StreamLevel};
 use crate::clock;
 use crate::output::{Rows, note};
 use crate::reconnect::Reconnect;
@@ -23,7 +23,8 @@ const SILENCE: Duration = Duration::from_secs(2);
 const REOPEN_DELAY: Duration = Duration::from_millis(500);
 
 pub(super) async fn events(session: &Session, args: &EventsArgs) -> Result<Exit> {
-    let namespace = if args.all_namespaces {
+    // Nodes belong to no namespace.
+    let namespace = if args.all_namespaces || args.level == StreamLevel::Node {
         None
     } else {
         args.namespace.namespace.clone().or_else(|| session.namespace.clone())
@@ -116,10 +117,7 @@ fn show(rows: &mut Rows<NumberedEvent>, item: StreamedEvent) -> Result<()> {
             rows.show(&NumberedEvent { sequence: id, event: *event })
         }
         StreamedEvent::Gap { gap, .. } => {
-            note(&format!(
-                "events {} to {} are missing: their jobs were removed",
-                gap.from, gap.to
-            ));
+            note(&format!("events {} to {} are missing: retention removed them", gap.from, gap.to));
             Ok(())
         }
         StreamedEvent::Position { .. } => Ok(()),

@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use api_client::{ClientError, NodesQuery};
+use api_client::{ClientError, NodeHistoryQuery, NodesQuery};
 use api_types::node::{Node, NodeAction};
 
 use super::{Exit, Session, each};
-use crate::cli::{DrainArgs, NodeActionArgs, NodeCommand, NodeListArgs};
+use crate::cli::{DrainArgs, NodeActionArgs, NodeCommand, NodeHistoryArgs, NodeListArgs};
+use crate::clock;
 use crate::output::{Layout, Progress, watch};
 use crate::pages::collect;
 use crate::reconnect::Reconnect;
-use crate::view::node_fields;
+use crate::view::{NodeEvent, node_fields};
 
 /// Interval between checks whether a drained node is empty.
 const DRAIN_INTERVAL: Duration = Duration::from_secs(1);
@@ -27,6 +28,7 @@ pub(super) async fn run(session: &Session, command: &NodeCommand) -> Result<Exit
             out.record(output.format, &node, &node.peer_info.id.to_string(), text)?;
             Ok(Exit::Done)
         }
+        NodeCommand::History(args) => history(session, args).await,
         NodeCommand::Cordon(args) => act(session, args, NodeAction::Cordon).await,
         NodeCommand::Uncordon(args) => act(session, args, NodeAction::Uncordon).await,
         NodeCommand::Approve(args) => act(session, args, NodeAction::Approve).await,
@@ -56,6 +58,27 @@ async fn list(session: &Session, args: &NodeListArgs) -> Result<Exit> {
         let collected = collect(args.limit, async |rows, token| {
             let query = NodesQuery { limit: Some(rows), next_token: token, ..query.clone() };
             session.client.list_nodes(&query).await.map(|page| (page.nodes, page.next_token))
+        })
+        .await?;
+        Ok(collected.items)
+    };
+    let format = args.watch.output.format;
+    let layout = Layout::of(format);
+    if args.watch.watch {
+        watch(session.out, format, layout, fetch).await?;
+    } else {
+        session.out.list(format, &layout, &fetch().await?)?;
+    }
+    Ok(Exit::Done)
+}
+
+async fn history(session: &Session, args: &NodeHistoryArgs) -> Result<Exit> {
+    let query = NodeHistoryQuery { since: args.since(clock::now()), ..NodeHistoryQuery::default() };
+    let fetch = async || -> Result<Vec<NodeEvent>, ClientError> {
+        let collected = collect(args.limit, async |rows, token| {
+            let query = NodeHistoryQuery { limit: Some(rows), next_token: token, ..query.clone() };
+            let page = session.client.node_history(&args.node, &query).await?;
+            Ok((page.history.into_iter().map(NodeEvent).collect(), page.next_token))
         })
         .await?;
         Ok(collected.items)

@@ -37,7 +37,7 @@ impl Listed for NumberedEvent {
             return vec![
                 Cell::plain(self.sequence.to_string()),
                 Cell::plain(&event.time),
-                Cell::plain(event.job_id.to_string()),
+                or_none(event.job_id.map(|id| id.to_string())),
                 or_none(event.execution_id.map(|id| id.to_string())),
                 or_none(event.node_id.map(|id| id.to_string())),
                 Cell::new(change, tone),
@@ -48,7 +48,7 @@ impl Listed for NumberedEvent {
         let time = event.time.get(11..19).unwrap_or(&event.time);
         vec![
             Cell::plain(time),
-            Cell::plain(event.job_id.short()),
+            or_none(event.job_id.map(|id| id.short())),
             or_none(event.execution_id.map(|id| id.short())),
             or_none(event.node_id.map(|id| id.short())),
             Cell::new(change, tone),

@@ -39,10 +39,20 @@ async fn past_events_are_shown_and_the_command_ends() {
         json.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(events.len(), 3, "{json}");
     assert!(events.iter().all(|event| event["JobID"] == one.as_str()), "{json}");
-    assert_eq!(events[0]["Sequence"], 1);
+    assert_eq!(events[0]["Sequence"], 2, "the node joined first");
     let sequence = events[2]["Sequence"].to_string();
     let after = service.run(&["events", "--after", &sequence, "-o", "wide"]).await;
     assert!(after.stdout.contains(&other) && !after.stdout.contains(&one), "{after}");
+}
+
+#[tokio::test]
+async fn events_of_nodes_are_shown_whatever_the_namespace() {
+    let service = Service::start().await;
+    let node = FakeNode::idle(&service, 1).await;
+    service.submit(&job("one")).await;
+    service.run(&["node", "cordon", &node.id.to_string(), "--message", "new disk"]).await;
+    let shown = service.run(&["events", "--type", "node", "--namespace", "other"]).await;
+    assert_snapshot!("events_of_nodes", without_times(shown));
 }
 
 #[tokio::test]

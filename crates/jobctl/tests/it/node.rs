@@ -57,6 +57,27 @@ async fn an_operator_manages_nodes() {
 }
 
 #[tokio::test]
+async fn the_history_of_a_node_is_shown() {
+    let service = Service::start().await;
+    let alpha = FakeNode::idle(&service, 1).await;
+    let id = alpha.id.to_string();
+    service.run(&["node", "cordon", &id, "--message", "new disk"]).await;
+    service.run(&["node", "drain", &id]).await;
+    let history = service.run(&["node", "history", &id[..10]]).await;
+    assert_snapshot!("history_of_a_node", history.normal());
+    let wide = service.run(&["node", "history", &id, "-o", "wide", "--limit", "1"]).await;
+    assert_snapshot!("history_of_a_node_wide", wide.normal());
+    let names = service.run(&["node", "history", &id, "-o", "name", "--since", "1h"]).await;
+    let expected: String = (1..=4).map(|revision| format!("{id}@{revision}\n")).collect();
+    assert_eq!(names.stdout, expected);
+    let json = service.run(&["node", "history", &id, "-o", "json"]).await;
+    let events: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(events[0]["NodeState"]["New"], "CONNECTED");
+    let unknown = service.run(&["node", "history", "n-12ab34cd"]).await;
+    assert_ne!(unknown.code, Some(0), "{unknown}");
+}
+
+#[tokio::test]
 async fn a_disconnected_node_can_be_deleted() {
     // The shortest lease: the node never renews it.
     let service =

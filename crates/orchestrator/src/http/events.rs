@@ -1,4 +1,4 @@
-//! The event stream: every history event, as it is committed.
+//! The event stream: every history event of jobs or of nodes, as it is committed.
 //!
 //! A stream owns only its position. It reads the store one page at a time, after its reader has
 //! taken the previous page: a slow reader delays no other and misses nothing while retention keeps
@@ -11,6 +11,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api_types::history::EventType;
 use api_types::{Code, Timestamp, routes};
 use axum::body::{Body, Bytes};
 use axum::extract::State;
@@ -25,7 +26,7 @@ use utoipa_axum::routes as collect;
 
 use super::error::Failure;
 use super::openapi::{JOB, QUERY, READ, params, refusals};
-use super::query::{EventFilters, IdPrefix, Namespace, Number, invalid, query};
+use super::query::{IdPrefix, Namespace, Number, StreamFilters, invalid, query};
 use super::{Api, Handled, lookup};
 
 /// Events examined in one read, matching or not: about a millisecond.
@@ -79,7 +80,7 @@ query! {
         );
         last_event_id: Option<u64> =
             ("last_event_id", Number, "Resumes after this event; the header takes precedence.");
-        events: EventFilters = part;
+        events: StreamFilters = part;
     }
 }
 
@@ -89,9 +90,10 @@ pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
 
 /// Stream of events
 ///
-/// Server-sent events: each event of every job's history, once, in commit order. `id` counts over
-/// all jobs, `data` is one history event; one `gap` event stands for events that retention has
-/// removed. The stream stays open.
+/// Server-sent events: each event of every job's history, once, in commit order; with
+/// `event_type=node` each event of every node's history. `id` counts over all events, `data` is one
+/// history event; one `gap` event stands for events that retention has removed. The stream stays
+/// open.
 #[utoipa::path(
     get,
     path = routes::EVENTS,
@@ -109,7 +111,12 @@ pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
 )]
 async fn open(State(api): State<Arc<Api>>, headers: HeaderMap, query: OpenQuery) -> Handled {
     let OpenQuery { job, namespace, last_event_id, events } = query;
-    let EventFilters { event_type, since } = events;
+    let (event_type, since) = (events.event_type, events.since.since);
+    if event_type == Some(EventType::NodeLevel) && (job.is_some() || namespace.is_some()) {
+        // An empty stream would look like a quiet cluster.
+        let reason = "events of nodes belong to no job and no namespace";
+        return Err(invalid(format!("event_type: {reason}")));
+    }
     let resumed = resumed_after(&headers, last_event_id)?;
     let place = api.streams.take()?;
     // Subscribe before determining the position, so that no commit falls in between.

@@ -64,8 +64,12 @@ async fn list(
     let answer = api
         .read(move |reads| {
             let job = lookup::job(reads, &text)?;
-            let listing =
-                Listing { list: List::Executions, order: order as u8, reverse, job: Some(job.id) };
+            let listing = Listing {
+                list: List::Executions,
+                order: order as u8,
+                reverse,
+                of: Some(job.id.uuid()),
+            };
             let after = listing.position(token.as_deref())?;
             let page =
                 reads.executions(&ExecutionQuery { job: job.id, order, reverse, after, limit })?;

@@ -1,13 +1,13 @@
-//! The history of a job.
+//! The history of a job, and that of a node.
 
 use std::sync::Arc;
 
 use api_types::history::{
-    EventType, ExecutionStateChange, HistoryEvent, JobStateChange, ListHistory,
+    ExecutionStateChange, HistoryEvent, JobStateChange, ListHistory, NodeStateChange,
 };
 use api_types::{NodeId, Timestamp, routes};
 use axum::extract::State;
-use control_plane::store::HistoryQuery;
+use control_plane::store::{HistoryQuery, NodeHistoryQuery};
 use scheduler::change::{EventRow, EventSubject};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes as collect;
@@ -16,7 +16,7 @@ use super::edge::json;
 use super::error::{Failure, Kind};
 use super::openapi::{EXECUTION, JOB, NODE, PAGE, READ, examples, params, refusals};
 use super::paging::{List, Listing};
-use super::query::{EventFilters, HundredAPage, IdPrefix, query};
+use super::query::{EventFilters, HundredAPage, IdPrefix, Since, query};
 use super::{Api, Handled, Parameter, lookup};
 
 query! {
@@ -34,10 +34,15 @@ query! {
             "Events of executions on one node, by ID or prefix."
         );
     }
+
+    struct NodeQuery {
+        page: HundredAPage = part;
+        since: Since = part;
+    }
 }
 
 pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
-    OpenApiRouter::default().routes(collect!(list))
+    OpenApiRouter::default().routes(collect!(list)).routes(collect!(of_node))
 }
 
 /// Job History
@@ -60,12 +65,13 @@ async fn list(
     let ListQuery { page: HundredAPage { limit, next_token: token }, events, execution, node } =
         query;
     let EventFilters { event_type, since } = events;
-    let since = since.unwrap_or(Timestamp::ZERO);
+    let since = since.since.unwrap_or(Timestamp::ZERO);
     let node = node.map(|text| node_of_events(&api, &text)).transpose()?;
     let answer = api
         .read(move |reads| {
             let job = lookup::job(reads, &text)?.id;
-            let listing = Listing { list: List::History, order: 0, reverse: false, job: Some(job) };
+            let of = Some(job.uuid());
+            let listing = Listing { list: List::History, order: 0, reverse: false, of };
             let after = listing.position(token.as_deref())?;
             let execution = match execution {
                 Some(text) => {
@@ -87,6 +93,48 @@ async fn list(
     json(&answer)
 }
 
+/// Node History
+///
+/// What became of a node, in order: sessions, silence, failures, and what operators decided. The
+/// newest 1,000 events are kept; those of forgotten nodes can be read by the full ID for a while.
+#[utoipa::path(
+    get,
+    path = routes::NODE_HISTORY,
+    operation_id = "listNodeHistory",
+    tag = "Nodes",
+    params(params::NodePath, NodeQuery),
+    responses((status = 200, description = "A page of events.", body = ListHistory, example = json!(examples::list_node_history()))),
+    extensions(("x-error-codes" = json!(refusals(&[NODE, PAGE, READ])))),
+)]
+async fn of_node(
+    State(api): State<Arc<Api>>,
+    NodeQuery { page: HundredAPage { limit, next_token: token }, since }: NodeQuery,
+    Parameter(text): Parameter,
+) -> Handled {
+    let since = since.since.unwrap_or(Timestamp::ZERO);
+    let node = node_of_events(&api, &text)?;
+    let is_known = node == api.own.id || api.view.node(node).is_some();
+    let answer = api
+        .read(move |reads| {
+            let of = Some(node.uuid());
+            let listing = Listing { list: List::NodeHistory, order: 0, reverse: false, of };
+            let after = listing.position(token.as_deref())?;
+            let query = NodeHistoryQuery { node, since, after, limit };
+            let page = reads.node_history(&query)?;
+            if page.items.is_empty() && !is_known {
+                let any = NodeHistoryQuery { since: Timestamp::ZERO, after: None, limit: 1, node };
+                if reads.node_history(&any)?.items.is_empty() {
+                    return Err(lookup::absent(Kind::Node, &text));
+                }
+            }
+            let next_token = listing.token(page.items.last().map(|event| event.seq), page.more);
+            let history = page.items.into_iter().map(record).collect();
+            Ok(ListHistory { history, next_token })
+        })
+        .await?;
+    json(&answer)
+}
+
 /// A full ID needs no lookup: the events of a node outlive its record.
 fn node_of_events(api: &Api, text: &str) -> Result<NodeId, Failure> {
     match text.parse() {
@@ -98,22 +146,27 @@ fn node_of_events(api: &Api, text: &str) -> Result<NodeId, Failure> {
 /// An event as responses render it.
 pub(super) fn record(row: EventRow) -> HistoryEvent {
     let event = HistoryEvent {
-        event_type: EventType::JobLevel,
-        job_id: row.job,
+        event_type: row.event_type(),
+        job_id: row.job(),
         node_id: None,
         execution_id: None,
         job_state: None,
         execution_state: None,
+        node_state: None,
         new_revision: row.revision,
         comment: row.comment.to_string(),
         time: row.time.rfc3339(),
     };
     match row.subject {
-        EventSubject::Job { previous, new } => {
+        EventSubject::Job { previous, new, .. } => {
             HistoryEvent { job_state: Some(JobStateChange { previous, new }), ..event }
         }
-        EventSubject::Execution { id, node, previous, new } => HistoryEvent {
-            event_type: EventType::ExecutionLevel,
+        EventSubject::Node { node, previous, new } => HistoryEvent {
+            node_id: Some(node),
+            node_state: Some(NodeStateChange { previous, new }),
+            ..event
+        },
+        EventSubject::Execution { id, node, previous, new, .. } => HistoryEvent {
             node_id: Some(node),
             execution_id: Some(id),
             execution_state: Some(ExecutionStateChange { previous, new }),

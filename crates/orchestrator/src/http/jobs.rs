@@ -104,7 +104,7 @@ pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
 )]
 async fn list(State(api): State<Arc<Api>>, query: ListQuery) -> Handled {
     let (order, reverse) = (query.order, query.direction.reverse);
-    let listing = Listing { list: List::Jobs, order: order as u8, reverse, job: None };
+    let listing = Listing { list: List::Jobs, order: order as u8, reverse, of: None };
     let question = JobQuery {
         namespace: query.namespace,
         selector: query.labels.selector,

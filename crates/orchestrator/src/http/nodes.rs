@@ -101,7 +101,7 @@ async fn describe(State(api): State<Arc<Api>>, _: Query, Parameter(text): Parame
 )]
 async fn list(State(api): State<Arc<Api>>, query: ListQuery) -> Handled {
     let (order, reverse) = (query.order, query.direction.reverse);
-    let listing = Listing { list: List::Nodes, order: order as u8, reverse, job: None };
+    let listing = Listing { list: List::Nodes, order: order as u8, reverse, of: None };
     let limit = query.page.limit as usize;
     let selector = query.labels.selector;
     let after: Option<NodePosition> = listing.position(query.page.next_token.as_deref())?;

@@ -29,6 +29,7 @@ pub(super) enum List {
     History = 3,
     Results = 4,
     Nodes = 5,
+    NodeHistory = 6,
 }
 
 /// A list in one of its orders.
@@ -37,8 +38,8 @@ pub(super) struct Listing {
     pub list: List,
     pub order: u8,
     pub reverse: bool,
-    /// The job whose parts are listed, if any.
-    pub job: Option<JobId>,
+    /// The job or node whose parts are listed, if any.
+    pub of: Option<Uuid>,
 }
 
 /// The position of a row.
@@ -108,8 +109,8 @@ impl Listing {
     fn checksum(&self, bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
         let mut context = digest::Context::new(&digest::SHA256);
         context.update(bytes);
-        if let Some(job) = self.job {
-            context.update(job.uuid().as_bytes());
+        if let Some(of) = self.of {
+            context.update(of.as_bytes());
         }
         let mut checksum = [0; CHECKSUM_BYTES];
         checksum.copy_from_slice(&context.finish().as_ref()[..CHECKSUM_BYTES]);
@@ -204,7 +205,7 @@ impl Position for NodePosition {
 mod tests {
     use super::*;
 
-    const JOBS: Listing = Listing { list: List::Jobs, order: 0, reverse: false, job: None };
+    const JOBS: Listing = Listing { list: List::Jobs, order: 0, reverse: false, of: None };
 
     fn position() -> JobPosition {
         let id = JobId::from_uuid(Uuid::from_u128(7));
@@ -236,7 +237,7 @@ mod tests {
             reason(&Listing { list: List::Nodes, ..JOBS }, &token),
             "the next_token belongs to another operation"
         );
-        let of_a_job = Listing { job: Some(position().id), ..JOBS };
+        let of_a_job = Listing { of: Some(position().id.uuid()), ..JOBS };
         assert_eq!(reason(&of_a_job, &token), "the next_token is incomplete or altered");
     }
 

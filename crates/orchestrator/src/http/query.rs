@@ -17,7 +17,9 @@ use axum::extract::FromRequestParts;
 use http::request::Parts;
 
 use super::error::Failure;
-pub(super) use parts::{EventFilters, HundredAPage, Labels, Reverse, TenAPage};
+pub(super) use parts::{
+    EventFilters, HundredAPage, Labels, Reverse, Since, StreamFilters, TenAPage,
+};
 pub(super) use shapes::{
     Choice, Flag, IdPrefix, JobStates, Moment, Namespace, Number, OneJobType, RequiredNumber, Text,
     Wait,

@@ -46,7 +46,7 @@ async fn list(
                 return Err(Failure::NoResultsForType { job: job.id, job_type });
             }
             let listing =
-                Listing { list: List::Results, order: 0, reverse: false, job: Some(job.id) };
+                Listing { list: List::Results, order: 0, reverse: false, of: Some(job.id.uuid()) };
             let after = listing.position(token.as_deref())?;
             let page = reads.results(&ResultQuery { job: job.id, after, limit })?;
             let last = page.items.last().map(|result| result.position);

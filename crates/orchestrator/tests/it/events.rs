@@ -25,7 +25,8 @@ async fn a_stream_has_only_events_committed_after_it_opened() {
     let server = Server::start().await;
     let node = FakeNode::join(&server).await;
     let (before, _) = completed_job(&server, &node, plain_job()).await;
-    let earlier = history(&server, &before).await.len() as u64;
+    // The join of the node is an event too, which the stream leaves out.
+    let earlier = 1 + history(&server, &before).await.len() as u64;
     let mut stream = Events::open(&server, "").await;
     let greeting = stream.block().await.unwrap();
     assert_eq!((greeting.id, greeting.data), (Some(earlier), Value::Null));
@@ -51,7 +52,7 @@ async fn a_stream_resumes_after_the_last_event_also_across_a_restart() {
     server.restart().await;
 
     for last in [0, 1, count as u64 - 1] {
-        let rest = &all[usize::try_from(last).unwrap()..];
+        let rest: Vec<_> = all.iter().filter(|(id, _)| *id > last).cloned().collect();
         let mut by_header = Events::resume(&server, "last_event_id=0", Some(last)).await;
         assert_eq!(by_header.block().await.unwrap().id, None, "the reader knows its position");
         assert_eq!(by_header.events(rest.len()).await, rest);
@@ -59,11 +60,11 @@ async fn a_stream_resumes_after_the_last_event_also_across_a_restart() {
         assert_eq!(by_query.events(rest.len()).await, rest);
     }
     // New events follow directly after old ones.
-    let mut stream = Events::resume(&server, "", Some(2)).await;
+    let mut stream = Events::resume(&server, "", Some(all[1].0)).await;
     let id = server.submit(plain_job()).await;
     let events = stream.events(count - 2 + 1).await;
     assert_eq!(events[..count - 2], all[2..]);
-    assert_eq!(events[count - 2].0, count as u64 + 1);
+    assert_eq!(events[count - 2].0, all[count - 1].0 + 1);
     assert_eq!(events[count - 2].1["JobID"], id);
 }
 
@@ -120,7 +121,7 @@ async fn since_sets_where_a_stream_begins() {
     let later = all.iter().filter(|event| text(&event["Time"]) >= third).count();
     let mut stream = Events::open(&server, &format!("since={third}")).await;
     let events = stream.events(later).await;
-    assert_eq!(events[0].0, (all.len() - later + 1) as u64);
+    assert_eq!(events[0].0, (1 + all.len() - later + 1) as u64, "the node joined first");
     let told: Vec<Value> = events.into_iter().map(|(_, event)| event).collect();
     assert_eq!(told, all[all.len() - later..]);
     let mut stream = Events::open(&server, "since=0").await;
@@ -131,7 +132,8 @@ async fn since_sets_where_a_stream_begins() {
 async fn an_invalid_query_is_refused_before_anything_is_streamed() {
     let server = Server::start().await;
     let path = |query: &str| format!("{EVENTS}?{query}");
-    for query in ["event_type=node", "since=yesterday", "last_event_id=x", "last_event_id=-1"] {
+    for query in ["event_type=evaluation", "since=yesterday", "last_event_id=x", "last_event_id=-1"]
+    {
         server.get(&path(query)).await.refused(400, "InvalidQuery");
     }
     let answer = server.get(&path("last_event_id=1")).await;

@@ -26,6 +26,7 @@ mod jobs;
 mod logs;
 mod metrics;
 mod node;
+mod node_history;
 mod nodes;
 mod openapi;
 mod protocol;

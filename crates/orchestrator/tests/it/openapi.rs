@@ -29,6 +29,7 @@ const COVERED: &[crate::Covered] = &[
     crate::jobs::COVERS,
     crate::logs::COVERS,
     crate::metrics::COVERS,
+    crate::node_history::COVERS,
     crate::nodes::COVERS,
     crate::protocol::COVERS,
     crate::requester::COVERS,

@@ -6,6 +6,7 @@
 mod bounded;
 mod health;
 mod jobs;
+mod node_history;
 mod nodes;
 mod placement;
 mod publishing;

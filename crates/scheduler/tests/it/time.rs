@@ -14,7 +14,13 @@ const DAY: i64 = 86_400_000_000_000;
 const STEPS: [i64; 4] = [0, DAY, -DAY, 2 * DAY];
 
 fn times(world: &World, job: JobId) -> Vec<Timestamp> {
-    world.store.events.iter().filter(|event| event.job == job).map(|event| event.time).collect()
+    world
+        .store
+        .events
+        .iter()
+        .filter(|event| event.job() == Some(job))
+        .map(|event| event.time)
+        .collect()
 }
 
 #[test]

@@ -312,7 +312,9 @@ impl World {
                 EventSubject::Execution { id, previous, new, .. } if id == execution => {
                     Some((previous.into(), new.into(), event.revision))
                 }
-                EventSubject::Execution { .. } | EventSubject::Job { .. } => None,
+                EventSubject::Execution { .. }
+                | EventSubject::Job { .. }
+                | EventSubject::Node { .. } => None,
             })
             .collect()
     }
@@ -323,7 +325,7 @@ impl World {
             .into_iter()
             .filter_map(|event| match event.subject {
                 EventSubject::Job { new, .. } => Some(new),
-                EventSubject::Execution { .. } => None,
+                EventSubject::Execution { .. } | EventSubject::Node { .. } => None,
             })
             .collect()
     }

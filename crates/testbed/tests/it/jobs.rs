@@ -18,7 +18,7 @@ async fn every_operation_on_a_job_accepts_its_short_id() {
     client.stop_job(&short, "").await.unwrap();
     cluster.wait_for_job(id, JobStateType::Stopped).await;
     let history = client.job_history(&short, &HistoryQuery::default()).await.unwrap().history;
-    assert!(!history.is_empty() && history.iter().all(|event| event.job_id == id));
+    assert!(!history.is_empty() && history.iter().all(|event| event.job_id == Some(id)));
     let executions =
         client.job_executions(&short, &ExecutionsQuery::default()).await.unwrap().executions;
     assert!(executions.iter().all(|execution| execution.job_id == id));

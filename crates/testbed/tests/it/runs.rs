@@ -42,7 +42,7 @@ async fn a_successful_run_has_exactly_the_six_transitions_of_the_specification()
     for (revision, event) in (1..).zip(&events) {
         assert_eq!(event.event_type, EventType::ExecutionLevel);
         assert_eq!(event.new_revision, revision);
-        assert_eq!(event.job_id, id);
+        assert_eq!(event.job_id, Some(id));
         assert_eq!(event.execution_id, Some(execution.id));
         assert_eq!(event.node_id, Some(execution.node_id));
         assert_eq!(event.job_state, None);

@@ -34,10 +34,12 @@ fn store_events(store: &mut dyn Store, random: &mut Random) -> (Vec<Sample>, Vec
     let mut changes = Changes::default();
     samples.iter().for_each(|sample| sample.add_to(&mut changes));
     for seq in 1..=EVENTS {
-        let mut event = random.pick(&samples).event(seq);
+        let sample = random.pick(&samples).clone();
+        let mut event = sample.event(seq);
         event.time = Timestamp(i64::try_from(seq / 4).unwrap());
         if random.chance(50) {
             event.subject = EventSubject::Execution {
+                job: sample.id(),
                 id: random.execution_id(),
                 node: random.node_id(),
                 previous: ComputeState::New,
@@ -67,15 +69,15 @@ fn walk(reads: &dyn Reads, query: &EventsQuery) -> (Vec<EventEntry>, EventsPage)
 }
 
 fn matches(query: &EventsQuery, event: &EventRow, namespace_of: impl Fn(JobId) -> String) -> bool {
-    let event_type = match event.subject {
-        EventSubject::Job { .. } => EventType::JobLevel,
-        EventSubject::Execution { .. } => EventType::ExecutionLevel,
-    };
+    let namespace = event.job().map(namespace_of);
     event.seq > query.after
         && event.time >= query.since
-        && query.job.is_none_or(|job| job == event.job)
-        && query.event_type.is_none_or(|wanted| wanted == event_type)
-        && query.namespace.as_ref().is_none_or(|wanted| *wanted == namespace_of(event.job))
+        && query.job.is_none_or(|job| Some(job) == event.job())
+        && match query.event_type {
+            None => event.event_type() != EventType::NodeLevel,
+            Some(wanted) => wanted == event.event_type(),
+        }
+        && (query.namespace.is_none() || query.namespace == namespace)
 }
 
 pub(in crate::store) fn events_of_all_jobs_are_listed_in_order(backend: &impl Backend) {
@@ -133,14 +135,14 @@ pub(in crate::store) fn removed_events_leave_a_gap(backend: &impl Backend) {
                 match entry {
                     EventEntry::Event(event) => {
                         assert_eq!(*event, events[usize::try_from(next).unwrap() - 1]);
-                        assert_ne!(event.job, samples[0].id());
+                        assert_ne!(event.job(), Some(samples[0].id()));
                         next += 1;
                     }
                     EventEntry::Gap { from, to } => {
                         assert!(*from == next && from <= to, "{entry:?}");
                         for seq in *from..=*to {
                             let removed = &events[usize::try_from(seq).unwrap() - 1];
-                            assert_eq!(removed.job, samples[0].id());
+                            assert_eq!(removed.job(), Some(samples[0].id()));
                         }
                         next = to + 1;
                     }
@@ -194,7 +196,7 @@ pub(in crate::store) fn events_are_found_by_their_time(backend: &impl Backend) {
         let first = first.map_or(u64::MAX, |event| event.seq);
         assert!(position < first, "{time:?}: {position} and {first}");
         for sample in &samples {
-            let of_job = |event: &&EventRow| event.job == sample.id() && event.time >= time;
+            let of_job = |event: &&EventRow| event.job() == Some(sample.id()) && event.time >= time;
             let expected: Vec<_> = events.iter().filter(of_job).cloned().collect();
             let query = HistoryQuery {
                 job: sample.id(),

@@ -16,11 +16,13 @@ fn store_events(store: &mut dyn Store, random: &mut Random) -> (Sample, Vec<Even
     let mut changes = Changes::default();
     samples.iter().for_each(|sample| sample.add_to(&mut changes));
     for seq in 1..=200 {
-        let mut event = random.pick(&samples).event(seq);
+        let sample = random.pick(&samples).clone();
+        let mut event = sample.event(seq);
         event.time = Timestamp(i64::try_from(seq / 4).unwrap());
         if random.chance(70) {
             let (id, node) = *random.pick(&executions);
             event.subject = EventSubject::Execution {
+                job: sample.id(),
                 id,
                 node,
                 previous: ComputeState::AskForBidAccepted,
@@ -31,7 +33,8 @@ fn store_events(store: &mut dyn Store, random: &mut Random) -> (Sample, Vec<Even
     }
     store.put(1, &changes, &[]).unwrap();
     let first = samples[0].clone();
-    let events = changes.events.into_iter().filter(|event| event.job == first.id()).collect();
+    let events =
+        changes.events.into_iter().filter(|event| event.job() == Some(first.id())).collect();
     (first, events)
 }
 
@@ -41,6 +44,7 @@ fn matches(query: &HistoryQuery, event: &EventRow) -> bool {
         EventSubject::Execution { id, node, .. } => {
             (EventType::ExecutionLevel, Some(id), Some(node))
         }
+        EventSubject::Node { node, .. } => (EventType::NodeLevel, None, Some(node)),
     };
     event.time >= query.since
         && query.event_type.is_none_or(|wanted| wanted == event_type)
@@ -56,7 +60,7 @@ pub(in crate::store) fn history_is_filtered_and_paged(backend: &impl Backend) {
         .iter()
         .find_map(|event| match event.subject {
             EventSubject::Execution { id, node, .. } => Some((id, node)),
-            EventSubject::Job { .. } => None,
+            EventSubject::Job { .. } | EventSubject::Node { .. } => None,
         })
         .unwrap();
     let mut found = 0;

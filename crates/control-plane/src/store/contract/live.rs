@@ -27,6 +27,7 @@ pub(in crate::store) fn every_record_reads_back(backend: &impl Backend) {
     let node = node(&mut random);
     let mut event = sample.event(1);
     event.subject = EventSubject::Execution {
+        job: sample.id(),
         id: execution.id,
         node: node.id,
         previous: ComputeState::New,

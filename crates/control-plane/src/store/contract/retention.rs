@@ -69,6 +69,7 @@ pub(in crate::store) fn ended(
             let mut event = sample.event(changes.events.len() as u64 + 1);
             event.time = second(end);
             event.subject = EventSubject::Execution {
+                job: id,
                 id: row.id,
                 node: row.node,
                 previous: ComputeState::New,
@@ -131,7 +132,9 @@ fn is_seen(reads: &dyn Reads, store: &mut dyn Store, job: &Ended) -> bool {
     };
     let entries = reads.events(&query).unwrap().entries;
     seen.push(
-        entries.iter().any(|entry| matches!(entry, EventEntry::Event(event) if event.job == id)),
+        entries
+            .iter()
+            .any(|entry| matches!(entry, EventEntry::Event(event) if event.job() == Some(id))),
     );
     let first = seen[0];
     assert!(seen.iter().all(|seen| *seen == first), "only some reads return it: {seen:?}");

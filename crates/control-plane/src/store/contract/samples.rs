@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use api_types::engine::{EngineType, PublisherType};
 use api_types::execution::{ComputeState, DesiredState, PublishedResult, RunOutput};
+use api_types::history::NodeStateType;
 use api_types::job::{JobStateType, JobType};
 use api_types::node::{ComputeNodeInfo, Connection, Eligibility, Membership};
 use api_types::protocol::SessionRequest;
@@ -17,6 +18,7 @@ use scheduler::change::{
 };
 use scheduler::exclusion::{Exclusion, Exclusions};
 use scheduler::health::{Health, Trouble};
+use scheduler::node_event::{History, Standing};
 use scheduler::time::Moment;
 use uuid::Uuid;
 
@@ -195,10 +197,10 @@ impl Sample {
         EventRow {
             seq,
             time: Timestamp(1_700_000_000_000_000_000 + i64::try_from(seq).unwrap()),
-            job: self.new.id,
             revision: seq,
             comment: format!("event {seq}").into(),
             subject: EventSubject::Job {
+                job: self.new.id,
                 previous: JobStateType::Pending,
                 new: JobStateType::Running,
             },
@@ -223,6 +225,17 @@ pub(super) fn node(random: &mut Random) -> NodeRow {
                 began: Moment(7),
                 since: Timestamp(1_700_000_000_000_000_000),
                 reason: "docker answers 500".into(),
+            },
+        },
+        history: History {
+            revision: u64::MAX,
+            last_event_time: Timestamp(1_700_000_000_000_000_004),
+            standing: Standing {
+                session: 9,
+                connection: NodeStateType::Connected,
+                membership: NodeStateType::Approved,
+                eligibility: NodeStateType::Drained,
+                health: NodeStateType::BackingOff,
             },
         },
         last_heartbeat: Timestamp(1_700_000_000_000_000_003),

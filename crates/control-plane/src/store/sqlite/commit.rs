@@ -16,7 +16,7 @@ use scheduler::time::Moment;
 use super::health;
 use super::jobs::{JobRows, next_number};
 use super::row::{self, Id, bad_record, counter, exclusion_bytes, job_state_code, moment_value};
-use super::{keys, marks};
+use super::{keys, marks, nodes};
 use crate::clock::{Reading, Stamp};
 use crate::store::{Commit, StoreError};
 
@@ -155,8 +155,8 @@ fn write_node(transaction: &Transaction<'_>, row: &NodeRow) -> Result<(), StoreE
         .prepare_cached(
             "INSERT OR REPLACE INTO node
                 (id, session, membership, connection, eligibility, message, drain_deadline,
-                 last_heartbeat, silent_since, record, health)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+                 last_heartbeat, silent_since, record, health, history)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         )?
         .execute(params![
             row.id.bytes(),
@@ -170,6 +170,7 @@ fn write_node(transaction: &Transaction<'_>, row: &NodeRow) -> Result<(), StoreE
             row.silent_since.map(moment_value),
             record,
             health::text(&row.health),
+            nodes::to_text(&row.history)?,
         ])?;
     Ok(())
 }
@@ -184,14 +185,21 @@ fn write_events(
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     )?;
     for event in events {
-        let job = numbers.of(transaction, event.job)?;
+        let job = match event.job() {
+            Some(job) => numbers.of(transaction, job)?,
+            None => nodes::OF_KNOWN,
+        };
         let (previous, new, execution, node) = match event.subject {
-            EventSubject::Job { previous, new } => {
+            EventSubject::Job { previous, new, .. } => {
                 (job_state_code(previous), job_state_code(new), None, None)
             }
-            EventSubject::Execution { id, node, previous, new } => {
+            EventSubject::Execution { id, node, previous, new, .. } => {
                 let (previous, new) = (u8::from(previous).into(), u8::from(new).into());
                 (previous, new, Some(id.bytes()), Some(node.bytes()))
+            }
+            EventSubject::Node { node, previous, new } => {
+                let (previous, new) = (nodes::state_code(previous), nodes::state_code(new));
+                (previous, new, None, Some(node.bytes()))
             }
         };
         insert.execute(params![
@@ -205,6 +213,7 @@ fn write_events(
             node,
             &*event.comment,
         ])?;
+        nodes::retain(transaction, event)?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Events of all jobs in order of their sequence, with the gaps that retention left.
+//! Events of all jobs, or of all nodes, in order of their sequence, with gaps where some are gone.
 //!
 //! Sequences have no gaps when assigned, so a missing one was removed. A page examines a bounded
 //! number of rows, matching or not: about 2 µs each.
@@ -6,20 +6,21 @@
 use api_types::JobId;
 use api_types::history::EventType;
 use rusqlite::{Connection, Row, params};
-use scheduler::change::{EventRow, EventSubject};
+use scheduler::change::EventRow;
 
 use super::history::read_subject;
+use super::nodes;
 use super::row::{self, Id, counter};
 use crate::store::{EventEntry, EventsPage, EventsQuery, StoreError};
 
 const COLUMNS: &str = "e.seq, e.time, e.revision, e.comment, e.previous, e.new, e.execution,
-    e.node, j.id, j.namespace";
+    e.node, j.id, j.namespace, e.job";
 
 /// An examined row.
 struct Looked {
     seq: u64,
     /// `None` while its job is being removed.
-    event: Option<(EventRow, String)>,
+    event: Option<(EventRow, Option<String>)>,
 }
 
 pub(super) fn events(
@@ -58,7 +59,7 @@ fn of_all(
         let Some((event, namespace)) = event else { continue };
         entries.extend(gap(expected, seq - 1));
         expected = seq + 1;
-        if matches(query, &event, &namespace) {
+        if matches(query, &event, namespace.as_deref()) {
             entries.push(EventEntry::Event(event));
         }
     }
@@ -86,7 +87,7 @@ fn of_one(
     let entries = rows
         .into_iter()
         .filter_map(|row| row.event)
-        .filter(|(event, namespace)| matches(query, event, namespace))
+        .filter(|(event, namespace)| matches(query, event, namespace.as_deref()))
         .map(|(event, _)| EventEntry::Event(event))
         .collect();
     Ok(EventsPage { entries, through, more, job_gone: false })
@@ -97,26 +98,29 @@ fn gap(from: u64, to: u64) -> Option<EventEntry> {
     (from <= to).then_some(EventEntry::Gap { from, to })
 }
 
-fn matches(query: &EventsQuery, event: &EventRow, namespace: &str) -> bool {
-    let event_type = match event.subject {
-        EventSubject::Job { .. } => EventType::JobLevel,
-        EventSubject::Execution { .. } => EventType::ExecutionLevel,
-    };
+/// An event of a node has no namespace, and is wanted only by those who ask for it.
+fn matches(query: &EventsQuery, event: &EventRow, namespace: Option<&str>) -> bool {
+    let event_type = event.event_type();
     event.time >= query.since
-        && query.event_type.is_none_or(|wanted| wanted == event_type)
-        && query.namespace.as_ref().is_none_or(|wanted| wanted == namespace)
+        && match query.event_type {
+            None => event_type != EventType::NodeLevel,
+            Some(wanted) => wanted == event_type,
+        }
+        && (query.namespace.is_none() || query.namespace.as_deref() == namespace)
 }
 
 fn read(row: &Row<'_>) -> Result<Looked, StoreError> {
     let seq = counter(row, 0)?;
-    let Some(job) = JobId::get_option(row, 8)? else { return Ok(Looked { seq, event: None }) };
+    let job = JobId::get_option(row, 8)?;
+    if job.is_none() && row.get::<_, i64>(10)? > nodes::OF_KNOWN {
+        return Ok(Looked { seq, event: None });
+    }
     let event = EventRow {
         seq,
         time: row::time(row, 1)?,
-        job,
         revision: counter(row, 2)?,
         comment: row.get::<_, String>(3)?.into(),
-        subject: read_subject(row)?,
+        subject: read_subject(row, job)?,
     };
     Ok(Looked { seq, event: Some((event, row.get(9)?)) })
 }

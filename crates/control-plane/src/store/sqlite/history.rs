@@ -3,14 +3,14 @@
 //! A page walks the job's events from its position, or from the start of `since`, and tests each,
 //! at about 1 µs: a filter that rarely matches costs that for every later event of the job.
 
-use api_types::Timestamp;
 use api_types::history::EventType;
+use api_types::{JobId, Timestamp};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
 use scheduler::change::{EventRow, EventSubject};
 
-use super::marks;
 use super::row::{self, Id, bad_record, compute_state, counter, job_state};
+use super::{marks, nodes};
 use crate::store::{HistoryQuery, Page, StoreError};
 
 pub(super) fn history(
@@ -33,6 +33,8 @@ pub(super) fn history(
         None => {}
         Some(EventType::JobLevel) => tests.push_str(" AND execution IS NULL"),
         Some(EventType::ExecutionLevel) => tests.push_str(" AND execution IS NOT NULL"),
+        // They are in no job's history.
+        Some(EventType::NodeLevel) => tests.push_str(" AND 0"),
     }
     if let Some(execution) = query.execution {
         parameters.push(execution.bytes().to_vec().into());
@@ -53,10 +55,9 @@ pub(super) fn history(
         Ok(EventRow {
             seq: counter(row, 0)?,
             time: row::time(row, 1)?,
-            job: query.job,
             revision: counter(row, 2)?,
             comment: row.get::<_, String>(3)?.into(),
-            subject: read_subject(row)?,
+            subject: read_subject(row, Some(query.job))?,
         })
     })?;
     let more = items.len() > query.limit as usize;
@@ -65,18 +66,22 @@ pub(super) fn history(
 }
 
 /// Reads the columns `previous`, `new`, `execution` and `node`, which are 4 to 7.
-pub(super) fn read_subject(row: &Row<'_>) -> Result<EventSubject, StoreError> {
+pub(super) fn read_subject(row: &Row<'_>, job: Option<JobId>) -> Result<EventSubject, StoreError> {
     let (previous, new) = (row.get(4)?, row.get(5)?);
-    match (Id::get_option(row, 6)?, Id::get_option(row, 7)?) {
-        (None, None) => {
-            Ok(EventSubject::Job { previous: job_state(previous)?, new: job_state(new)? })
+    match (job, Id::get_option(row, 6)?, Id::get_option(row, 7)?) {
+        (Some(job), None, None) => {
+            Ok(EventSubject::Job { job, previous: job_state(previous)?, new: job_state(new)? })
         }
-        (Some(id), Some(node)) => {
+        (Some(job), Some(id), Some(node)) => {
             let (previous, new) = (compute_state(previous)?, compute_state(new)?);
-            Ok(EventSubject::Execution { id, node, previous, new })
+            Ok(EventSubject::Execution { job, id, node, previous, new })
         }
-        (None, Some(_)) | (Some(_), None) => {
-            Err(bad_record("an event with only one of execution and node"))
+        (None, None, Some(node)) => {
+            let (previous, new) = (nodes::state(previous)?, nodes::state(new)?);
+            Ok(EventSubject::Node { node, previous, new })
+        }
+        (None, _, _) | (Some(_), None, Some(_)) | (Some(_), Some(_), None) => {
+            Err(bad_record("an event that belongs to neither a job, an execution nor a node"))
         }
     }
 }

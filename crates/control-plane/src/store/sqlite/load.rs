@@ -11,7 +11,7 @@ use rusqlite::{Connection, Row};
 use scheduler::change::{JobRow, Live, LiveJobRow, NodeRow, PendingSlotRow};
 
 use super::row::{self, Id, bad_record, counter, job_state, job_type_code};
-use super::{executions, health};
+use super::{executions, health, nodes as node_history};
 use crate::store::StoreError;
 
 pub(super) fn load(
@@ -111,7 +111,7 @@ fn pending_slots(connection: &Connection) -> Result<Vec<PendingSlotRow>, StoreEr
 fn nodes(connection: &Connection) -> Result<Vec<NodeRow>, StoreError> {
     let mut statement = connection.prepare(
         "SELECT id, session, membership, connection, eligibility, message, drain_deadline,
-            last_heartbeat, silent_since, record, health
+            last_heartbeat, silent_since, record, health, history
          FROM node ORDER BY id",
     )?;
     row::all(&mut statement, [], |row| {
@@ -127,6 +127,7 @@ fn nodes(connection: &Connection) -> Result<Vec<NodeRow>, StoreError> {
             last_heartbeat: row::time(row, 7)?,
             silent_since: row::moment_option(row, 8)?,
             health: health::read(row.get(10)?)?,
+            history: node_history::from_text(row.get(11)?)?,
             record: Arc::new(serde_json::from_str(&record).map_err(bad_record)?),
         })
     })

@@ -14,10 +14,10 @@ use scheduler::change::EventRow;
 use super::fault::classify;
 use super::open::PREPARED_STATEMENTS;
 use super::row::{self, Id};
-use super::{events, executions, history, jobs, marks, results};
+use super::{events, executions, history, jobs, marks, nodes, results};
 use crate::store::{
-    EventsPage, EventsQuery, ExecutionQuery, HistoryQuery, JobQuery, Page, Reads, ResultQuery,
-    StoreError, StoreSize, StoredExecution, StoredJob, StoredResult,
+    EventsPage, EventsQuery, ExecutionQuery, HistoryQuery, JobQuery, NodeHistoryQuery, Page, Reads,
+    ResultQuery, StoreError, StoreSize, StoredExecution, StoredJob, StoredResult,
 };
 
 /// Concurrent reads; more wait for one to end. Twice the cores of the smallest intended machine,
@@ -130,6 +130,10 @@ impl Reads for SqliteReads {
 
     fn history(&self, query: &HistoryQuery) -> Result<Page<EventRow>, StoreError> {
         self.read(|connection| history::history(connection, query))
+    }
+
+    fn node_history(&self, query: &NodeHistoryQuery) -> Result<Page<EventRow>, StoreError> {
+        self.read(|connection| nodes::history(connection, query))
     }
 
     fn results(&self, query: &ResultQuery) -> Result<Page<StoredResult>, StoreError> {

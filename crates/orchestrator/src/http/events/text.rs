@@ -78,10 +78,10 @@ mod tests {
         let event = EventEntry::Event(EventRow {
             seq: 3,
             time: Timestamp(1),
-            job: JobId::from_uuid(Uuid::nil()),
             revision: 1,
             comment: "one\ntwo\r\ndata: three".into(),
             subject: EventSubject::Job {
+                job: JobId::from_uuid(Uuid::nil()),
                 previous: JobStateType::Pending,
                 new: JobStateType::Running,
             },

@@ -7,7 +7,9 @@ use api_types::execution::{
     AllocatedResources, ComputeState, ComputeStateRecord, DesiredState, DesiredStateRecord,
     Execution, ListExecutions, ListResults, PublishedResult, RunOutput,
 };
-use api_types::history::{EventType, ExecutionStateChange, HistoryEvent, ListHistory};
+use api_types::history::{
+    EventType, ExecutionStateChange, HistoryEvent, ListHistory, NodeStateChange, NodeStateType,
+};
 use api_types::job::{
     CreateJob, DescribeJob, Job, JobSpec, JobState, JobStateType, JobType, ListJobs, RetryPolicy,
     StopJob, Task, TaskResources,
@@ -219,7 +221,7 @@ pub(in crate::http) fn list_executions() -> ListExecutions {
 pub(in crate::http) fn list_history() -> ListHistory {
     let event = HistoryEvent {
         event_type: EventType::ExecutionLevel,
-        job_id: JOB,
+        job_id: Some(JOB),
         node_id: Some(NODE),
         execution_id: Some(EXECUTION),
         job_state: None,
@@ -227,8 +229,28 @@ pub(in crate::http) fn list_history() -> ListHistory {
             previous: ComputeState::BidAccepted,
             new: ComputeState::Completed,
         }),
+        node_state: None,
         new_revision: 6,
         comment: "completed".to_owned(),
+        time: MOMENT.rfc3339(),
+    };
+    ListHistory { history: vec![event], next_token: String::new() }
+}
+
+pub(in crate::http) fn list_node_history() -> ListHistory {
+    let event = HistoryEvent {
+        event_type: EventType::NodeLevel,
+        job_id: None,
+        node_id: Some(NODE),
+        execution_id: None,
+        job_state: None,
+        execution_state: None,
+        node_state: Some(NodeStateChange {
+            previous: NodeStateType::Connected,
+            new: NodeStateType::Disconnected,
+        }),
+        new_revision: 2,
+        comment: "its lease ended: no heartbeat for 10 s".to_owned(),
         time: MOMENT.rfc3339(),
     };
     ListHistory { history: vec![event], next_token: String::new() }

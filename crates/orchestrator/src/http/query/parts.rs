@@ -19,6 +19,16 @@ const EVENT_TYPES: Choice<Option<EventType>> = Choice {
     default: None,
 };
 
+const STREAMED_EVENT_TYPES: Choice<Option<EventType>> = Choice {
+    permitted: &[
+        ("job", Some(EventType::JobLevel)),
+        ("execution", Some(EventType::ExecutionLevel)),
+        ("node", Some(EventType::NodeLevel)),
+        ("all", None),
+    ],
+    default: None,
+};
+
 query! {
     /// A page of a list of jobs or nodes.
     pub(in crate::http) struct TenAPage {
@@ -50,10 +60,25 @@ query! {
         );
     }
 
-    /// Filters for events.
+    /// Filters for the events of a job.
     pub(in crate::http) struct EventFilters {
         pub(in crate::http) event_type: Option<EventType> =
             ("event_type", EVENT_TYPES, "Events of jobs, of executions, or all.");
+        pub(in crate::http) since: Since = part;
+    }
+
+    /// Filters for the events of all jobs or nodes.
+    pub(in crate::http) struct StreamFilters {
+        pub(in crate::http) event_type: Option<EventType> = (
+            "event_type",
+            STREAMED_EVENT_TYPES,
+            "Events of jobs, of executions, or all of these; or events of nodes, which come only \
+             with `node`."
+        );
+        pub(in crate::http) since: Since = part;
+    }
+
+    pub(in crate::http) struct Since {
         pub(in crate::http) since: Option<Timestamp> = (
             "since",
             Moment,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use api_types::{JobId, NodeId, Timestamp};
 use rusqlite::{Connection, params};
+use scheduler::node_event::History;
 use scheduler::time::Moment;
 use uuid::Uuid;
 
@@ -12,9 +13,12 @@ use crate::clock::UNKNOWN_BOOT;
 use crate::store::contract::{key, load, session_request};
 use crate::store::sqlite::row::Id;
 use crate::store::sqlite::schema;
-use crate::store::{EventsQuery, HistoryQuery, Reads, RequestKey, Retention};
+use crate::store::{EventsQuery, HistoryQuery, NodeHistoryQuery, Reads, RequestKey, Retention};
 
 const SECOND: i64 = 1_000_000_000;
+/// The first format that has moments instead of wall times.
+const WITH_MOMENTS: u32 = 4;
+
 const NOON: i64 = 1_700_000_000 * SECOND;
 
 /// Data of an older release: a queued job, one that runs and waits, three finished ones.
@@ -118,7 +122,7 @@ fn at(seconds: i64) -> Moment {
 
 #[test]
 fn the_service_clock_continues_from_the_wall_time_of_the_last_commit() {
-    for format in 1..schema::FORMAT {
+    for format in 1..WITH_MOMENTS {
         let directory = old_file(format);
         let (mut store, reads) = directory.open();
         let connection = Connection::open(directory.path().join("orchestrator.db")).unwrap();
@@ -160,6 +164,20 @@ fn the_service_clock_continues_from_the_wall_time_of_the_last_commit() {
         let one = Retention { age: None, count: Some(1) };
         assert_eq!(store.prune(at(50), &one, 1000).unwrap().jobs, 1, "three were over");
     }
+}
+
+#[test]
+fn a_node_of_a_release_without_histories_has_an_empty_one() {
+    let directory = old_file(WITH_MOMENTS - 1);
+    let connection = Connection::open(directory.path().join("orchestrator.db")).unwrap();
+    connection.execute_batch(schema::STEPS[WITH_MOMENTS as usize - 1]).unwrap();
+    connection.pragma_update(None, "user_version", WITH_MOMENTS).unwrap();
+    drop(connection);
+    let (mut store, reads) = directory.open();
+    let (_, live) = load(store.as_mut());
+    assert_eq!(live.nodes[0].history, History::default());
+    let query = NodeHistoryQuery { node: node_id(), since: Timestamp::ZERO, after: None, limit: 9 };
+    assert_eq!(reads.node_history(&query).unwrap().items, []);
 }
 
 fn since_finds_what_it_should(reads: &dyn Reads) {

@@ -113,7 +113,8 @@ fn store_reports(store: &mut dyn Store, group: u64) -> Duration {
             seq += 1;
             let mut event = sample.event(seq);
             let (id, node) = (execution.id, execution.node);
-            event.subject = EventSubject::Execution { id, node, previous: state, new: state };
+            event.subject =
+                EventSubject::Execution { job: sample.id(), id, node, previous: state, new: state };
             changes.events.push(event);
         }
         let start = Instant::now();

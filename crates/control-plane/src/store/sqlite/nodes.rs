@@ -1,0 +1,165 @@
+//! The history of nodes: rows of the table `event` that belong to no job.
+//!
+//! Instead of a job's number they have [`OF_KNOWN`], or [`OF_FORGOTTEN`] once their node is
+//! forgotten: numbers of jobs begin at 1. One table keeps one order for all events, and a missing
+//! sequence means the same everywhere.
+//!
+//! Retention is part of the commit that adds an event, since it removes about one row for each:
+//! see [`NODE_EVENTS`] and [`FORGOTTEN_NODES_EVENTS`].
+
+use api_types::Timestamp;
+use api_types::history::NodeStateType;
+use rusqlite::{Connection, Transaction, params};
+use scheduler::change::{EventRow, EventSubject};
+use scheduler::node_event::{History, Standing};
+use serde::{Deserialize, Serialize};
+
+use super::row::{self, Id, bad_record, counter};
+use super::{history, marks};
+use crate::store::{FORGOTTEN_NODES_EVENTS, NODE_EVENTS, NodeHistoryQuery, Page, StoreError};
+
+pub(super) const OF_KNOWN: i64 = 0;
+const OF_FORGOTTEN: i64 = -1;
+
+/// Surplus rows removed with one event. It is one row, unless the bound is lower in this release.
+const REMOVED_AT_ONCE: u32 = 64;
+
+/// How far the history of each node is: null for a node of an older release, whose history begins
+/// with its next change.
+pub(super) const STEP: &str = "
+ALTER TABLE node ADD COLUMN history TEXT;
+CREATE INDEX event_node ON event (node, job, seq) WHERE job <= 0;
+";
+
+/// [`History`] as it is stored.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    revision: u64,
+    last_event_time: i64,
+    session: u64,
+    connection: NodeStateType,
+    membership: NodeStateType,
+    eligibility: NodeStateType,
+    health: NodeStateType,
+}
+
+pub(super) fn to_text(history: &History) -> Result<String, StoreError> {
+    let History { revision, last_event_time, standing } = history;
+    let Standing { session, connection, membership, eligibility, health } = *standing;
+    let stored = Stored {
+        revision: *revision,
+        last_event_time: last_event_time.0,
+        session,
+        connection,
+        membership,
+        eligibility,
+        health,
+    };
+    serde_json::to_string(&stored).map_err(bad_record)
+}
+
+pub(super) fn from_text(text: Option<String>) -> Result<History, StoreError> {
+    let Some(text) = text else { return Ok(History::default()) };
+    let stored = serde_json::from_str(&text).map_err(bad_record)?;
+    let Stored { revision, last_event_time, session, connection, membership, eligibility, health } =
+        stored;
+    Ok(History {
+        revision,
+        last_event_time: Timestamp(last_event_time),
+        standing: Standing { session, connection, membership, eligibility, health },
+    })
+}
+
+/// The number that stands for a state in the columns `previous` and `new`.
+pub(super) const fn state_code(state: NodeStateType) -> i64 {
+    match state {
+        NodeStateType::Unknown => 0,
+        NodeStateType::Connected => 1,
+        NodeStateType::Disconnected => 2,
+        NodeStateType::Pending => 3,
+        NodeStateType::Approved => 4,
+        NodeStateType::Rejected => 5,
+        NodeStateType::Eligible => 6,
+        NodeStateType::Cordoned => 7,
+        NodeStateType::Draining => 8,
+        NodeStateType::Drained => 9,
+        NodeStateType::Healthy => 10,
+        NodeStateType::BackingOff => 11,
+        NodeStateType::Probing => 12,
+        NodeStateType::Stalled => 13,
+    }
+}
+
+pub(super) fn state(code: i64) -> Result<NodeStateType, StoreError> {
+    NodeStateType::ALL
+        .iter()
+        .copied()
+        .find(|state| state_code(*state) == code)
+        .ok_or_else(|| bad_record(format!("NodeState {code}")))
+}
+
+/// In order of the sequence: what was written before a node was forgotten precedes the rest.
+pub(super) fn history(
+    connection: &Connection,
+    query: &NodeHistoryQuery,
+) -> Result<Page<EventRow>, StoreError> {
+    let earlier = match query.since {
+        Timestamp::ZERO => 0,
+        since => marks::position_before(connection, since)?,
+    };
+    let after = query.after.unwrap_or(0).max(earlier).cast_signed();
+    let mut statement = connection.prepare_cached(
+        "SELECT seq, time, revision, comment, previous, new, execution, node
+         FROM event INDEXED BY event_node
+         WHERE job <= 0 AND node = ?1 AND seq > ?2 AND time >= ?3 ORDER BY job, seq LIMIT ?4",
+    )?;
+    let limit = i64::from(query.limit) + 1;
+    let parameters = params![query.node.bytes(), after, query.since.0, limit];
+    let mut items = row::all(&mut statement, parameters, |row| {
+        Ok(EventRow {
+            seq: counter(row, 0)?,
+            time: row::time(row, 1)?,
+            revision: counter(row, 2)?,
+            comment: row.get::<_, String>(3)?.into(),
+            subject: history::read_subject(row, None)?,
+        })
+    })?;
+    let more = items.len() > query.limit as usize;
+    items.truncate(query.limit as usize);
+    Ok(Page { items, more })
+}
+
+/// Removes what the event is one too many for. Call after it was inserted.
+pub(super) fn retain(transaction: &Transaction<'_>, event: &EventRow) -> Result<(), StoreError> {
+    let EventSubject::Node { node, new, .. } = event.subject else { return Ok(()) };
+    if new == NodeStateType::Unknown {
+        return forget(transaction, node.bytes());
+    }
+    if let Some(last) = event.revision.checked_sub(NODE_EVENTS).filter(|last| *last > 0) {
+        transaction
+            .prepare_cached(
+                "DELETE FROM event WHERE revision <= ?2 AND seq IN (
+                    SELECT seq FROM event INDEXED BY event_node
+                    WHERE job <= 0 AND job = ?3 AND node = ?1 ORDER BY seq LIMIT ?4)",
+            )?
+            .execute(params![node.bytes(), last.cast_signed(), OF_KNOWN, REMOVED_AT_ONCE])?;
+    }
+    Ok(())
+}
+
+fn forget(transaction: &Transaction<'_>, node: [u8; 16]) -> Result<(), StoreError> {
+    transaction
+        .prepare_cached(
+            "UPDATE event INDEXED BY event_node SET job = ?2
+             WHERE job <= 0 AND job = ?3 AND node = ?1",
+        )?
+        .execute(params![node, OF_FORGOTTEN, OF_KNOWN])?;
+    transaction
+        .prepare_cached(
+            "DELETE FROM event WHERE seq IN (
+                SELECT seq FROM event INDEXED BY event_job WHERE job = ?1
+                ORDER BY seq DESC LIMIT -1 OFFSET ?2)",
+        )?
+        .execute(params![OF_FORGOTTEN, FORGOTTEN_NODES_EVENTS.cast_signed()])?;
+    Ok(())
+}
