@@ -269,7 +269,7 @@ impl World {
 
     /// What the history of the job says of the job itself.
     pub(crate) fn comments(&self, job: JobId) -> Vec<String> {
-        let events = self.store.events.iter().filter(|event| event.job == job);
+        let events = self.store.events.iter().filter(|event| event.job() == Some(job));
         let of_job = events.filter(|event| matches!(event.subject, EventSubject::Job { .. }));
         of_job.map(|event| event.comment.to_string()).collect()
     }

@@ -21,8 +21,23 @@ const WITH_MOMENTS: u32 = 4;
 
 const NOON: i64 = 1_700_000_000 * SECOND;
 
-/// Data of an older release: a queued job, one that runs and waits, three finished ones.
+/// The last format whose columns [`written_by`] fills.
+const LAST_WITH_WALL_TIMES: u32 = 3;
+
+/// A file of an older release; one of a later format has been migrated before.
 fn old_file(format: u32) -> Directory {
+    let written = format.min(LAST_WITH_WALL_TIMES);
+    let directory = written_by(written);
+    let connection = Connection::open(directory.path().join("orchestrator.db")).unwrap();
+    for sql in &schema::STEPS[written as usize..format as usize] {
+        connection.execute_batch(sql).unwrap();
+    }
+    connection.pragma_update(None, "user_version", format).unwrap();
+    directory
+}
+
+/// Data of an older release: a queued job, one that runs and waits, three finished ones.
+fn written_by(format: u32) -> Directory {
     let directory = directory();
     let connection = Connection::open(directory.path().join("orchestrator.db")).unwrap();
     for sql in &schema::STEPS[..format as usize] {
@@ -147,6 +162,7 @@ fn the_service_clock_continues_from_the_wall_time_of_the_last_commit() {
             .collect();
         let expected = [(Some(at(40)), Some(at(40))), (Some(at(45)), None), (None, None)];
         assert_eq!(times, expected.map(|(accepted, started)| (at(30), accepted, started)));
+        assert!(live.executions.iter().all(|row| row.process_ended_at.is_none()));
         assert_eq!(live.pending_slots[0].due, Some(at(60)));
         assert_eq!(live.nodes[0].drain_deadline, Some(at(60)));
         assert_eq!(live.nodes[0].silent_since, Some(at(20)));
