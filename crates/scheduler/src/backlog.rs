@@ -15,7 +15,7 @@ use crate::pool::{ClassId, Rank};
 use crate::{Scheduler, Turn};
 
 /// Executions and jobs that one turn ends, places or annotates: some milliseconds of work.
-const PER_TURN: u32 = 1024;
+const PER_TURN: u32 = 512;
 
 /// Everything continues after the entry that was handled last.
 #[derive(Default)]

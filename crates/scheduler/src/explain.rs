@@ -35,7 +35,7 @@ impl Scheduler {
         let class = self.queue.class(class_id);
         let pinned: Vec<_> = job
             .pending
-            .values()
+            .iter()
             .filter(|slot| slot.due.is_none())
             .filter_map(|slot| self.nodes.get(&slot.pinned?))
             .collect();

@@ -65,7 +65,7 @@ fn check_nodes(scheduler: &Scheduler) {
         );
         for (rank, index) in &node.pinned {
             let job = &scheduler.jobs[&rank.job];
-            let slot = &job.pending[index];
+            let slot = job.pending.get(*index).expect("a pinned slot is pending");
             assert_eq!(slot.pinned, Some(*id), "slot {index} of {} is pinned elsewhere", rank.job);
             assert_eq!(slot.due, None, "slot {index} of {} is not ready", rank.job);
         }
@@ -74,9 +74,9 @@ fn check_nodes(scheduler: &Scheduler) {
 
 fn check_jobs(scheduler: &Scheduler) {
     let mut held = 0;
-    for (id, job) in &scheduler.jobs {
+    for (id, job) in scheduler.jobs.iter() {
         held += job.executions.len();
-        let mut indices: Vec<u32> = job.pending.keys().copied().collect();
+        let mut indices: Vec<u32> = job.pending.iter().map(|slot| slot.index).collect();
         for execution in &job.executions {
             let row = &scheduler.executions[execution];
             assert_eq!(row.job, *id, "execution {execution} belongs to another job");
@@ -146,7 +146,7 @@ fn check_queue(scheduler: &Scheduler) {
             );
         }
         let waiting = job.ready.len() + job.aside.values().map(|slots| slots.len()).sum::<usize>();
-        let ready = job.pending.values().filter(|slot| slot.due.is_none() && slot.pinned.is_none());
+        let ready = job.pending.iter().filter(|slot| slot.due.is_none() && slot.pinned.is_none());
         assert_eq!(ready.count(), waiting, "a slot of job {} is in no queue", job.id());
     }
     for (id, pool) in scheduler.queue.pools() {

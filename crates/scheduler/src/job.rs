@@ -10,13 +10,12 @@ use core::time::Duration;
 use api_types::job::{JobSpec, JobStateType, JobType, RetryPolicy};
 use api_types::{EvaluationId, ExecutionId, JobId, NodeId, Timestamp};
 
-use crate::change::{
-    Changes, EventRow, EventSubject, Fact, JobRow, NewJobRow, PendingSlotRow, Tries,
-};
+use crate::change::{Changes, EventRow, EventSubject, Fact, JobRow, NewJobRow, Tries};
 use crate::demand::Demand;
 use crate::fetch::FetchTrouble;
 use crate::input::{Answer, Refusal, Submit};
 use crate::notice::{Notice, SilentNode};
+use crate::pending::PendingSlots;
 use crate::pool::{ClassId, Rank};
 use crate::text::Text;
 use crate::time::Moment;
@@ -31,7 +30,7 @@ pub(crate) struct LiveJob {
     pub(crate) class: Option<ClassId>,
     pub(crate) executions: BTreeSet<ExecutionId>,
     /// Slots that were tried before and wait for room or for the end of a delay.
-    pub(crate) pending: BTreeMap<u32, PendingSlotRow>,
+    pub(crate) pending: PendingSlots,
     /// Of these, the slots that any node of the pool may run now.
     pub(crate) ready: BTreeSet<u32>,
     /// Of these, the slots that exclude some nodes, by the class in which they wait.
@@ -154,7 +153,7 @@ impl LiveJob {
     }
 
     pub(crate) fn take_pending(&mut self, index: u32, changes: &mut Changes) -> Option<Slot> {
-        let row = self.pending.remove(&index)?;
+        let row = self.pending.remove(index)?;
         self.ready.remove(&index);
         for slots in self.aside.values_mut() {
             slots.remove(&index);
@@ -165,7 +164,7 @@ impl LiveJob {
 
     /// Whether any slot waits for the end of a delay.
     pub(crate) fn is_delayed(&self) -> bool {
-        self.fetch.holds() || self.pending.values().any(|slot| slot.due.is_some())
+        self.fetch.holds() || self.pending.has_delayed()
     }
 
     /// Whether a failure is being retried.
@@ -226,7 +225,7 @@ impl Scheduler {
             plan,
             class: Some(class),
             executions: BTreeSet::new(),
-            pending: BTreeMap::new(),
+            pending: PendingSlots::default(),
             ready: BTreeSet::new(),
             aside: BTreeMap::new(),
             fetch: FetchTrouble::default(),
@@ -294,7 +293,8 @@ impl Scheduler {
     ) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let rank = job.plan.rank;
-        for (index, slot) in core::mem::take(&mut job.pending) {
+        for slot in core::mem::take(&mut job.pending).iter() {
+            let index = slot.index;
             turn.out.changes.pending_slots.insert((id, index), None);
             self.timers.cancel(Timer::Retry(id, index));
             self.timers.cancel(Timer::Exclusion(id, index));

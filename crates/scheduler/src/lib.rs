@@ -44,6 +44,7 @@ mod node;
 pub mod node_event;
 mod notice;
 mod patience;
+mod pending;
 mod place;
 mod pool;
 mod process_end;

@@ -122,13 +122,12 @@ impl Scheduler {
 
     /// Whether slots wait for which no node has room.
     fn is_blocked(&self, job: &LiveJob) -> bool {
-        let pinned = job.pending.values().any(|slot| slot.due.is_none() && slot.pinned.is_some());
         let daemon_without_node = job.plan.job_type == JobType::Daemon && job.row.slots == 0;
         let anywhere = job
             .classes()
             .into_iter()
             .any(|class| job.has_ready_slot(class) && self.queue.class(class).blocked);
-        pinned || anywhere || daemon_without_node
+        job.pending.has_pinned() || anywhere || daemon_without_node
     }
 
     fn note_waiting(&mut self, turn: &mut Turn<'_>, id: JobId, waits: bool) {

@@ -82,7 +82,11 @@ impl Scheduler {
                 self.abandon_ops(turn, job, index, &why);
             }
         }
-        self.arm_give_up(id);
+        match turn.budget.is_spent() {
+            // The rest is due now; to find out what is due first would walk all of it.
+            true => self.timers.set(turn.now, Timer::GiveUp(id)),
+            false => self.arm_give_up(id),
+        }
         self.remove_if_forgotten(turn, id);
     }
 

@@ -112,7 +112,7 @@ impl Scheduler {
     /// Records the class in which the slot waits.
     pub(crate) fn queue_slot(&mut self, now: Moment, id: JobId, index: u32) -> Option<ClassId> {
         let job = self.jobs.get_mut(&id)?;
-        let (main, slot) = (job.class?, job.pending.get(&index)?);
+        let (main, slot) = (job.class?, job.pending.get(index)?);
         let excluded = slot.tries.exclusions.nodes(now);
         if excluded.is_empty() {
             job.ready.insert(index);
@@ -265,7 +265,7 @@ impl Scheduler {
             previous: None,
         };
         turn.out.changes.pending_slots.insert((id, index), Some(slot.clone()));
-        job.pending.insert(index, slot);
+        job.pending.insert(slot);
         let rank = job.plan.rank;
         if let Some(node) = self.nodes.get_mut(&node_id) {
             node.pin(rank, index);
@@ -306,9 +306,9 @@ impl Scheduler {
         if let Some(bound) = job.plan.total_timeout {
             self.timers.set(job.plan.rank.created + bound, Timer::TotalTimeout(id));
         }
-        for (index, slot) in &job.pending {
+        for slot in job.pending.iter() {
             if let Some(due) = slot.due {
-                self.timers.set(due, Timer::Retry(id, *index));
+                self.timers.set(due, Timer::Retry(id, slot.index));
             }
         }
     }

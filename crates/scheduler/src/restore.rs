@@ -17,6 +17,7 @@ use crate::job::{LiveJob, Plan};
 use crate::mint::Mint;
 use crate::node::LiveNode;
 use crate::notice::Notice;
+use crate::pending::PendingSlots;
 use crate::time::Moment;
 use crate::timer::Timer;
 use crate::{Scheduler, Settings};
@@ -97,7 +98,7 @@ impl Restore {
                     Some(_) => drop(node.delayed.insert((slot.job, slot.index))),
                 }
             }
-            job.pending.insert(slot.index, slot);
+            job.pending.insert(slot);
         }
         for (job, index, node) in live.covered {
             // A forgotten node is covered anew when it joins again.
@@ -167,7 +168,7 @@ impl Scheduler {
             plan,
             class,
             executions: BTreeSet::new(),
-            pending: BTreeMap::new(),
+            pending: PendingSlots::default(),
             ready: BTreeSet::new(),
             aside: BTreeMap::new(),
             fetch: FetchTrouble::default(),
@@ -190,7 +191,7 @@ impl Scheduler {
             self.set_job_timers(id);
             let job = &self.jobs[&id];
             let rank = job.plan.rank;
-            let waiting = job.pending.values().filter(|slot| slot.due.is_none());
+            let waiting = job.pending.iter().filter(|slot| slot.due.is_none());
             let waiting: Vec<_> =
                 waiting.filter(|slot| slot.pinned.is_none()).map(|slot| slot.index).collect();
             for index in waiting {

@@ -125,9 +125,8 @@ impl Scheduler {
     pub(crate) fn retry_due(&mut self, turn: &mut Turn<'_>, id: JobId, index: u32) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let rank = job.plan.rank;
-        let Some(slot) = job.pending.get_mut(&index) else { return };
-        slot.due = None;
-        match slot.pinned {
+        let Some(pinned) = job.pending.end_delay(index).map(|slot| slot.pinned) else { return };
+        match pinned {
             Some(node_id) => {
                 if let Some(node) = self.nodes.get_mut(&node_id) {
                     node.delayed.remove(&(id, index));
@@ -167,7 +166,7 @@ impl Scheduler {
             due,
             previous: Some(row.id),
         };
-        job.pending.insert(row.index, slot.clone());
+        job.pending.insert(slot.clone());
         turn.out.changes.pending_slots.insert((row.job, row.index), Some(slot));
         row.followup = Some(evaluation);
         let (id, index) = (row.job, row.index);

@@ -261,7 +261,7 @@ impl Scheduler {
         let slots: Vec<_> = ready.chain(node.delayed.iter().copied()).collect();
         for (job_id, index) in slots {
             let Some(job) = self.jobs.get_mut(&job_id) else { continue };
-            if job.pending.get(&index).is_none_or(|slot| slot.pinned != Some(id)) {
+            if job.pending.get(index).is_none_or(|slot| slot.pinned != Some(id)) {
                 continue;
             }
             self.timers.cancel(Timer::Retry(job_id, index));

@@ -113,21 +113,21 @@ fn a_task_that_asks_for_nothing_gets_the_defaults_of_the_node() {
 fn a_job_too_large_for_one_turn_is_placed_in_several() {
     let mut world = World::new();
     world.join_node(&node(10_000.0, 10_000_000_000_000, &[]));
-    let job = world.submit(&batch(3000));
-    assert_eq!(world.live(job).len(), 1024);
+    let job = world.submit(&batch(1500));
+    assert_eq!(world.live(job).len(), 512);
     world.pass(Duration::from_millis(1));
-    assert_eq!(world.live(job).len(), 3000);
+    assert_eq!(world.live(job).len(), 1500);
     assert_eq!(world.state(job), JobStateType::Pending);
 }
 
 #[test]
 fn a_node_too_large_for_one_turn_is_filled_in_several() {
     let mut world = World::new();
-    let job = world.submit(&batch(3000));
+    let job = world.submit(&batch(1500));
     world.join_node(&node(10_000.0, 10_000_000_000_000, &[]));
-    assert_eq!(world.live(job).len(), 1024);
+    assert_eq!(world.live(job).len(), 512);
     world.pass(Duration::from_millis(1));
-    assert_eq!(world.live(job).len(), 3000);
+    assert_eq!(world.live(job).len(), 1500);
 }
 
 #[test]
