@@ -14,7 +14,7 @@ use super::world::World;
 /// Whether no work is in progress.
 pub(super) fn has_settled(world: &World) -> bool {
     world.requests.iter().all(|request| request.state != RequestState::Open)
-        && world.orchestrator.store.jobs.values().all(|job| !job.live)
+        && world.orchestrator.disk.store.jobs.values().all(|job| !job.live)
         && world.agents.iter().all(|agent| agent.gone || agent.is_idle())
 }
 
@@ -25,10 +25,10 @@ pub(super) fn why_not_settled(world: &World) -> String {
             reasons.push(format!("request {number} got no response: {:?}", request.body));
         }
     }
-    for job in world.orchestrator.store.jobs.values().filter(|job| job.live) {
+    for job in world.orchestrator.disk.store.jobs.values().filter(|job| job.live) {
         reasons.push(format!("job {} is still {}: {}", job.id, job.state, job.message));
-        reasons.push(format!("  {}", world.orchestrator.store.new_jobs[&job.id].spec_json));
-        for row in world.orchestrator.store.executions_of(job.id) {
+        reasons.push(format!("  {}", world.orchestrator.disk.store.new_jobs[&job.id].spec_json));
+        for row in world.orchestrator.disk.store.executions_of(job.id) {
             if !row.compute.is_terminal() {
                 reasons.push(format!(
                     "  {} on {} is {:?}, desired {:?}",
@@ -58,7 +58,7 @@ pub(super) fn check(world: &World) -> Result<(), String> {
 }
 
 fn every_accepted_job_is_stored_once(world: &World) -> Result<(), String> {
-    let store = &world.orchestrator.store;
+    let store = &world.orchestrator.disk.store;
     let mut accepted = 0;
     for request in world.expected_ends.keys() {
         let RequestState::Answered { job } = world.requests[*request].state else { continue };
@@ -75,7 +75,7 @@ fn every_accepted_job_is_stored_once(world: &World) -> Result<(), String> {
 }
 
 fn every_job_has_one_outcome(world: &World) -> Result<(), String> {
-    let store = &world.orchestrator.store;
+    let store = &world.orchestrator.disk.store;
     for (id, row) in &store.jobs {
         let mut outcome = None;
         for event in store.history(*id, EventType::JobLevel) {
@@ -95,7 +95,7 @@ fn every_job_has_one_outcome(world: &World) -> Result<(), String> {
 }
 
 fn histories_have_no_gap(world: &World) -> Result<(), String> {
-    let store = &world.orchestrator.store;
+    let store = &world.orchestrator.disk.store;
     let mut executions: BTreeMap<ExecutionId, (u64, ComputeState)> = BTreeMap::new();
     let mut jobs: BTreeMap<JobId, u64> = BTreeMap::new();
     for (event, seq) in store.events.iter().zip(1..) {
@@ -134,7 +134,7 @@ fn histories_have_no_gap(world: &World) -> Result<(), String> {
 
 fn times_of_a_history_never_go_back(world: &World) -> Result<(), String> {
     let mut last: BTreeMap<JobId, Timestamp> = BTreeMap::new();
-    for event in &world.orchestrator.store.events {
+    for event in &world.orchestrator.disk.store.events {
         let last = last.entry(event.job).or_insert(event.time);
         if event.time < *last {
             let (seq, job) = (event.seq, event.job);
@@ -146,7 +146,7 @@ fn times_of_a_history_never_go_back(world: &World) -> Result<(), String> {
 }
 
 fn no_slot_completed_twice(world: &World) -> Result<(), String> {
-    let store = &world.orchestrator.store;
+    let store = &world.orchestrator.disk.store;
     let mut completed: BTreeMap<(JobId, u32), u32> = BTreeMap::new();
     for row in store.executions.values() {
         let finite = matches!(store.new_jobs[&row.job].job_type, JobType::Batch | JobType::Ops);
@@ -172,13 +172,13 @@ fn nothing_started_twice(world: &World) -> Result<(), String> {
             if *times > 1 {
                 return Err(format!("execution {id} was started {times} times"));
             }
-            let row = world.orchestrator.store.executions.get(id);
+            let row = world.orchestrator.disk.store.executions.get(id);
             if row.is_none_or(|row| row.node != agent.id) {
                 return Err(format!("execution {id} was started on a node it was not placed on"));
             }
         }
         // An execution can complete only if its process was started.
-        for row in world.orchestrator.store.executions.values() {
+        for row in world.orchestrator.disk.store.executions.values() {
             let completed = row.node == agent.id && row.compute == ComputeState::Completed;
             if completed && !agent.docker.starts.contains_key(&row.id) {
                 return Err(format!("execution {} completed and was never started", row.id));

@@ -95,6 +95,11 @@ impl Presence {
         Noted { deaf, arrivals: std::mem::take(&mut notes.arrivals).into_iter().collect() }
     }
 
+    /// No session is known: heartbeats go to the driver until sessions are published again.
+    pub(crate) fn clear(&self) {
+        self.known.write().unwrap_or_else(PoisonError::into_inner).sessions.clear();
+    }
+
     /// The node holds a lease under this session, or none any more.
     pub(super) fn publish(
         &self,

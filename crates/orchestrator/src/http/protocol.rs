@@ -1,7 +1,6 @@
 //! What agents say: sessions, heartbeats, reports, output; [`assignments`] is what they are told.
 
 mod assignments;
-mod specs;
 mod streams;
 
 use std::sync::Arc;
@@ -28,7 +27,6 @@ use super::openapi::{BODY, CALL, OWN_NODE_ID, QUERY, SESSION, examples, params, 
 use super::query::Query;
 use super::{Api, Handled, Parameter, lookup};
 use crate::driver::CallError;
-pub(crate) use specs::SpecCache;
 
 /// Labels of one node: placement looks at them, and lists carry them.
 const MAX_NODE_LABELS: usize = 256;

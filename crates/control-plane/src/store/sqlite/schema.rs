@@ -27,10 +27,11 @@ use rusqlite::{Connection, TransactionBehavior};
 pub(super) const APPLICATION_ID: i32 = 0x6a6f_6273;
 
 /// The format this release writes: one more than the last step's place.
-pub(super) const FORMAT: u32 = 4;
+pub(super) const FORMAT: u32 = 5;
 
 /// Step `n` brings a file from format `n` to `n + 1`.
-pub(super) const STEPS: [&str; FORMAT as usize] = [FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4];
+pub(super) const STEPS: [&str; FORMAT as usize] =
+    [FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5];
 
 const FORMAT_1: &str = "
 CREATE TABLE progress (
@@ -286,6 +287,12 @@ FROM idempotency_3;
 DROP TABLE idempotency_3;
 CREATE UNIQUE INDEX idempotency_key ON idempotency (namespace, key);
 CREATE INDEX idempotency_time ON idempotency (stored_at);
+";
+
+/// A term is named with each commit; see [`crate::store::Term`].
+const FORMAT_5: &str = "
+ALTER TABLE progress ADD COLUMN term INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE progress ADD COLUMN began_after INTEGER NOT NULL DEFAULT 0;
 ";
 
 /// Brings the file from `format` to [`FORMAT`], each step in a transaction of its own.
