@@ -26,7 +26,8 @@ pub enum Event<C> {
     Committed(CommitId, Result<Outcome, StoreError>),
     /// What became of the attempt to begin a term.
     Took(Result<Taken, TakeError>),
-    /// Time has passed; see [`super::Step::wake`].
+    /// Time has passed; see [`super::Step::wake`]. It comes with the time up to which
+    /// [`Event::Heard`] told of arrivals, since leases are judged by it.
     Tick,
 }
 

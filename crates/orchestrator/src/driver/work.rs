@@ -103,7 +103,8 @@ impl Work {
                 waiting.drain(..).map(|message: Message| message.arrived_at(arrived)).collect();
             self.on(Event::Inputs { inputs, known }, now)?;
         }
-        let now = self.read_clocks();
+        // As of the same time: leases are judged by the heartbeats that were taken until then. The
+        // commit in between may have taken long, or the process may have been stopped in it.
         if self.step.wake().is_some_and(|wake| wake <= now.moment) {
             self.on(Event::Tick, now)?;
         }
