@@ -12,7 +12,7 @@ use api_types::protocol::{FailureCause, Report, SessionRequest};
 use api_types::{JobId, NodeId};
 use control_plane::clock::{Reading, ServiceClock};
 use control_plane::store::sqlite::{self, SqliteStore};
-use control_plane::store::{Commit, Store};
+use control_plane::store::{Commit, CommitId, Store, Term, Write};
 use scheduler::change::Effect;
 use scheduler::input::{Answer, Input, Submit};
 use scheduler::mint::Mint;
@@ -31,6 +31,7 @@ pub(super) struct Seed {
     scheduler: Scheduler,
     clock: ServiceClock,
     store: SqliteStore,
+    term: Term,
     commits: u64,
     output: Output,
     last_id: u128,
@@ -41,14 +42,15 @@ pub(super) struct Seed {
 impl Seed {
     pub(super) fn open(directory: &Path) -> anyhow::Result<Self> {
         let (mut store, _) = sqlite::open(directory)?;
+        let progress = store.take()?;
         let mut restore = Restore::new(Settings::default(), Mint::from_seed([1; 32]));
         let live = store.load(&mut |job| restore.job(job))?;
         let reading = Reading::now();
-        let mut clock = ServiceClock::resume(store.last_stamp()?, &reading);
+        let mut clock = ServiceClock::resume(progress.stamp, &reading);
         let scheduler = restore.finish(live, clock.now(&reading).moment)?;
-        let commits = store.last_commit()?;
+        let (term, commits) = (progress.term, progress.last_commit);
         let output = Output::default();
-        Ok(Self { scheduler, clock, store, commits, output, last_id: 1 << 96 })
+        Ok(Self { scheduler, clock, store, term, commits, output, last_id: 1 << 96 })
     }
 
     /// Closes the database and flushes it to disk, so that no writes disturb the measurements.
@@ -149,9 +151,10 @@ impl Seed {
         let output = std::mem::take(&mut self.output);
         self.commits += 1;
         let stamp = self.clock.stamp(&Reading::now());
-        let (number, changes) = (self.commits, &output.changes);
-        let commit = Commit { number, stamp, changes, keys: &[] };
-        self.store.commit(&commit).context("commit a part of the seed")
+        let id = CommitId { term: self.term, number: self.commits };
+        let write = Write::Batch { changes: &output.changes, keys: &[] };
+        self.store.commit(&Commit { id, stamp, write }).context("commit a part of the seed")?;
+        Ok(())
     }
 }
 

@@ -102,6 +102,14 @@ impl ServiceClock {
         Self { origin: Stamp { reading: *reading, moment }, latest: moment }
     }
 
+    /// Goes on from a stored stamp if that is ahead, as another process may have left it.
+    pub fn catch_up(&mut self, stored: Option<Stamp>, reading: &Reading) {
+        let ahead = Self::resume(stored, reading);
+        if ahead.latest > self.stamp(reading).moment {
+            *self = ahead;
+        }
+    }
+
     /// Both clocks at this reading, taken by this process.
     pub fn now(&mut self, reading: &Reading) -> Now {
         self.stamp(reading).now()
@@ -185,6 +193,20 @@ mod tests {
         let booted = reading(2, 5 * SECOND, -DAY.cast_signed());
         let mut clock = ServiceClock::resume(Some(stored), &booted);
         assert_eq!(clock.now(&booted).moment.since(begin), Duration::from_secs(10));
+    }
+
+    #[test]
+    fn it_catches_up_with_another_process_and_never_goes_back_to_one() {
+        let (mut clock, begin) = new_clock();
+        let mut theirs = clock.stamp(&reading(1, 110 * SECOND, 0));
+        clock.catch_up(Some(theirs), &reading(1, 115 * SECOND, 0));
+        let now = |clock: &mut ServiceClock| clock.now(&reading(1, 120 * SECOND, 0)).moment;
+        assert_eq!(now(&mut clock).since(begin), Duration::from_secs(20));
+        theirs.moment = theirs.moment + Duration::from_secs(60);
+        clock.catch_up(Some(theirs), &reading(1, 115 * SECOND, 0));
+        assert_eq!(now(&mut clock).since(begin), Duration::from_secs(80));
+        clock.catch_up(None, &reading(1, 115 * SECOND, 0));
+        assert_eq!(now(&mut clock).since(begin), Duration::from_secs(80));
     }
 
     #[test]

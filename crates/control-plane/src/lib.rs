@@ -1,8 +1,11 @@
-//! The thread-free parts around the scheduler: batches of inputs, the clock, retention, the store.
+//! The control plane without its I/O: the step, and what it stands on: commits, the clock,
+//! retention, the store.
 //!
-//! The daemon and the simulator share these parts, each with its own loop.
+//! The daemon and the simulator run the same [`step::Step`]; each carries out its actions in its
+//! own way.
 
 pub mod batch;
 pub mod clock;
 pub mod pruning;
+pub mod step;
 pub mod store;

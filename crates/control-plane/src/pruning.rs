@@ -1,14 +1,13 @@
 //! When to remove expired jobs and idempotency keys, and how many at a time.
 //!
-//! A step is a transaction of its own between two commits. It is small, and the pause after it is a
-//! multiple of its duration: commits rarely wait for it, and never long, on any disk.
+//! A removal is a commit of its own between two others. It is small, and the pause after it is a
+//! multiple of its duration: inputs rarely wait for it, and never long, on any disk.
 
 use std::time::Duration;
 
 use scheduler::time::Moment;
 
-use crate::batch::oldest_key;
-use crate::store::{Pruned, Retention, Store, StoreError};
+use crate::store::{KEY_RETENTION, Removal, Removed, Retention};
 
 /// Interval between retention scans; one that finds nothing costs two lookups.
 const SCAN_EVERY: Duration = Duration::from_secs(10);
@@ -68,67 +67,48 @@ impl Pruning {
         self.new_keys = self.new_keys.map(|before| before.saturating_add(keys));
     }
 
-    /// Runs one step if it is due; reads `clock` before and after.
-    pub fn step(
-        &mut self,
-        store: &mut dyn Store,
-        mut clock: impl FnMut() -> Moment,
-    ) -> Result<(), StoreError> {
-        let began = clock();
-        if began >= self.jobs_due {
-            self.jobs_due = began + SCAN_EVERY;
-            waiting_for_room(self.prune_jobs(store, began, &mut clock))?;
+    /// What is to be removed now, if anything is due.
+    pub fn next(&mut self, now: Moment) -> Option<Removal> {
+        if now >= self.jobs_due {
+            self.jobs_due = now + SCAN_EVERY;
+            return Some(Removal::Jobs { retention: self.retention, rows: ROWS_AT_ONCE });
         }
-        let began = clock();
-        if began >= self.keys_due {
-            self.keys_due = began + SCAN_EVERY;
-            waiting_for_room(self.forget_keys(store, began, &mut clock))?;
+        if now >= self.keys_due {
+            self.keys_due = now + SCAN_EVERY;
+            let new_keys = self.new_keys.take().unwrap_or(0);
+            let limit = KEYS_AT_ONCE.max(new_keys.saturating_mul(KEYS_PER_NEW_KEY));
+            return Some(Removal::Keys { oldest: oldest_key(now), limit });
         }
-        Ok(())
+        None
     }
 
-    fn prune_jobs(
-        &mut self,
-        store: &mut dyn Store,
-        began: Moment,
-        clock: &mut impl FnMut() -> Moment,
-    ) -> Result<(), StoreError> {
-        let Pruned { jobs, more } = store.prune(began, &self.retention, ROWS_AT_ONCE)?;
-        self.removed += u64::from(jobs);
-        if more {
-            let ended = clock();
-            self.jobs_due = ended + SHORTEST_PAUSE.max(ended.since(began) * PAUSE_PER_STEP);
-        } else if self.removed > 0 {
-            tracing::info!(jobs = self.removed, "jobs were removed by retention");
-            self.removed = 0;
+    /// A removal was committed, in the time from `began` to `ended`.
+    pub fn removed(&mut self, removal: Removal, removed: Removed, began: Moment, ended: Moment) {
+        let took = ended.since(began);
+        let Removed { count, more } = removed;
+        match removal {
+            Removal::Jobs { .. } => {
+                self.removed += u64::from(count);
+                if more {
+                    self.jobs_due = ended + SHORTEST_PAUSE.max(took * PAUSE_PER_STEP);
+                } else if self.removed > 0 {
+                    tracing::info!(jobs = self.removed, "jobs were removed by retention");
+                    self.removed = 0;
+                }
+            }
+            Removal::Keys { .. } => {
+                if more {
+                    self.new_keys = Some(0);
+                    self.keys_due = ended + SHORTEST_PAUSE.max(took * PAUSE_PER_KEYS_STEP);
+                }
+            }
         }
-        Ok(())
-    }
-
-    fn forget_keys(
-        &mut self,
-        store: &mut dyn Store,
-        began: Moment,
-        clock: &mut impl FnMut() -> Moment,
-    ) -> Result<(), StoreError> {
-        let new_keys = self.new_keys.take().unwrap_or(0);
-        let limit = KEYS_AT_ONCE.max(new_keys.saturating_mul(KEYS_PER_NEW_KEY));
-        let removed = store.forget_keys(oldest_key(began), limit)?;
-        if removed >= limit {
-            self.new_keys = Some(0);
-            let ended = clock();
-            self.keys_due = ended + SHORTEST_PAUSE.max(ended.since(began) * PAUSE_PER_KEYS_STEP);
-        }
-        Ok(())
     }
 }
 
-/// The next commit detects a full disk and waits for space.
-fn waiting_for_room(outcome: Result<(), StoreError>) -> Result<(), StoreError> {
-    match outcome {
-        Err(StoreError::Full { .. }) => Ok(()),
-        outcome => outcome,
-    }
+/// Keys older than this are forgotten.
+pub fn oldest_key(now: Moment) -> Moment {
+    now.before(KEY_RETENTION)
 }
 
 #[cfg(test)]

@@ -14,15 +14,18 @@ use api_types::job::{JobStateType, JobType};
 use api_types::selector::Selector;
 use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 
-use scheduler::change::{Changes, EventRow, ExecutionRow, Live, LiveJobRow};
+use scheduler::change::{EventRow, ExecutionRow, Live, LiveJobRow};
 use scheduler::time::Moment;
 
-use crate::clock::Stamp;
-
+mod commit;
 #[cfg(test)]
 mod contract;
 pub mod memory;
 pub mod sqlite;
+
+pub use self::commit::{
+    Admission, Commit, CommitId, Known, Outcome, Progress, Removal, Removed, Term, Write,
+};
 
 /// How long an idempotency key is remembered: an hour longer than the API promises, because the
 /// clocks of clients differ.
@@ -38,46 +41,25 @@ pub const FORGOTTEN_NODES_EVENTS: u64 = 10_000;
 
 /// The writer's half.
 pub trait Store: Send {
+    /// Begins a new term, durably: from now on commits under any other are [`StoreError::Fenced`].
+    /// Only what is read afterwards is what the term's commits build on.
+    fn take(&mut self) -> Result<Progress, StoreError>;
+
+    fn progress(&mut self) -> Result<Progress, StoreError>;
+
     /// Loads the live state as of the last commit; `job` receives the jobs, one by one.
     fn load(&mut self, job: &mut dyn FnMut(LiveJobRow)) -> Result<Live, StoreError>;
 
-    /// Makes all of it durable, or nothing.
-    fn commit(&mut self, commit: &Commit<'_>) -> Result<(), StoreError>;
+    /// Makes all of it durable, or nothing; see [`Progress::admit`] for repeats.
+    fn commit(&mut self, commit: &Commit<'_>) -> Result<Outcome, StoreError>;
 
-    /// The number of the last commit; 0 for a new store.
-    fn last_commit(&mut self) -> Result<u64, StoreError>;
-
-    /// The stamp of the last commit; none for a new store.
-    fn last_stamp(&mut self) -> Result<Option<Stamp>, StoreError>;
-
-    /// The answer recorded under this key since `oldest`.
-    fn idempotency(
+    /// The answers recorded under these keys since `oldest`, and which of these jobs exist.
+    fn lookup(
         &mut self,
-        key: &RequestKey,
+        keys: &[RequestKey],
         oldest: Moment,
-    ) -> Result<Option<IdempotencyRow>, StoreError>;
-
-    /// Whether a job has this ID, live or finished.
-    fn has_job(&mut self, id: JobId) -> Result<bool, StoreError>;
-
-    /// Tests whether the store can be written: writes as much as a usual commit durably, and
-    /// removes it again.
-    fn probe(&mut self) -> Result<(), StoreError>;
-
-    /// Removes idempotency keys older than `oldest`, at most `limit`, and returns their number.
-    fn forget_keys(&mut self, oldest: Moment, limit: u32) -> Result<u32, StoreError>;
-
-    /// Removes finished jobs that exceed retention, with everything that belongs to them, in the
-    /// order in which they ended; their idempotency keys stay.
-    ///
-    /// Removes about `rows` rows per call, however large one job is. A job vanishes from all reads
-    /// as soon as its removal begins; later calls remove the rest, also after a restart.
-    fn prune(
-        &mut self,
-        now: Moment,
-        retention: &Retention,
-        rows: u32,
-    ) -> Result<Pruned, StoreError>;
+        jobs: &[JobId],
+    ) -> Result<Known, StoreError>;
 }
 
 /// The readers' half; every call is blocking and short.
@@ -127,27 +109,6 @@ pub struct Retention {
     pub age: Option<Duration>,
     /// How many jobs are kept, those that ended last; `None` for no limit.
     pub count: Option<u64>,
-}
-
-/// The outcome of one [`Store::prune`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Pruned {
-    /// Removed jobs.
-    pub jobs: u32,
-    /// Whether more is due for removal.
-    pub more: bool,
-}
-
-/// All that one commit makes durable.
-#[derive(Debug, Clone, Copy)]
-pub struct Commit<'a> {
-    /// Numbers commits, from one more than the store's last ([`Store::last_commit`]). A number that
-    /// the store already has is a repeat and changes nothing; a gap is refused.
-    pub number: u64,
-    /// The stamp from which a restart continues the service clock.
-    pub stamp: Stamp,
-    pub changes: &'a Changes,
-    pub keys: &'a [IdempotencyRow],
 }
 
 /// An idempotency key, and the namespace of its request.
@@ -350,6 +311,12 @@ pub enum StoreError {
     Newer { path: PathBuf, found: u32, known: u32 },
     #[error("{} is in use by another orchestrator; stop it or set another data directory", .path.display())]
     InUse { path: PathBuf },
+    /// Nothing was stored.
+    #[error("another process has taken the store over")]
+    Fenced,
+    /// The commit may have been stored or not, and may yet be.
+    #[error("the store cannot be reached; whether it stored the commit is unknown")]
+    Unavailable,
     #[error("commit {came} does not follow commit {last}")]
     CommitGap { came: u64, last: u64 },
     #[error("a stored record cannot be read: {detail}")]

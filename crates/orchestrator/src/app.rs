@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::driver::presence;
 use crate::driver::{self, Driver, DriverError};
-use crate::http::{self, Api, Own, Permits, SpecCache};
+use crate::http::{self, Api, Own, Permits};
 use crate::identity::{Identity, IdentityError};
 use crate::logs::Access;
 use crate::observer::Observer;
@@ -100,7 +100,6 @@ impl Orchestrator {
             reader,
             view,
             own: Own { id: node_id, address, labels: labels(), requester },
-            specs: SpecCache::default(),
             logs: Arc::new(logs),
             waiting: Permits::of_waiting_reads(),
             streams: Permits::of_event_streams(),

@@ -1,32 +1,34 @@
-//! The one thread that owns the state: takes inputs, commits many at once, releases the answers.
+//! The one thread that owns the state: requests in, one commit for many of them, answers out.
 //!
-//! [`Handle`] is how everything else reaches it. The driver passes the waiting inputs, at most
-//! [`BATCH`], to the scheduler and writes all changes to the store in one transaction; only then
-//! does it release answers and messages. Nothing leaves the process before the changes it reports
-//! are on disk.
+//! [`Handle`] is how everything else reaches it. What to do is decided by [`control_plane::step`];
+//! the thread carries out what the step asks for: it commits to the store, and when the step
+//! releases answers and messages, it sends them. Waiting requests are handed over together, bounded
+//! by [`BATCH`].
 //!
-//! When the disk is full, the driver waits for space: it refuses callers with 503, rolls the
-//! scheduler back to the last commit, and resumes when the store is writable again. Any other
-//! commit failure ends the process; a restart continues from the store.
+//! A failure of the store that the step cannot outlast ends the process; a restart continues from
+//! the store.
 
 use std::sync::Arc;
 use std::thread;
 
 use api_types::NodeId;
 use api_types::job::CreateJob;
-use control_plane::store::{Retention, Store, StoreError};
+use control_plane::clock::Reading;
+use control_plane::step::{Envelope, Failure, Origin, Request, Submission};
+use control_plane::store::{Retention, Store};
 use daemon::Pulse;
 use scheduler::change::AssignmentChange;
-use scheduler::input::{Answer, Input, Refusal, Submit};
+use scheduler::input::{Answer, Input, Refusal};
 use scheduler::time::Moment;
-use scheduler::{RestoreError, Scheduler, Settings};
+use scheduler::{Scheduler, Settings};
 use tokio::sync::{mpsc, oneshot};
 
-mod batch;
+mod caller;
 pub(crate) mod presence;
 mod streams;
 mod work;
 
+use self::caller::{Caller, Question};
 use crate::observer::Observer;
 use crate::view::View;
 
@@ -51,22 +53,7 @@ pub struct Handle {
     inputs: mpsc::Sender<Message>,
 }
 
-/// A job to submit, with what its answer needs besides the scheduler's answer.
-pub struct Submission {
-    pub submit: Submit,
-    /// The client chose the ID, so it may already exist.
-    pub id_given: bool,
-    pub warnings: Vec<String>,
-    pub key: Option<IdempotencyKey>,
-}
-
-/// The `Idempotency-Key` of a request, and the SHA-256 of its body.
-pub struct IdempotencyKey {
-    pub key: String,
-    pub body_hash: [u8; 32],
-}
-
-/// Why a call failed. Nothing was stored.
+/// Why a call was not carried out. Nothing was stored, unless the error says otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
     #[error(transparent)]
@@ -77,6 +64,8 @@ pub enum CallError {
     QueueFull,
     #[error("the store cannot be written to")]
     StoreUnavailable,
+    #[error("whether the request was stored is unknown: the state database did not answer")]
+    OutcomeUnknown,
     #[error("the orchestrator is stopping")]
     Stopping,
 }
@@ -87,27 +76,8 @@ pub enum StreamItem {
     Change(AssignmentChange),
 }
 
-/// A read-only query of the scheduler's state, run at the moment at which the driver receives it.
-pub(crate) type Question = Box<dyn FnOnce(&Scheduler, Moment) + Send>;
-
-/// A message to the driver.
-pub(crate) enum Message {
-    Input {
-        input: Input,
-        reply: oneshot::Sender<Result<Answer, CallError>>,
-    },
-    Submit {
-        submission: Box<Submission>,
-        reply: oneshot::Sender<Result<CreateJob, CallError>>,
-    },
-    OpenAssignments {
-        node: NodeId,
-        session: u64,
-        stream: mpsc::Sender<StreamItem>,
-        reply: oneshot::Sender<Result<(), CallError>>,
-    },
-    Question(Question),
-}
+/// What waits for the driver.
+pub(crate) type Message = Envelope<Caller, Reading>;
 
 /// The driver's thread.
 pub struct Driver {
@@ -118,12 +88,8 @@ pub struct Driver {
 /// Why the driver cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum DriverError {
-    #[error("read the state database")]
-    Load(#[source] StoreError),
-    #[error("continue from the state database")]
-    Restore(#[from] RestoreError),
-    #[error("commit to the state database")]
-    Commit(#[source] StoreError),
+    #[error(transparent)]
+    Step(#[from] Failure),
     #[error("start the driver's thread")]
     Thread(#[source] std::io::Error),
     #[error("the driver's thread ended without a word")]
@@ -132,14 +98,14 @@ pub enum DriverError {
 
 /// Continues from the store. The driver ends when the last [`Handle`] is dropped.
 pub fn start(
-    mut store: Box<dyn Store>,
+    store: Box<dyn Store>,
     view: Arc<View>,
     settings: Settings,
     retention: Retention,
     observer: Observer,
 ) -> Result<(Handle, Driver), DriverError> {
     let (handle, messages) = Handle::new();
-    let restored = work::resume(store.as_mut(), settings)?;
+    let work = work::Work::start(store, view, settings, retention, observer)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()
@@ -150,8 +116,7 @@ pub fn start(
     thread::Builder::new()
         .name("driver".to_owned())
         .spawn(move || {
-            let work = work::Work::new(store, view, settings, restored, retention, observer);
-            // Fails only if no caller waits for the end any more.
+            // Nobody may wait for the end any more.
             drop(end.send(runtime.block_on(work.run(messages, &beaten))));
         })
         .map_err(DriverError::Thread)?;
@@ -184,7 +149,8 @@ impl Handle {
     /// Submits an input and waits until its changes are on disk.
     pub async fn call(&self, input: Input) -> Result<Answer, CallError> {
         let (reply, answer) = oneshot::channel();
-        self.send(Message::Input { input, reply })?;
+        let origin = origin_of(&input);
+        self.send(envelope(origin, Request::Input(input), Caller::Input(reply)))?;
         match answer.await.map_err(|_| CallError::Stopping)?? {
             Answer::Refused(refusal) => Err(refusal.into()),
             answer => Ok(answer),
@@ -193,7 +159,8 @@ impl Handle {
 
     pub async fn submit(&self, submission: Submission) -> Result<CreateJob, CallError> {
         let (reply, answer) = oneshot::channel();
-        self.send(Message::Submit { submission: Box::new(submission), reply })?;
+        let request = Request::Submit(Box::new(submission));
+        self.send(envelope(Origin::User, request, Caller::Submit(reply)))?;
         answer.await.map_err(|_| CallError::Stopping)?
     }
 
@@ -205,7 +172,8 @@ impl Handle {
     ) -> Result<mpsc::Receiver<StreamItem>, CallError> {
         let (stream, items) = mpsc::channel(WAITING_ASSIGNMENTS);
         let (reply, answer) = oneshot::channel();
-        self.send(Message::OpenAssignments { node, session, stream, reply })?;
+        let request = Request::Input(Input::OpenAssignments { node, session });
+        self.send(envelope(Origin::Node, request, Caller::Stream { node, stream, reply }))?;
         answer.await.map_err(|_| CallError::Stopping)??;
         Ok(items)
     }
@@ -215,26 +183,21 @@ impl Handle {
         &self,
         question: impl FnOnce(&Scheduler) -> T + Send + 'static,
     ) -> Result<T, CallError> {
-        let (reply, answer) = oneshot::channel();
-        self.send(Message::Question(Box::new(move |scheduler, _| {
-            // Fails only if the caller is gone and needs no answer.
-            drop(reply.send(question(scheduler)));
-        })))?;
-        answer.await.map_err(|_| CallError::Stopping)
+        let (question, answer) = asked(|scheduler, _| question(scheduler));
+        self.send(envelope(Origin::User, Request::Ask, question))?;
+        answer.await.map_err(|_| CallError::Stopping)?
     }
 
-    /// Like `ask`, for monitoring: a scrape matters most when the queue is full, so it may use a
-    /// slot reserved for nodes. Each scrape in progress uses one.
+    /// The same for whoever watches the service: it is asked just when the queue is full, so it
+    /// may take a slot that is kept for nodes. There is one for each scrape under way.
     pub(crate) async fn inspect<T: Send + 'static>(
         &self,
         question: impl FnOnce(&Scheduler, Moment) -> T + Send + 'static,
     ) -> Result<T, CallError> {
-        let (reply, answer) = oneshot::channel();
-        let question = Message::Question(Box::new(move |scheduler, now| {
-            drop(reply.send(question(scheduler, now)));
-        }));
-        self.inputs.try_send(question).map_err(|_| CallError::QueueFull)?;
-        answer.await.map_err(|_| CallError::Stopping)
+        let (question, answer) = asked(question);
+        let message = envelope(Origin::User, Request::Ask, question);
+        self.inputs.try_send(message).map_err(|_| CallError::QueueFull)?;
+        answer.await.map_err(|_| CallError::Stopping)?
     }
 
     /// The number of inputs that wait for the driver.
@@ -243,7 +206,8 @@ impl Handle {
     }
 
     fn send(&self, message: Message) -> Result<(), CallError> {
-        if !message.is_of_a_node() && self.inputs.capacity() <= RESERVED_FOR_NODES {
+        let is_of_a_user = message.origin == Origin::User;
+        if is_of_a_user && self.inputs.capacity() <= RESERVED_FOR_NODES {
             return Err(if self.inputs.is_closed() {
                 CallError::Stopping
             } else {
@@ -257,26 +221,33 @@ impl Handle {
     }
 }
 
-// === impl Message ===
+fn envelope(origin: Origin, request: Request, caller: Caller) -> Message {
+    Envelope { origin, arrived: Reading::now(), request, caller }
+}
 
-impl Message {
-    fn is_of_a_node(&self) -> bool {
-        match self {
-            Self::OpenAssignments { .. } => true,
-            Self::Submit { .. } | Self::Question(_) => false,
-            Self::Input { input, .. } => match input {
-                Input::Join { .. }
-                | Input::Heartbeat { .. }
-                | Input::OpenAssignments { .. }
-                | Input::Reports { .. } => true,
-                Input::Submit(_)
-                | Input::Stop { .. }
-                | Input::NodeAction { .. }
-                | Input::ForgetNode { .. }
-                | Input::Heard(_)
-                | Input::WasDeaf(_)
-                | Input::Tick => false,
-            },
-        }
+fn asked<T: Send + 'static>(
+    question: impl FnOnce(&Scheduler, Moment) -> T + Send + 'static,
+) -> (Caller, oneshot::Receiver<Result<T, CallError>>) {
+    let (reply, answer) = oneshot::channel();
+    let question: Question = Box::new(move |asked| {
+        // Whoever asked may be gone; then nobody misses the answer.
+        drop(reply.send(asked.map(|(scheduler, now)| question(scheduler, now))));
+    });
+    (Caller::Question(question), answer)
+}
+
+fn origin_of(input: &Input) -> Origin {
+    match input {
+        Input::Join { .. }
+        | Input::Heartbeat { .. }
+        | Input::OpenAssignments { .. }
+        | Input::Reports { .. } => Origin::Node,
+        Input::Submit(_)
+        | Input::Stop { .. }
+        | Input::NodeAction { .. }
+        | Input::ForgetNode { .. }
+        | Input::Heard(_)
+        | Input::WasDeaf(_)
+        | Input::Tick => Origin::User,
     }
 }

@@ -48,6 +48,14 @@ impl Feed {
         JobWatch { job, revision, jobs: Arc::clone(&self.jobs) }
     }
 
+    /// Wakes every waiter: what was committed meanwhile is unknown here.
+    pub(crate) fn wake_all(&self) {
+        self.last_seq.send_modify(|_| {});
+        for job in lock(&self.jobs).values() {
+            job.send_modify(|_| {});
+        }
+    }
+
     /// Announces a commit.
     pub(crate) fn announce(&self, changes: &Changes) {
         if let Some(last) = changes.events.last() {
@@ -143,6 +151,16 @@ mod tests {
         feed.announce(&changes(mine, 2));
         watch.changed().await;
         assert_eq!(*feed.last_seq().borrow(), 20);
+    }
+
+    #[tokio::test]
+    async fn a_new_term_wakes_everybody() {
+        let feed = Feed::default();
+        let mut watch = feed.watch(JobId::from_uuid(Uuid::nil()));
+        let mut last_seq = feed.last_seq();
+        feed.wake_all();
+        watch.changed().await;
+        last_seq.changed().await.unwrap();
     }
 
     #[test]

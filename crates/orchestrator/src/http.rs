@@ -45,7 +45,6 @@ use crate::reads::Reader;
 use crate::submission::Requester;
 use crate::view::View;
 use error::Failure;
-pub(crate) use protocol::SpecCache;
 pub(crate) use waiting::Permits;
 
 /// What the handlers share.
@@ -54,7 +53,6 @@ pub(crate) struct Api {
     pub reader: Reader,
     pub view: Arc<View>,
     pub own: Own,
-    pub specs: SpecCache,
     pub logs: Arc<Access>,
     /// For reads that wait for a job to change.
     pub waiting: Permits,

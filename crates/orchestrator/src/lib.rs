@@ -13,6 +13,7 @@ pub mod observer;
 mod reads;
 pub mod settings;
 mod spans;
+mod specs;
 mod submission;
 pub mod view;
 

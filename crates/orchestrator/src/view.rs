@@ -12,6 +12,7 @@ use scheduler::demand::Demand;
 
 use crate::driver::presence::Presence;
 use crate::feed::Feed;
+use crate::specs::SpecCache;
 
 #[derive(Default)]
 pub struct View {
@@ -19,6 +20,7 @@ pub struct View {
     explanations: RwLock<HashMap<Arc<Demand>, Arc<str>>>,
     feed: Feed,
     presence: Presence,
+    specs: SpecCache,
 }
 
 // === impl View ===
@@ -27,6 +29,11 @@ impl View {
     /// The record of heartbeat arrivals, which the listener writes for the driver.
     pub(crate) fn presence(&self) -> &Presence {
         &self.presence
+    }
+
+    /// Specifications that were read or submitted recently.
+    pub(crate) fn specs(&self) -> &SpecCache {
+        &self.specs
     }
 
     pub fn feed(&self) -> &Feed {
@@ -72,8 +79,12 @@ impl View {
         }
     }
 
-    /// The scheduler restarts and reports everything again.
+    /// A new term begins: the scheduler reports everything again, and whoever waits for a change
+    /// reads the store anew.
     pub(crate) fn clear(&self) {
+        self.specs.clear();
+        self.presence.clear();
+        self.feed.wake_all();
         self.nodes.write().unwrap_or_else(PoisonError::into_inner).clear();
         self.explanations.write().unwrap_or_else(PoisonError::into_inner).clear();
     }

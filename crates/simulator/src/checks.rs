@@ -15,7 +15,7 @@ use super::world::World;
 /// Whether no work is in progress.
 pub(super) fn has_settled(world: &World) -> bool {
     world.requests.iter().all(|request| request.state != RequestState::Open)
-        && world.orchestrator.store.jobs.values().all(|job| !job.live)
+        && world.orchestrator.disk.store.jobs.values().all(|job| !job.live)
         && world.agents.iter().all(|agent| agent.gone || agent.is_idle())
 }
 
@@ -26,10 +26,10 @@ pub(super) fn why_not_settled(world: &World) -> String {
             reasons.push(format!("request {number} got no response: {:?}", request.body));
         }
     }
-    for job in world.orchestrator.store.jobs.values().filter(|job| job.live) {
+    for job in world.orchestrator.disk.store.jobs.values().filter(|job| job.live) {
         reasons.push(format!("job {} is still {}: {}", job.id, job.state, job.message));
-        reasons.push(format!("  {}", world.orchestrator.store.new_jobs[&job.id].spec_json));
-        for row in world.orchestrator.store.executions_of(job.id) {
+        reasons.push(format!("  {}", world.orchestrator.disk.store.new_jobs[&job.id].spec_json));
+        for row in world.orchestrator.disk.store.executions_of(job.id) {
             if !row.compute.is_terminal() {
                 reasons.push(format!(
                     "  {} on {} is {:?}, desired {:?}",
@@ -61,7 +61,7 @@ pub(super) fn check(world: &World) -> Result<(), String> {
 }
 
 fn every_accepted_job_is_stored_once(world: &World) -> Result<(), String> {
-    let store = &world.orchestrator.store;
+    let store = &world.orchestrator.disk.store;
     let mut accepted = 0;
     for request in world.expected_ends.keys() {
         let RequestState::Answered { job } = world.requests[*request].state else { continue };
@@ -78,7 +78,7 @@ fn every_accepted_job_is_stored_once(world: &World) -> Result<(), String> {
 }
 
 fn every_job_has_one_outcome(world: &World) -> Result<(), String> {
-    let store = &world.orchestrator.store;
+    let store = &world.orchestrator.disk.store;
     for (id, row) in &store.jobs {
         let mut outcome = None;
         for event in store.history(*id, EventType::JobLevel) {
@@ -98,7 +98,7 @@ fn every_job_has_one_outcome(world: &World) -> Result<(), String> {
 }
 
 fn histories_have_no_gap(world: &World) -> Result<(), String> {
-    let store = &world.orchestrator.store;
+    let store = &world.orchestrator.disk.store;
     let mut executions: BTreeMap<ExecutionId, (u64, ComputeState)> = BTreeMap::new();
     let mut jobs: BTreeMap<JobId, u64> = BTreeMap::new();
     for (event, seq) in store.events.iter().zip(1..) {
@@ -139,7 +139,7 @@ fn histories_have_no_gap(world: &World) -> Result<(), String> {
 /// Their events are numbered from 1, each field begins as it ended in the event before, and the
 /// last events say what the record says.
 fn histories_of_nodes_are_whole(world: &World) -> Result<(), String> {
-    let store = &world.orchestrator.store;
+    let store = &world.orchestrator.disk.store;
     let mut nodes: BTreeMap<NodeId, (u64, NodeStateType)> = BTreeMap::new();
     for event in &store.events {
         let EventSubject::Node { node, previous, new } = event.subject else { continue };
@@ -171,7 +171,7 @@ fn histories_of_nodes_are_whole(world: &World) -> Result<(), String> {
 
 fn times_of_a_history_never_go_back(world: &World) -> Result<(), String> {
     let mut last: BTreeMap<(Option<JobId>, Option<NodeId>), Timestamp> = BTreeMap::new();
-    for event in &world.orchestrator.store.events {
+    for event in &world.orchestrator.disk.store.events {
         let node = match event.subject {
             // One that is forgotten and joins again begins anew.
             EventSubject::Node { node, .. } if event.revision > 1 => Some(node),
@@ -193,7 +193,7 @@ fn times_of_a_history_never_go_back(world: &World) -> Result<(), String> {
 }
 
 fn no_slot_completed_twice(world: &World) -> Result<(), String> {
-    let store = &world.orchestrator.store;
+    let store = &world.orchestrator.disk.store;
     let mut completed: BTreeMap<(JobId, u32), u32> = BTreeMap::new();
     for row in store.executions.values() {
         let finite = matches!(store.new_jobs[&row.job].job_type, JobType::Batch | JobType::Ops);
@@ -219,13 +219,13 @@ fn nothing_started_twice(world: &World) -> Result<(), String> {
             if *times > 1 {
                 return Err(format!("execution {id} was started {times} times"));
             }
-            let row = world.orchestrator.store.executions.get(id);
+            let row = world.orchestrator.disk.store.executions.get(id);
             if row.is_none_or(|row| row.node != agent.id) {
                 return Err(format!("execution {id} was started on a node it was not placed on"));
             }
         }
         // An execution can complete only if its process was started.
-        for row in world.orchestrator.store.executions.values() {
+        for row in world.orchestrator.disk.store.executions.values() {
             let completed = row.node == agent.id && row.compute == ComputeState::Completed;
             if completed && !agent.docker.starts.contains_key(&row.id) {
                 return Err(format!("execution {} completed and was never started", row.id));
@@ -238,7 +238,7 @@ fn nothing_started_twice(world: &World) -> Result<(), String> {
 /// A task with one attempt does not fail because its machine restarted.
 fn an_outage_is_no_failure_of_a_task(world: &World) -> Result<(), String> {
     let charged = format!("exit code {KILLED}");
-    let store = &world.orchestrator.store;
+    let store = &world.orchestrator.disk.store;
     match store.executions.values().find(|row| *row.compute_message == charged) {
         None => Ok(()),
         Some(row) => Err(format!(

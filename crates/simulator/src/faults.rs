@@ -21,6 +21,10 @@ pub(super) struct Faults {
     pub(super) clock_steps: u64,
     /// The machine restarts when the orchestrator crashes.
     pub(super) machine_restarts: u64,
+    /// The outcome of a commit remains unknown.
+    pub(super) unknown_commits: u64,
+    /// Another process takes the store over from one that is paused or cut off.
+    pub(super) takeovers: u64,
 }
 
 pub(super) const HEALED: Faults = Faults {
@@ -32,6 +36,8 @@ pub(super) const HEALED: Faults = Faults {
     docker_failure: 0,
     clock_steps: 0,
     machine_restarts: 0,
+    unknown_commits: 0,
+    takeovers: 0,
 };
 
 /// Draws each rate independently, so that some runs have a single kind of fault and others have all.
@@ -51,5 +57,7 @@ pub(super) fn draw(random: &mut Random) -> Faults {
         clock_steps: draw(500),
         machine_restarts: draw(500),
         agent_reboots: draw(500),
+        unknown_commits: draw(50),
+        takeovers: draw(2000),
     }
 }

@@ -8,9 +8,11 @@
 //! started twice, no placement exceeded a capacity, no execution moved backwards, revisions and
 //! sequences have no gaps, the times of a job's history never go back, and no container is left.
 //!
-//! Real parts: [`scheduler`](::scheduler), the store contract (the in-memory
-//! implementation, which survives crashes), and [`agent_core`]. Modelled parts: HTTP (lost,
-//! late and repeated requests; broken streams), docker, and the rules of an agent's session.
+//! Real parts: the orchestrator's [`step`](control_plane::step) with the
+//! [`scheduler`](::scheduler), the store contract (the in-memory implementation, which survives
+//! crashes), and [`agent_core`]. Modelled parts: HTTP (lost, late and repeated requests; broken
+//! streams), the store's disk (full, or without an answer), docker, and the rules of an agent's
+//! session.
 
 mod agent;
 mod checks;

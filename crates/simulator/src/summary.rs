@@ -22,6 +22,14 @@ pub struct Summary {
     pub lost_messages: u64,
     pub clock_steps: u64,
     pub machine_restarts: u64,
+    /// Periods in which the orchestrator's disk was full.
+    pub full_disks: u64,
+    /// Processes that took the store over from another.
+    pub takeovers: u64,
+    /// Processes that noticed it.
+    pub deposed: u64,
+    /// Commits that reached the disk after their process was told that the store does not answer.
+    pub late_commits: u64,
 }
 
 impl Summary {
@@ -38,6 +46,10 @@ impl Summary {
             lost_messages: self.lost_messages + other.lost_messages,
             clock_steps: self.clock_steps + other.clock_steps,
             machine_restarts: self.machine_restarts + other.machine_restarts,
+            full_disks: self.full_disks + other.full_disks,
+            takeovers: self.takeovers + other.takeovers,
+            deposed: self.deposed + other.deposed,
+            late_commits: self.late_commits + other.late_commits,
         }
     }
 }
@@ -54,13 +66,18 @@ impl fmt::Display for Summary {
             lost_messages,
             clock_steps,
             machine_restarts,
+            full_disks,
+            takeovers,
+            deposed,
+            late_commits,
         } = self;
         write!(
             f,
             "{steps} steps: {jobs} jobs, {executions} executions, {lost_messages} messages lost, \
              {orchestrator_crashes} crashes of the orchestrator, {agent_crashes} of agents, \
              {agent_reboots} of them with their machine, {clock_steps} clock steps, \
-             {machine_restarts} restarts of the orchestrator's machine"
+             {machine_restarts} restarts of the orchestrator's machine, {full_disks} full disks, \
+             {takeovers} takeovers, {deposed} deposed processes, {late_commits} late commits"
         )
     }
 }
@@ -76,4 +93,8 @@ pub enum Sabotage {
     ForgetBoot,
     /// The orchestrator decides by the wall clock.
     TrustWallClock,
+    /// A commit under a term that is over is acknowledged.
+    NoFence,
+    /// A process reads the state before its term begins.
+    LoadBeforeTerm,
 }

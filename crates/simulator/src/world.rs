@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use api_types::{ExecutionId, JobId, NodeId, Timestamp};
+use control_plane::batch::NumberedCommit;
 use uuid::Uuid;
 
 use super::agent::Agent;
@@ -22,8 +23,9 @@ use crate::random::Random;
 /// Duration of faults and new work.
 const FAULT_PERIOD: Duration = Duration::from_secs(100);
 
-/// Time limit for the healed world to settle.
-const SETTLE_TIMEOUT: Duration = Duration::from_secs(1000);
+/// Time limit for the healed world to settle: the exclusions of a slot that its only node declines
+/// take a thousand seconds.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(1500);
 
 /// The start of virtual time.
 const EPOCH: Timestamp = Timestamp(1_700_000_000_000_000_000);
@@ -45,16 +47,17 @@ pub(super) struct World {
     broken: BTreeSet<(usize, u64, u64)>,
     /// Arrival of the last line of each stream: lines keep their order.
     arrivals: BTreeMap<(usize, u64, u64), Timestamp>,
-    /// Time of the orchestrator's next turn; turns scheduled for other times are void.
-    next_turn: Option<Timestamp>,
     ids: u128,
 }
 
 #[derive(Debug)]
 enum SimEvent {
     Arrive(Request),
-    Turn,
+    Turn { process: u64 },
     StartOrchestrator,
+    FinishStart,
+    TakeOver,
+    LateCommit(NumberedCommit),
     Answered(Sender, u64, Answer),
     Line(Stream, StreamLine),
     BreakStream { agent: usize, process: u64, connection: u64 },
@@ -126,7 +129,6 @@ impl World {
             scheduled: 0,
             broken: BTreeSet::new(),
             arrivals: BTreeMap::new(),
-            next_turn: None,
             ids: 0,
         };
         world.populate();
@@ -167,8 +169,8 @@ impl World {
         if !settled {
             return Err(checks::why_not_settled(self));
         }
-        self.summary.jobs = self.orchestrator.store.jobs.len();
-        self.summary.executions = self.orchestrator.store.executions.len();
+        self.summary.jobs = self.orchestrator.disk.store.jobs.len();
+        self.summary.executions = self.orchestrator.disk.store.executions.len();
         checks::check(self)
     }
 
@@ -214,9 +216,12 @@ impl World {
             let action = api_types::node::NodeAction::Uncordon;
             self.add_request(RequestBody::Act { node, action }, Duration::from_secs(2));
         }
-        match &mut self.orchestrator.process {
-            Some(process) => process.paused_until = self.now,
-            None => self.at(Duration::ZERO, SimEvent::StartOrchestrator),
+        self.orchestrator.disk.full_until = self.now;
+        for process in self.orchestrator.processes() {
+            (process.paused_until, process.cut_off_until) = (self.now, self.now);
+        }
+        if self.orchestrator.process.is_none() {
+            self.at(Duration::ZERO, SimEvent::StartOrchestrator);
         }
         let endless: Vec<usize> = self
             .expected_ends
@@ -234,8 +239,11 @@ impl World {
     fn dispatch(&mut self, event: SimEvent) {
         match event {
             SimEvent::Arrive(request) => self.arrive(request),
-            SimEvent::Turn => self.turn(),
+            SimEvent::Turn { process } => self.turn(process),
             SimEvent::StartOrchestrator => self.start_orchestrator(),
+            SimEvent::FinishStart => self.finish_start(),
+            SimEvent::TakeOver => self.take_over(),
+            SimEvent::LateCommit(commit) => self.late_commit(&commit),
             SimEvent::Answered(sender, number, answer) => self.answered(sender, number, answer),
             SimEvent::Line(stream, line) => self.line(stream, line),
             SimEvent::BreakStream { agent, process, connection } => {

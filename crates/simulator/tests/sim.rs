@@ -43,6 +43,8 @@ fn every_guarantee_holds_under_all_faults() {
     assert!(total.agent_reboots > 50, "{total}");
     assert!(total.lost_messages > 1000, "{total}");
     assert!(total.clock_steps > 100 && total.machine_restarts > 30, "{total}");
+    assert!(total.full_disks > 50 && total.late_commits > 100, "{total}");
+    assert!(total.takeovers > 30 && total.deposed > 20, "{total}");
 }
 
 #[test]
@@ -70,6 +72,16 @@ fn an_agent_that_does_not_notice_a_reboot_is_detected() {
 #[test]
 fn a_service_that_decides_by_the_wall_clock_is_detected() {
     assert!(is_detected(Sabotage::TrustWallClock));
+}
+
+#[test]
+fn a_commit_of_a_deposed_process_that_is_acknowledged_is_detected() {
+    assert!(is_detected(Sabotage::NoFence));
+}
+
+#[test]
+fn a_state_that_is_read_before_the_term_begins_is_detected() {
+    assert!(is_detected(Sabotage::LoadBeforeTerm));
 }
 
 fn is_detected(sabotage: Sabotage) -> bool {

@@ -2,11 +2,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use scheduler::change::{Live, LiveJobRow};
-
-use crate::clock::Stamp;
-use crate::store::{Commit, IdempotencyRow, RequestKey};
-
 use super::*;
 
 /// A manually advanced clock.
@@ -32,51 +27,32 @@ struct Slow<'a> {
     key: Duration,
 }
 
-impl Store for Slow<'_> {
-    fn prune(&mut self, now: Moment, _: &Retention, rows: u32) -> Result<Pruned, StoreError> {
-        assert_eq!((now, rows), (self.clock.get(), ROWS_AT_ONCE));
-        self.clock.set(now + self.step);
-        self.steps = self.steps.saturating_sub(1);
-        Ok(Pruned { jobs: 1, more: self.steps > 0 })
+impl Slow<'_> {
+    fn commit(&mut self, removal: Removal) -> Removed {
+        let now = self.clock.get();
+        match removal {
+            Removal::Jobs { rows, .. } => {
+                assert_eq!(rows, ROWS_AT_ONCE);
+                self.clock.set(now + self.step);
+                self.steps = self.steps.saturating_sub(1);
+                Removed { count: 1, more: self.steps > 0 }
+            }
+            Removal::Keys { limit, .. } => {
+                let count = limit.min(self.keys);
+                self.keys -= count;
+                self.clock.set(now + self.step + self.key * count);
+                Removed { count, more: self.keys > 0 }
+            }
+        }
     }
 
-    fn load(&mut self, _: &mut dyn FnMut(LiveJobRow)) -> Result<Live, StoreError> {
-        Ok(Live::default())
-    }
-
-    fn commit(&mut self, _: &Commit<'_>) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    fn last_stamp(&mut self) -> Result<Option<Stamp>, StoreError> {
-        Ok(None)
-    }
-
-    fn last_commit(&mut self) -> Result<u64, StoreError> {
-        Ok(0)
-    }
-
-    fn idempotency(
-        &mut self,
-        _: &RequestKey,
-        _: Moment,
-    ) -> Result<Option<IdempotencyRow>, StoreError> {
-        Ok(None)
-    }
-
-    fn has_job(&mut self, _: api_types::JobId) -> Result<bool, StoreError> {
-        Ok(false)
-    }
-
-    fn probe(&mut self) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    fn forget_keys(&mut self, _: Moment, limit: u32) -> Result<u32, StoreError> {
-        let removed = limit.min(self.keys);
-        self.keys -= removed;
-        self.clock.set(self.clock.get() + self.step + self.key * removed);
-        Ok(removed)
+    /// Commits what is due.
+    fn run(&mut self, pruning: &mut Pruning) {
+        while let Some(removal) = pruning.next(self.clock.get()) {
+            let began = self.clock.get();
+            let removed = self.commit(removal);
+            pruning.removed(removal, removed, began, self.clock.get());
+        }
     }
 }
 
@@ -92,11 +68,11 @@ fn pauses(step: Duration, steps: u32) -> Vec<Duration> {
     pruning.keys_due = Moment(u64::MAX);
     let mut pauses = Vec::new();
     for _ in 0..steps {
-        pruning.step(&mut store, || clock.get()).unwrap();
+        store.run(&mut pruning);
         pauses.push(pruning.due().since(clock.get()));
         // Not before it is due, however often it is called.
         let left = store.steps;
-        pruning.step(&mut store, || clock.get()).unwrap();
+        store.run(&mut pruning);
         assert_eq!(store.steps, left);
         clock.set(pruning.due());
     }
@@ -131,7 +107,7 @@ fn keys_are_removed_faster_than_they_arrive_at_any_rate() {
             let mut most = Duration::ZERO;
             while store.keys > 0 {
                 let before = clock.get();
-                pruning.step(&mut store, || clock.get()).unwrap();
+                store.run(&mut pruning);
                 most = most.max(clock.get().since(before));
                 clock.set(pruning.due());
                 let came = clock.get().since(before).as_secs_f64() * f64::from(rate);

@@ -13,6 +13,7 @@ mod model;
 mod nodes;
 mod retention;
 mod samples;
+mod terms;
 
 use std::sync::Arc;
 
@@ -30,6 +31,7 @@ pub(super) use self::model::{Model, random_query};
 pub(super) use self::nodes::*;
 pub(super) use self::retention::*;
 pub(super) use self::samples::{Put, Random, Sample, key, key_row, session_request};
+pub(super) use self::terms::*;
 
 /// The live state: the jobs, and the rest.
 pub(super) fn load(store: &mut dyn Store) -> (Vec<LiveJobRow>, Live) {
@@ -44,6 +46,30 @@ pub(super) trait Backend {
     fn open(&self) -> (Box<dyn Store>, Arc<dyn Reads>);
 }
 
+/// The writer's half of an empty store.
+pub(super) trait Writer {
+    fn writer(&self) -> Box<dyn Store>;
+}
+
+impl<B: Backend> Writer for B {
+    fn writer(&self) -> Box<dyn Store> {
+        self.open().0
+    }
+}
+
+/// One test for each promise of the writer's half alone; `$new` makes a [`Writer`].
+macro_rules! writer_contract {
+    ($new:path) => {
+        crate::store::contract::store_contract!($new:
+            a_foreign_term_is_fenced,
+            a_number_of_an_earlier_term_is_fenced,
+            every_write_is_numbered,
+            many_keys_and_ids_are_looked_up_together,
+        );
+    };
+}
+pub(super) use writer_contract;
+
 /// One test for each promise; `$new` makes a backend with an empty database.
 macro_rules! store_contract {
     ($new:path: $($promise:ident),+ $(,)?) => {
@@ -53,11 +79,13 @@ macro_rules! store_contract {
         })+
     };
     ($new:path) => {
+        crate::store::contract::writer_contract!($new);
         crate::store::contract::store_contract!($new:
             every_record_reads_back,
             the_last_of_several_changes_wins,
             a_repeated_commit_changes_nothing,
             a_commit_that_leaves_a_gap_is_refused,
+            a_term_outlives_its_process,
             a_refused_commit_stores_nothing,
             an_idempotency_key_is_found_until_it_is_too_old,
             a_key_belongs_to_its_namespace,

@@ -15,10 +15,9 @@ use scheduler::change::{
 use scheduler::time::Moment;
 
 use super::{
-    Commit, FORGOTTEN_NODES_EVENTS, IdempotencyRow, NODE_EVENTS, Pruned, RequestKey, Retention,
-    Store, StoreError,
+    Admission, Commit, FORGOTTEN_NODES_EVENTS, IdempotencyRow, Known, NODE_EVENTS, Outcome,
+    Progress, Removal, Removed, RequestKey, Retention, Store, StoreError, Term, Write,
 };
-use crate::clock::Stamp;
 
 #[derive(Debug, Default, Clone)]
 pub struct MemoryStore {
@@ -33,8 +32,7 @@ pub struct MemoryStore {
     /// Sequences of those that belong to nodes that are gone.
     of_forgotten_nodes: BTreeSet<u64>,
     pub keys: BTreeMap<RequestKey, IdempotencyRow>,
-    commits: u64,
-    stamp: Option<Stamp>,
+    progress: Progress,
     /// Separate from the events, which retention removes.
     last_seq: u64,
 }
@@ -124,6 +122,38 @@ impl MemoryStore {
         ended.min()
     }
 
+    /// Removal in memory is immediate, so a job goes as a whole and counts as one row.
+    fn remove_jobs(&mut self, now: Moment, retention: &Retention, rows: u32) -> Removed {
+        let mut removed = Removed::default();
+        while let Some((end, job)) = self.ended_first() {
+            let ended = self.jobs.values().filter(|row| !row.live).count() as u64;
+            let too_many = retention.count.is_some_and(|count| ended > count);
+            if !too_many && retention.oldest(now).is_none_or(|oldest| end >= oldest) {
+                break;
+            }
+            if removed.count == rows {
+                removed.more = true;
+                break;
+            }
+            self.remove(job);
+            removed.count += 1;
+        }
+        removed
+    }
+
+    fn remove_keys(&mut self, oldest: Moment, limit: u32) -> Removed {
+        let old = self.keys.values().filter(|row| row.stored_at < oldest);
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let mut old: Vec<_> =
+            old.take(limit.saturating_add(1)).map(|row| row.key.clone()).collect();
+        let more = old.len() > limit;
+        old.truncate(limit);
+        for key in &old {
+            self.keys.remove(key);
+        }
+        Removed { count: u32::try_from(old.len()).unwrap_or(u32::MAX), more }
+    }
+
     fn remove(&mut self, job: JobId) {
         self.jobs.remove(&job);
         self.new_jobs.remove(&job);
@@ -172,80 +202,58 @@ impl Store for MemoryStore {
         Ok(live)
     }
 
-    fn commit(&mut self, commit: &Commit<'_>) -> Result<(), StoreError> {
-        let Commit { number, stamp, changes, keys } = *commit;
-        if number <= self.commits {
-            return Ok(());
+    fn take(&mut self) -> Result<Progress, StoreError> {
+        self.progress.term = Term(self.progress.term.0 + 1);
+        self.progress.began_after = self.progress.last_commit;
+        Ok(self.progress)
+    }
+
+    fn progress(&mut self) -> Result<Progress, StoreError> {
+        Ok(self.progress)
+    }
+
+    fn commit(&mut self, commit: &Commit<'_>) -> Result<Outcome, StoreError> {
+        let Commit { id, stamp, write } = *commit;
+        match self.progress.admit(id)? {
+            Admission::Repeat => return Ok(Outcome::Repeated),
+            Admission::New => {}
         }
-        if number != self.commits + 1 {
-            return Err(StoreError::CommitGap { came: number, last: self.commits });
-        }
-        self.apply(changes);
-        self.keys.extend(keys.iter().map(|row| (row.key.clone(), row.clone())));
-        (self.commits, self.stamp) = (number, Some(stamp));
-        Ok(())
+        let removed = match write {
+            Write::Batch { changes, keys } => {
+                self.apply(changes);
+                self.keys.extend(keys.iter().map(|row| (row.key.clone(), row.clone())));
+                Removed::default()
+            }
+            Write::Removal(removal) => {
+                let removed = match removal {
+                    Removal::Jobs { retention, rows } => {
+                        self.remove_jobs(stamp.moment, &retention, rows)
+                    }
+                    Removal::Keys { oldest, limit } => self.remove_keys(oldest, limit),
+                };
+                if removed.count == 0 {
+                    return Ok(Outcome::Idle);
+                }
+                removed
+            }
+            Write::Probe => Removed::default(),
+        };
+        (self.progress.last_commit, self.progress.stamp) = (id.number, Some(stamp));
+        Ok(Outcome::Written(removed))
     }
 
-    fn last_commit(&mut self) -> Result<u64, StoreError> {
-        Ok(self.commits)
-    }
-
-    fn last_stamp(&mut self) -> Result<Option<Stamp>, StoreError> {
-        Ok(self.stamp)
-    }
-
-    fn idempotency(
+    fn lookup(
         &mut self,
-        key: &RequestKey,
+        keys: &[RequestKey],
         oldest: Moment,
-    ) -> Result<Option<IdempotencyRow>, StoreError> {
-        Ok(self.keys.get(key).filter(|row| row.stored_at >= oldest).cloned())
-    }
-
-    fn has_job(&mut self, id: JobId) -> Result<bool, StoreError> {
-        Ok(self.jobs.contains_key(&id))
-    }
-
-    fn probe(&mut self) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    fn forget_keys(&mut self, oldest: Moment, limit: u32) -> Result<u32, StoreError> {
-        let old: Vec<_> = self
-            .keys
-            .values()
-            .filter(|row| row.stored_at < oldest)
-            .take(usize::try_from(limit).unwrap_or(usize::MAX))
-            .map(|row| row.key.clone())
-            .collect();
-        for key in &old {
-            self.keys.remove(key);
-        }
-        Ok(u32::try_from(old.len()).unwrap_or(u32::MAX))
-    }
-
-    /// Removal in memory is immediate, so a job goes as a whole and counts as one row.
-    fn prune(
-        &mut self,
-        now: Moment,
-        retention: &Retention,
-        rows: u32,
-    ) -> Result<Pruned, StoreError> {
-        let mut pruned = Pruned::default();
-        while let Some((end, job)) = self.ended_first() {
-            let ended = self.jobs.values().filter(|row| !row.live).count() as u64;
-            let too_many = retention.count.is_some_and(|count| ended > count);
-            if !too_many && retention.oldest(now).is_none_or(|oldest| end >= oldest) {
-                break;
-            }
-            if pruned.jobs == rows {
-                pruned.more = true;
-                break;
-            }
-            self.remove(job);
-            pruned.jobs += 1;
-        }
-        Ok(pruned)
+        jobs: &[JobId],
+    ) -> Result<Known, StoreError> {
+        let rows = keys.iter().filter_map(|key| self.keys.get(key));
+        let rows = rows.filter(|row| row.stored_at >= oldest);
+        Ok(Known {
+            keys: rows.map(|row| (row.key.clone(), row.clone())).collect(),
+            jobs: jobs.iter().copied().filter(|id| self.jobs.contains_key(id)).collect(),
+        })
     }
 }
 
@@ -265,7 +273,21 @@ pub fn spec_json(spec: &JobSpec) -> std::sync::Arc<str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::contract::{Put, Random, ended};
+    use crate::store::contract::{Put, Random, Writer, ended, writer_contract};
+
+    struct InMemory;
+
+    impl Writer for InMemory {
+        fn writer(&self) -> Box<dyn Store> {
+            Box::new(MemoryStore::default())
+        }
+    }
+
+    fn in_memory() -> InMemory {
+        InMemory
+    }
+
+    writer_contract!(in_memory);
 
     const EVERYTHING: Retention = Retention { age: None, count: Some(0) };
 
@@ -281,14 +303,14 @@ mod tests {
         store.put(1, &changes, &[]).unwrap();
         let one = Retention { age: None, count: Some(1) };
         let pruned = store.prune(Moment(0), &one, 1).unwrap();
-        assert_eq!(pruned, Pruned { jobs: 1, more: true });
+        assert_eq!(pruned, Removed { count: 1, more: true });
         assert!(!store.has_job(ids[1]).unwrap());
-        assert_eq!(store.prune(Moment(0), &one, 9).unwrap(), Pruned { jobs: 1, more: false });
+        assert_eq!(store.prune(Moment(0), &one, 9).unwrap(), Removed { count: 1, more: false });
         assert!(store.has_job(ids[0]).unwrap() && !store.has_job(ids[2]).unwrap());
         assert_eq!((store.executions.len(), store.outputs.len(), store.events.len()), (2, 2, 6));
 
         let old = Retention { age: Some(std::time::Duration::from_secs(5)), count: None };
-        assert_eq!(store.prune(Moment(35_000_000_000), &old, 9).unwrap(), Pruned::default());
+        assert_eq!(store.prune(Moment(35_000_000_000), &old, 9).unwrap(), Removed::default());
         store.prune(Moment(0), &EVERYTHING, 9).unwrap();
         assert!(store.jobs.is_empty() && store.events.is_empty() && store.executions.is_empty());
         assert_eq!(store.load(&mut |_| {}).unwrap().last_seq, 18);

@@ -17,6 +17,7 @@ mod load;
 mod marks;
 mod nodes;
 mod open;
+mod progress;
 mod prune;
 mod reads;
 mod results;
@@ -28,17 +29,13 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use api_types::JobId;
-use rusqlite::Connection;
+use rusqlite::{Connection, TransactionBehavior};
 use scheduler::change::{Live, LiveJobRow};
 use scheduler::time::Moment;
 
 pub use self::open::open;
 pub use self::reads::SqliteReads;
-use super::{Commit, IdempotencyRow, Pruned, RequestKey, Retention, Store, StoreError};
-use crate::clock::Stamp;
-
-/// The size of a probe: a commit of a few hundred jobs.
-const PROBE_BYTES: u32 = 1 << 20;
+use super::{Commit, Known, Outcome, Progress, RequestKey, Store, StoreError};
 
 /// The writer.
 pub struct SqliteStore {
@@ -62,57 +59,45 @@ impl SqliteStore {
 }
 
 impl Store for SqliteStore {
+    /// The lock on the directory keeps other processes out; a new term fences what an earlier one
+    /// may still have under way.
+    fn take(&mut self) -> Result<Progress, StoreError> {
+        self.run(progress::take)
+    }
+
+    fn progress(&mut self) -> Result<Progress, StoreError> {
+        self.run(|connection| progress::read(connection))
+    }
+
     fn load(&mut self, job: &mut dyn FnMut(LiveJobRow)) -> Result<Live, StoreError> {
         self.run(|connection| load::load(connection, job))
     }
 
-    fn commit(&mut self, commit: &Commit<'_>) -> Result<(), StoreError> {
+    fn commit(&mut self, commit: &Commit<'_>) -> Result<Outcome, StoreError> {
         self.run(|connection| commit::commit(connection, commit))
     }
 
-    fn last_commit(&mut self) -> Result<u64, StoreError> {
-        self.run(|connection| commit::last_commit(connection))
-    }
-
-    fn last_stamp(&mut self) -> Result<Option<Stamp>, StoreError> {
-        self.run(|connection| commit::last_stamp(connection))
-    }
-
-    fn idempotency(
+    /// Reads row by row in one transaction: within the process a statement costs no round trip.
+    fn lookup(
         &mut self,
-        key: &RequestKey,
+        keys: &[RequestKey],
         oldest: Moment,
-    ) -> Result<Option<IdempotencyRow>, StoreError> {
-        self.run(|connection| keys::find(connection, key, oldest))
-    }
-
-    fn has_job(&mut self, id: JobId) -> Result<bool, StoreError> {
-        self.run(|connection| Ok(jobs::number(connection, id)?.is_some()))
-    }
-
-    /// Two transactions: rows written and removed in the same one never reach the disk.
-    fn probe(&mut self) -> Result<(), StoreError> {
+        jobs: &[JobId],
+    ) -> Result<Known, StoreError> {
         self.run(|connection| {
-            connection.execute(
-                "INSERT OR REPLACE INTO probe (one, filling) VALUES (1, zeroblob(?1))",
-                [PROBE_BYTES],
-            )?;
-            connection.execute("DELETE FROM probe", [])?;
-            Ok(())
+            let transaction =
+                connection.transaction_with_behavior(TransactionBehavior::Deferred)?;
+            let mut known = Known::default();
+            for key in keys {
+                let row = keys::find(&transaction, key, oldest)?;
+                known.keys.extend(row.map(|row| (key.clone(), row)));
+            }
+            for id in jobs {
+                let number = jobs::number(&transaction, *id)?;
+                known.jobs.extend(number.map(|_| *id));
+            }
+            Ok(known)
         })
-    }
-
-    fn forget_keys(&mut self, oldest: Moment, limit: u32) -> Result<u32, StoreError> {
-        self.run(|connection| keys::forget(connection, oldest, limit))
-    }
-
-    fn prune(
-        &mut self,
-        now: Moment,
-        retention: &Retention,
-        rows: u32,
-    ) -> Result<Pruned, StoreError> {
-        self.run(|connection| prune::prune(connection, now, retention, rows))
     }
 }
 

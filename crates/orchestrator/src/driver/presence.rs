@@ -96,6 +96,11 @@ impl Presence {
         Noted { deaf, arrivals: std::mem::take(&mut notes.arrivals).into_iter().collect() }
     }
 
+    /// No session is known: heartbeats go to the driver until sessions are published again.
+    pub(crate) fn clear(&self) {
+        self.known.write().unwrap_or_else(PoisonError::into_inner).sessions.clear();
+    }
+
     /// Publishes the session under which each node holds a lease, or that it holds none.
     pub(super) fn publish(
         &self,

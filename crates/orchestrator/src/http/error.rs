@@ -234,7 +234,7 @@ fn code_of_call(error: &CallError) -> Code {
         },
         CallError::IdempotencyConflict => Code::IdempotencyConflict,
         CallError::QueueFull => Code::TooManyRequests,
-        CallError::StoreUnavailable => Code::StoreUnavailable,
+        CallError::StoreUnavailable | CallError::OutcomeUnknown => Code::StoreUnavailable,
         CallError::Stopping => Code::ShuttingDown,
     }
 }
@@ -247,6 +247,8 @@ fn code_of_store(error: &StoreError) -> Code {
         | StoreError::Damaged { .. }
         | StoreError::Newer { .. }
         | StoreError::InUse { .. }
+        | StoreError::Fenced
+        | StoreError::Unavailable
         | StoreError::Sqlite(_)
         | StoreError::Io { .. } => Code::StoreUnavailable,
     }

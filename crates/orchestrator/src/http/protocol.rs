@@ -1,7 +1,6 @@
 //! Requests from agents: sessions, heartbeats, reports, output; [`assignments`] streams their work.
 
 mod assignments;
-mod specs;
 mod streams;
 
 use std::sync::Arc;
@@ -28,7 +27,6 @@ use super::openapi::{BODY, CALL, OWN_NODE_ID, QUERY, SESSION, examples, params, 
 use super::query::Query;
 use super::{Api, Handled, Parameter, lookup};
 use crate::driver::CallError;
-pub(crate) use specs::SpecCache;
 
 /// Labels of one node: placement tests them, and node lists contain them.
 const MAX_NODE_LABELS: usize = 256;

@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use control_plane::clock::{Reading, Stamp, UNKNOWN_BOOT};
 use control_plane::store::memory::{MemoryStore, spec_json};
-use control_plane::store::{Commit, Store};
+use control_plane::store::{Commit, CommitId, Store, Term, Write};
 use scheduler::change::{AssignmentChange, Effect, EventSubject, ExecutionRow};
 use scheduler::demand::Demand;
 use scheduler::input::{Answer, Input, Refusal, Submit};
@@ -92,10 +92,9 @@ impl World {
         self.commits += 1;
         let reading = Reading { boot_id: UNKNOWN_BOOT, boot: self.now.0, wall };
         let stamp = Stamp { reading, moment: self.now };
-        let (number, changes) = (self.commits, &out.changes);
-        self.store
-            .commit(&Commit { number, stamp, changes, keys: &[] })
-            .expect("commits follow each other");
+        let id = CommitId { term: Term::default(), number: self.commits };
+        let write = Write::Batch { changes: &out.changes, keys: &[] };
+        self.store.commit(&Commit { id, stamp, write }).expect("commits follow each other");
         self.effects.extend(out.effects);
         answer
     }

@@ -37,7 +37,7 @@ impl World {
         let agent = self.any_agent();
         let length = self.random.millis(100..25_000);
         let until = self.now + length;
-        match self.random.within(0..10) {
+        match self.random.within(0..13) {
             0..=2 => self.agents[agent].disconnected_until = until,
             3..=5 => {
                 if let Some(process) = &mut self.agents[agent].process {
@@ -45,10 +45,21 @@ impl World {
                 }
             }
             6..=8 => {
-                if let Some(process) = &mut self.orchestrator.process {
+                for process in self.orchestrator.processes() {
                     process.paused_until = until;
                     process.deaf = length;
                 }
+                self.maybe_take_over(length);
+            }
+            9..=10 => {
+                for process in self.orchestrator.processes() {
+                    process.cut_off_until = until;
+                }
+                self.maybe_take_over(length);
+            }
+            11 => {
+                self.summary.full_disks += 1;
+                self.orchestrator.disk.full_until = until;
             }
             _ => {
                 // At least one machine stays.
@@ -61,8 +72,24 @@ impl World {
         }
     }
 
-    /// Sets the wall clock of the orchestrator's machine.
+    /// Another process may take over from the one that is silent for so long, while it is or just
+    /// before it goes on.
+    fn maybe_take_over(&mut self, silence: Duration) {
+        if self.random.chance(self.faults.takeovers) {
+            let delay = match self.random.chance(500) {
+                true => self.random.millis(1_000..12_000),
+                false => silence.saturating_sub(self.random.millis(0..2_000)),
+            };
+            self.at(delay, SimEvent::TakeOver);
+        }
+    }
+
+    /// Somebody sets the wall clock of the orchestrator's machine, but not between a restart of the
+    /// machine and the first commit after it: that outage is measured by the wall clock.
     pub(super) fn step_wall_clock(&mut self) {
+        if !self.orchestrator.has_committed_since_boot(self.now) {
+            return;
+        }
         self.summary.clock_steps += 1;
         self.orchestrator.machine.set_wall_clock(&mut self.random);
     }

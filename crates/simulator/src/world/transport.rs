@@ -3,59 +3,111 @@
 use std::time::Duration;
 
 use api_types::JobId;
+use control_plane::batch::NumberedCommit;
 
 use super::{SimEvent, World};
 use crate::network::{Answer, Request, RequestBody, Sender, StreamLine};
-use crate::orchestrator::{CrashPoint, Outgoing, Stream};
+use crate::orchestrator::{After, CrashPoint, Outgoing, Plan, Stream};
 use crate::workload::{ExpectedEnd, RequestState};
+
+/// How often a process tries again that cannot start because the disk is full.
+const RETRY: Duration = Duration::from_secs(1);
 
 // === impl World: the orchestrator and the network ===
 
 impl World {
     pub(super) fn start_orchestrator(&mut self) {
         if self.orchestrator.process.is_none() {
-            self.orchestrator.start(self.now, &mut self.random);
-            self.turn_after(Duration::ZERO);
+            self.begin_orchestrator();
         }
     }
 
-    pub(super) fn turn_after(&mut self, delay: Duration) {
+    /// A second process starts beside one that was silent for too long.
+    pub(super) fn take_over(&mut self) {
+        let is_silent = self.orchestrator.process.is_some() && self.orchestrator.is_free(self.now);
+        if is_silent && !self.ending {
+            self.summary.takeovers += 1;
+            self.begin_orchestrator();
+            self.break_streams();
+        }
+    }
+
+    fn begin_orchestrator(&mut self) {
+        if self.orchestrator.begin(self.now, &mut self.random) {
+            let slow = self.random.chance(500);
+            let delay = self.random.millis(0..if slow { 3_000 } else { 100 });
+            self.at(delay, SimEvent::FinishStart);
+        } else {
+            self.at(RETRY, SimEvent::StartOrchestrator);
+        }
+    }
+
+    pub(super) fn finish_start(&mut self) {
+        if self.orchestrator.finish(self.now, &mut self.random) {
+            self.turn_after(self.orchestrator.started, Duration::ZERO);
+        } else {
+            self.at(RETRY, SimEvent::FinishStart);
+        }
+    }
+
+    pub(super) fn turn_after(&mut self, process: u64, delay: Duration) {
         let at = self.now + delay;
-        if self.next_turn.is_none_or(|next| at < next) {
-            self.next_turn = Some(at);
-            self.at(delay, SimEvent::Turn);
+        let Some(running) = self.orchestrator.running(process) else { return };
+        if running.next_turn.is_none_or(|next| at < next) {
+            running.next_turn = Some(at);
+            self.at(delay, SimEvent::Turn { process });
         }
     }
 
-    pub(super) fn turn(&mut self) {
-        if self.next_turn != Some(self.now) {
+    pub(super) fn turn(&mut self, process: u64) {
+        let Some(running) = self.orchestrator.running(process) else { return };
+        if running.next_turn != Some(self.now) {
             return;
         }
-        self.next_turn = None;
-        let Some(process) = &self.orchestrator.process else { return };
-        if process.paused_until > self.now {
-            let delay = process.paused_until.since(self.now);
-            return self.turn_after(delay);
+        running.next_turn = None;
+        if running.paused_until > self.now {
+            let delay = running.paused_until.since(self.now);
+            return self.turn_after(process, delay);
         }
-        let max_requests = usize::try_from(self.random.within(1..20)).expect("small");
+        let most = usize::try_from(self.random.within(1..20)).expect("small");
         let crash = self
             .random
             .chance(self.faults.orchestrator_crash)
             .then(|| self.random.one_of(&[CrashPoint::BeforeCommit, CrashPoint::AfterCommit]));
-        let outgoing = self.orchestrator.turn(self.now, max_requests, crash);
+        let unknown = self.faults.unknown_commits;
+        let mut plan = Plan { random: &mut self.random, most, crash, unknown };
+        let is_current =
+            self.orchestrator.process.as_ref().is_some_and(|current| current.number == process);
+        let (outgoing, after) = self.orchestrator.turn(process, self.now, &mut plan);
         for outgoing in outgoing {
             match outgoing {
                 Outgoing::Answer(request, answer) => self.send_answer(&request, answer),
                 Outgoing::Line(stream, line) => self.send_line(stream, line),
+                Outgoing::Late(commit) => {
+                    let delay = self.random.millis(0..5_000);
+                    self.at(delay, SimEvent::LateCommit(commit));
+                }
             }
         }
-        match &self.orchestrator.process {
-            Some(process) => {
-                let backlog = !process.inbox.is_empty();
-                let delay = if backlog { Duration::from_millis(1) } else { process.sleep };
-                self.turn_after(delay);
+        match after {
+            After::Sleep(sleep) => {
+                let running = self.orchestrator.running(process);
+                let backlog = running.is_some_and(|running| running.has_backlog());
+                self.turn_after(process, if backlog { Duration::from_millis(1) } else { sleep });
             }
-            None => self.orchestrator_crashed(),
+            After::Crashed if is_current => self.orchestrator_crashed(),
+            After::Crashed => {}
+            After::Deposed => self.summary.deposed += 1,
+        }
+    }
+
+    /// A commit reaches the disk, unless it was lost when the machine restarted. Nobody waits for
+    /// the outcome.
+    pub(super) fn late_commit(&mut self, commit: &NumberedCommit) {
+        let boot = self.orchestrator.machine.reading(self.now).boot_id;
+        if commit.stamp.reading.boot_id == boot {
+            self.summary.late_commits += 1;
+            drop(self.orchestrator.disk.commit(commit, self.now));
         }
     }
 
@@ -69,6 +121,11 @@ impl World {
         }
         let delay = self.random.millis(10..20_000);
         self.at(delay, SimEvent::StartOrchestrator);
+        self.break_streams();
+    }
+
+    /// Every agent notices after a while that its stream ended.
+    fn break_streams(&mut self) {
         for agent in 0..self.agents.len() {
             let Some(process) = &self.agents[agent].process else { continue };
             let (process, connection) = (process.number, process.connection());
@@ -100,8 +157,9 @@ impl World {
         match &mut self.orchestrator.process {
             Some(process) => {
                 process.inbox.push_back(request);
+                let number = process.number;
                 let delay = self.random.millis(0..15);
-                self.turn_after(delay);
+                self.turn_after(number, delay);
             }
             // The connection is refused at once.
             None => self.at(

@@ -7,7 +7,7 @@ use scheduler::time::Moment;
 
 use super::samples::{Put, Random, Sample, key, key_row};
 use super::{Backend, Store, load};
-use crate::store::{RequestKey, StoreError};
+use crate::store::{Outcome, RequestKey, StoreError, Write};
 
 pub(in crate::store) fn a_repeated_commit_changes_nothing(backend: &impl Backend) {
     let mut random = Random(1);
@@ -23,7 +23,8 @@ pub(in crate::store) fn a_repeated_commit_changes_nothing(backend: &impl Backend
     let other = Sample::job(&mut random);
     other.add_to(&mut changes);
     store.put(1, &changes, &[key_row("b", 10)]).unwrap();
-    store.put(0, &changes, &[key_row("b", 10)]).unwrap();
+    let write = Write::Batch { changes: &changes, keys: &[] };
+    assert_eq!(store.write(1, Moment(0), write).unwrap(), Outcome::Repeated);
 
     assert_eq!(reads.job(sample.id()).unwrap(), before);
     assert!(!store.has_job(other.id()).unwrap());
@@ -106,10 +107,10 @@ pub(in crate::store) fn a_probe_leaves_nothing(backend: &impl Backend) {
     let sample = Sample::job(&mut Random(4));
     let (mut store, reads) = backend.open();
     store.probe().unwrap();
-    store.put(1, &sample.changes(), &[]).unwrap();
+    store.put(2, &sample.changes(), &[]).unwrap();
     let before = reads.job(sample.id()).unwrap();
     store.probe().unwrap();
-    assert_eq!(store.last_commit().unwrap(), 1);
+    assert_eq!(store.last_commit().unwrap(), 3);
     assert_eq!(reads.job(sample.id()).unwrap(), before);
 }
 

@@ -215,11 +215,11 @@ pub(in crate::store) fn the_last_sequence_is_kept(backend: &impl Backend) {
 
 pub(in crate::store) fn the_stamp_of_the_last_commit_is_kept(backend: &impl Backend) {
     let (mut store, _) = backend.open();
-    assert_eq!(store.last_stamp().unwrap(), None);
+    assert_eq!(store.progress().unwrap().stamp, None);
     for number in [1, 2, 2, 1] {
         store.put(number, &Changes::default(), &[]).unwrap();
     }
     drop(store);
     let (mut store, _) = backend.open();
-    assert_eq!(store.last_stamp().unwrap(), Some(stamp(2)));
+    assert_eq!(store.progress().unwrap().stamp, Some(stamp(2)));
 }

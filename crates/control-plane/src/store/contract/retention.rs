@@ -13,7 +13,7 @@ use scheduler::time::Moment;
 use super::samples::{Put, Random, Sample, key, key_row, output};
 use super::{Backend, load};
 use crate::store::{
-    EventEntry, EventsQuery, ExecutionQuery, HistoryQuery, JobQuery, Pruned, Reads, ResultQuery,
+    EventEntry, EventsQuery, ExecutionQuery, HistoryQuery, JobQuery, Reads, Removed, ResultQuery,
     Retention, Store,
 };
 
@@ -162,12 +162,12 @@ pub(in crate::store) fn a_job_is_removed_with_everything_that_belongs_to_it(
     assert!(is_seen(reads.as_ref(), store.as_mut(), &goes));
     let retention = Retention { age: None, count: Some(1) };
     let pruned = store.prune(after(0), &retention, MANY_ROWS).unwrap();
-    assert_eq!(pruned, Pruned { jobs: 1, more: false });
+    assert_eq!(pruned, Removed { count: 1, more: false });
     assert!(!is_seen(reads.as_ref(), store.as_mut(), &goes));
     assert!(is_seen(reads.as_ref(), store.as_mut(), &stays));
     assert_eq!(store.idempotency(&key("k"), Moment(0)).unwrap(), Some(key_row("k", 10)));
     // The same job may return, as one with an ID of its own does.
-    store.put(2, &goes.sample.changes(), &[]).unwrap();
+    store.put(3, &goes.sample.changes(), &[]).unwrap();
     assert!(reads.job(goes.sample.id()).unwrap().is_some());
     let query = ExecutionQuery {
         job: goes.sample.id(),
@@ -218,7 +218,7 @@ pub(in crate::store) fn a_large_job_is_removed_in_small_parts(backend: &impl Bac
     let small: Vec<_> = (0..30).map(|n| ended(&mut random, &mut changes, 20 + n, 1)).collect();
     store.put(1, &changes, &[]).unwrap();
     let first = store.prune(after(0), &EVERYTHING, ROWS).unwrap();
-    assert_eq!(first, Pruned { jobs: 1, more: true });
+    assert_eq!(first, Removed { count: 1, more: true });
     assert!(!is_seen(reads.as_ref(), store.as_mut(), &large));
     assert!(small.iter().all(|job| is_seen(reads.as_ref(), store.as_mut(), job)));
     // 400 executions with an output, a result and three events each.
@@ -227,7 +227,7 @@ pub(in crate::store) fn a_large_job_is_removed_in_small_parts(backend: &impl Bac
     assert!(calls >= rows / (ROWS + 16), "{calls} calls: some were too large");
     assert!(calls <= 2 * rows / ROWS, "{calls} calls: some did nothing");
     assert!(!small.iter().any(|job| is_seen(reads.as_ref(), store.as_mut(), job)));
-    assert_eq!(store.prune(after(0), &EVERYTHING, ROWS).unwrap(), Pruned::default());
+    assert_eq!(store.prune(after(0), &EVERYTHING, ROWS).unwrap(), Removed::default());
 }
 
 pub(in crate::store) fn a_half_removed_job_is_invisible_and_removal_resumes_after_a_restart(
@@ -252,7 +252,7 @@ pub(in crate::store) fn a_half_removed_job_is_invisible_and_removal_resumes_afte
     let execution = new.sample.execution(&mut random, 0);
     changes.executions.insert(execution.id, execution.clone());
     changes.outputs.push(output(execution.id, "new"));
-    store.put(2, &changes, &[]).unwrap();
+    store.put(3, &changes, &[]).unwrap();
     new.executions.push(execution);
     let forever = Retention::default();
     assert!(prune_all(store.as_mut(), &forever, 20) > 5, "a removal once begun is finished");
@@ -279,7 +279,7 @@ pub(in crate::store) fn live_jobs_and_those_within_bounds_are_kept(backend: &imp
     stopping.row.state = JobStateType::Stopped;
     stopping.add_to(&mut changes);
     store.put(1, &changes, &[]).unwrap();
-    assert_eq!(store.prune(after(0), &EVERYTHING, MANY_ROWS).unwrap(), Pruned::default());
+    assert_eq!(store.prune(after(0), &EVERYTHING, MANY_ROWS).unwrap(), Removed::default());
 
     // Once it has ended it counts as one job, however often its row is written.
     let mut changes = Changes::default();
@@ -288,10 +288,10 @@ pub(in crate::store) fn live_jobs_and_those_within_bounds_are_kept(backend: &imp
     store.put(2, &changes, &[]).unwrap();
     store.put(3, &changes, &[]).unwrap();
     let one = Retention { age: None, count: Some(1) };
-    assert_eq!(store.prune(after(0), &one, MANY_ROWS).unwrap(), Pruned::default());
+    assert_eq!(store.prune(after(0), &one, MANY_ROWS).unwrap(), Removed::default());
     assert_eq!(
         store.prune(after(0), &EVERYTHING, MANY_ROWS).unwrap(),
-        Pruned { jobs: 1, more: false }
+        Removed { count: 1, more: false }
     );
     assert!(reads.job(stopping.id()).unwrap().is_none());
     assert!(reads.job(live.id()).unwrap().is_some());

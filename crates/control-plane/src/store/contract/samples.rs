@@ -23,7 +23,10 @@ use scheduler::time::Moment;
 use uuid::Uuid;
 
 use crate::clock::{Reading, Stamp};
-use crate::store::{Commit, IdempotencyRow, RequestKey, Store, StoreError};
+use crate::store::{
+    Commit, CommitId, IdempotencyRow, Outcome, Removal, Removed, RequestKey, Retention, Store,
+    StoreError, Write,
+};
 
 /// SplitMix64: the same seed gives the same numbers.
 pub(in crate::store) struct Random(pub u64);
@@ -278,24 +281,95 @@ pub(super) fn published(text: &str) -> PublishedResult {
     PublishedResult { publisher_type: PublisherType::S3, params }
 }
 
-/// Commits without a word about the time.
+/// Commits under the present term and without a word about the time, and single lookups.
 pub(in crate::store) trait Put {
-    fn put(
+    fn write(
         &mut self,
         number: u64,
-        changes: &Changes,
-        keys: &[IdempotencyRow],
-    ) -> Result<(), StoreError>;
-}
+        moment: Moment,
+        write: Write<'_>,
+    ) -> Result<Outcome, StoreError>;
 
-impl<S: Store + ?Sized> Put for S {
     fn put(
         &mut self,
         number: u64,
         changes: &Changes,
         keys: &[IdempotencyRow],
     ) -> Result<(), StoreError> {
-        self.commit(&Commit { number, stamp: stamp(number), changes, keys })
+        let moment = stamp(number).moment;
+        self.write(number, moment, Write::Batch { changes, keys }).map(drop)
+    }
+
+    fn last_commit(&mut self) -> Result<u64, StoreError>;
+
+    fn next(&mut self, moment: Moment, write: Write<'_>) -> Result<Outcome, StoreError> {
+        let number = self.last_commit()? + 1;
+        self.write(number, moment, write)
+    }
+
+    fn probe(&mut self) -> Result<(), StoreError> {
+        self.next(Moment(0), Write::Probe).map(drop)
+    }
+
+    fn prune(
+        &mut self,
+        now: Moment,
+        retention: &Retention,
+        rows: u32,
+    ) -> Result<Removed, StoreError> {
+        let removal = Removal::Jobs { retention: *retention, rows };
+        self.next(now, Write::Removal(removal)).map(removed)
+    }
+
+    fn forget_keys(&mut self, oldest: Moment, limit: u32) -> Result<u32, StoreError> {
+        let removal = Removal::Keys { oldest, limit };
+        self.next(Moment(0), Write::Removal(removal)).map(|outcome| removed(outcome).count)
+    }
+
+    fn idempotency(
+        &mut self,
+        key: &RequestKey,
+        oldest: Moment,
+    ) -> Result<Option<IdempotencyRow>, StoreError>;
+
+    fn has_job(&mut self, id: JobId) -> Result<bool, StoreError>;
+}
+
+impl<S: Store + ?Sized> Put for S {
+    fn write(
+        &mut self,
+        number: u64,
+        moment: Moment,
+        write: Write<'_>,
+    ) -> Result<Outcome, StoreError> {
+        let term = self.progress()?.term;
+        let stamp = Stamp { moment, ..stamp(number) };
+        self.commit(&Commit { id: CommitId { term, number }, stamp, write })
+    }
+
+    fn last_commit(&mut self) -> Result<u64, StoreError> {
+        self.progress().map(|progress| progress.last_commit)
+    }
+
+    fn idempotency(
+        &mut self,
+        key: &RequestKey,
+        oldest: Moment,
+    ) -> Result<Option<IdempotencyRow>, StoreError> {
+        let mut known = self.lookup(std::slice::from_ref(key), oldest, &[])?;
+        Ok(known.keys.remove(key))
+    }
+
+    fn has_job(&mut self, id: JobId) -> Result<bool, StoreError> {
+        Ok(self.lookup(&[], Moment(0), &[id])?.jobs.contains(&id))
+    }
+}
+
+/// What a commit removed; nothing if nothing was due.
+pub(super) fn removed(outcome: Outcome) -> Removed {
+    match outcome {
+        Outcome::Written(removed) => removed,
+        Outcome::Repeated | Outcome::Idle => Removed::default(),
     }
 }
 

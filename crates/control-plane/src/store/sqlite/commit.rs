@@ -1,4 +1,5 @@
-//! Writes a commit: the changes of many inputs and their idempotency keys, in one transaction.
+//! Writes a commit in one transaction: the changes of many inputs and their idempotency keys, or a
+//! removal.
 //!
 //! Each distinct job is resolved by its ID once per commit; everything else is keyed by its number.
 //! A statement that runs row by row is also resolved once, because each lookup hashes its whole
@@ -9,58 +10,82 @@ use std::collections::hash_map::Entry;
 
 use api_types::JobId;
 use failpoint::Fault;
-use rusqlite::{Connection, Row, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 use scheduler::change::{Changes, EventRow, EventSubject, NodeRow};
-use scheduler::time::Moment;
 
 use super::health;
 use super::jobs::{JobRows, next_number};
-use super::row::{self, Id, bad_record, counter, exclusion_bytes, job_state_code, moment_value};
-use super::{keys, marks, nodes};
-use crate::clock::{Reading, Stamp};
-use crate::store::{Commit, StoreError};
+use super::row::{Id, bad_record, exclusion_bytes, job_state_code, moment_value};
+use super::{keys, marks, nodes, progress, prune};
+use crate::store::{Admission, Commit, Outcome, Removal, Removed, StoreError, Write};
+
+/// The size of a probe: a commit of a few hundred jobs.
+const PROBE_BYTES: u32 = 1 << 20;
 
 /// The numbers of the jobs that a commit is about.
 #[derive(Default)]
 pub(super) struct JobNumbers(HashMap<JobId, i64>);
 
-pub(super) fn commit(connection: &mut Connection, commit: &Commit<'_>) -> Result<(), StoreError> {
-    let &Commit { number, changes, .. } = commit;
+pub(super) fn commit(
+    connection: &mut Connection,
+    commit: &Commit<'_>,
+) -> Result<Outcome, StoreError> {
+    match commit.write {
+        Write::Batch { .. } => {}
+        // A scan that finds nothing writes nothing, but a fenced writer still learns that it is.
+        Write::Removal(removal) => {
+            let admission = progress::read(connection)?.admit(commit.id)?;
+            let is_due = match removal {
+                Removal::Jobs { retention, .. } => {
+                    prune::is_due(connection, commit.stamp.moment, &retention)?
+                }
+                Removal::Keys { oldest, .. } => keys::is_due(connection, oldest)?,
+            };
+            if admission == Admission::New && !is_due {
+                return Ok(Outcome::Idle);
+            }
+        }
+        Write::Probe => fill(connection)?,
+    }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let last = last_commit(&transaction)?;
-    if number <= last {
-        return Ok(());
+    match progress::read(&transaction)?.admit(commit.id)? {
+        Admission::Repeat => return Ok(Outcome::Repeated),
+        Admission::New => {}
     }
-    if number != last + 1 {
-        return Err(StoreError::CommitGap { came: number, last });
-    }
-    let more_ended = write(&transaction, changes)?;
-    keys::write(&transaction, commit.keys)?;
-    write_progress(&transaction, commit, more_ended)?;
-    if failpoint::reach_blocking("commit.within") == Some(Fault::Error) {
-        return Err(StoreError::Full { path: "failpoint".into() });
-    }
-    transaction.commit()?;
-    Ok(())
-}
-
-pub(super) fn last_commit(connection: &Connection) -> Result<u64, StoreError> {
-    let last: i64 = connection
-        .prepare_cached("SELECT last_commit FROM progress WHERE one = 1")?
-        .query_row([], |row| row.get(0))?;
-    Ok(last.cast_unsigned())
-}
-
-/// None as long as nothing was committed.
-pub(super) fn last_stamp(connection: &Connection) -> Result<Option<Stamp>, StoreError> {
-    let read = |row: &Row<'_>| {
-        let Some(boot_id) = row.get(0)? else { return Ok(None) };
-        let reading = Reading { boot_id, boot: counter(row, 1)?, wall: row::time(row, 2)? };
-        Ok(Some(Stamp { reading, moment: Moment(counter(row, 3)?) }))
+    let removed = match commit.write {
+        Write::Batch { changes, keys } => {
+            let more_ended = write(&transaction, changes)?;
+            keys::write(&transaction, keys)?;
+            progress::write_batch(&transaction, changes, more_ended)?;
+            if failpoint::reach_blocking("commit.within") == Some(Fault::Error) {
+                return Err(StoreError::Full { path: "failpoint".into() });
+            }
+            Removed::default()
+        }
+        Write::Removal(Removal::Jobs { retention, rows }) => {
+            prune::prune(&transaction, commit.stamp.moment, &retention, rows)?
+        }
+        Write::Removal(Removal::Keys { oldest, limit }) => {
+            keys::forget(&transaction, oldest, limit)?
+        }
+        Write::Probe => {
+            transaction.execute("DELETE FROM probe", [])?;
+            Removed::default()
+        }
     };
-    Ok(connection
-        .prepare_cached("SELECT boot_id, boot, wall, moment FROM progress WHERE one = 1")?
-        .query_row([], read)?)
+    progress::write(&transaction, commit)?;
+    transaction.commit()?;
+    Ok(Outcome::Written(removed))
+}
+
+/// Writes as much as a usual commit, in a transaction of its own: rows that are written and removed
+/// in the same one never reach the disk.
+fn fill(connection: &Connection) -> Result<(), StoreError> {
+    connection.execute(
+        "INSERT OR REPLACE INTO probe (one, filling) VALUES (1, zeroblob(?1))",
+        [PROBE_BYTES],
+    )?;
+    Ok(())
 }
 
 /// Returns how many more jobs have finished.
@@ -215,35 +240,6 @@ fn write_events(
         ])?;
         nodes::retain(transaction, event)?;
     }
-    Ok(())
-}
-
-/// Keeps the last sequence and the latest time apart from the events, which retention removes.
-fn write_progress(
-    transaction: &Transaction<'_>,
-    commit: &Commit<'_>,
-    more_ended: i64,
-) -> Result<(), StoreError> {
-    let Commit { number, stamp: Stamp { reading, moment }, changes, .. } = *commit;
-    let last_seq = changes.events.iter().map(|event| event.seq).max().unwrap_or(0);
-    let last_time = changes.events.iter().map(|event| event.time.0).max().unwrap_or(0);
-    transaction
-        .prepare_cached(
-            "UPDATE progress SET last_commit = ?1, last_seq = max(last_seq, ?2),
-                last_time = max(last_time, ?3), ended_jobs = ended_jobs + ?4, boot_id = ?5,
-                boot = ?6, wall = ?7, moment = ?8
-             WHERE one = 1",
-        )?
-        .execute(params![
-            number.cast_signed(),
-            last_seq.cast_signed(),
-            last_time,
-            more_ended,
-            reading.boot_id,
-            reading.boot.cast_signed(),
-            reading.wall.0,
-            moment_value(moment),
-        ])?;
     Ok(())
 }
 

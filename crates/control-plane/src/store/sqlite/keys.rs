@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use scheduler::time::Moment;
 
 use super::row::{self, moment_value};
-use crate::store::{IdempotencyRow, RequestKey, StoreError};
+use crate::store::{IdempotencyRow, Removed, RequestKey, StoreError};
 
 /// An existing row with the same key has expired, or it would have been found.
 pub(super) fn write(
@@ -46,17 +46,27 @@ pub(super) fn find(
     Ok(row)
 }
 
+/// Whether a key is older than this.
+pub(super) fn is_due(connection: &Connection, oldest: Moment) -> Result<bool, StoreError> {
+    let first: Option<i64> = connection
+        .prepare_cached("SELECT stored_at FROM idempotency ORDER BY stored_at LIMIT 1")?
+        .query_row([], |row| row.get(0))
+        .optional()?;
+    Ok(first.is_some_and(|first| first < moment_value(oldest)))
+}
+
 pub(super) fn forget(
-    connection: &Connection,
+    transaction: &Transaction<'_>,
     oldest: Moment,
     limit: u32,
-) -> Result<u32, StoreError> {
-    let removed = connection
+) -> Result<Removed, StoreError> {
+    let removed = transaction
         .prepare_cached(
             "DELETE FROM idempotency WHERE rowid IN (
                 SELECT rowid FROM idempotency INDEXED BY idempotency_time
                 WHERE stored_at < ?1 ORDER BY stored_at LIMIT ?2)",
         )?
         .execute(params![moment_value(oldest), limit])?;
-    Ok(u32::try_from(removed).unwrap_or(u32::MAX))
+    let count = u32::try_from(removed).unwrap_or(u32::MAX);
+    Ok(Removed { count, more: is_due(transaction, oldest)? })
 }

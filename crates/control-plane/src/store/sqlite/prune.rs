@@ -8,14 +8,14 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use scheduler::time::Moment;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::marks;
 use super::row::{self, moment_value};
-use crate::store::{Pruned, Retention, StoreError};
+use crate::store::{Removed, Retention, StoreError};
 
 /// The cost of a job's row, in rows: it has seven indexes.
 const JOB_ROWS: u32 = 8;
@@ -36,42 +36,46 @@ struct Labelled {
 /// Rows that this call may still remove.
 struct Budget(u32);
 
+/// Whether anything is to be removed.
+pub(super) fn is_due(
+    connection: &Connection,
+    now: Moment,
+    retention: &Retention,
+) -> Result<bool, StoreError> {
+    Ok(begun(connection)?.is_some() || next(connection, now, retention)?.is_some())
+}
+
 pub(super) fn prune(
-    connection: &mut Connection,
+    transaction: &Transaction<'_>,
     now: Moment,
     retention: &Retention,
     rows: u32,
-) -> Result<Pruned, StoreError> {
-    let mut pruned = Pruned::default();
-    if begun(connection)?.is_none() && next(connection, now, retention)?.is_none() {
-        return Ok(pruned);
-    }
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+) -> Result<Removed, StoreError> {
+    let mut removed = Removed::default();
     let mut budget = Budget(rows);
     loop {
-        let job = match begun(&transaction)? {
+        let job = match begun(transaction)? {
             Some(job) => job,
-            None => match next(&transaction, now, retention)? {
+            None => match next(transaction, now, retention)? {
                 None => break,
                 Some(_) if budget.is_used_up() => {
-                    pruned.more = true;
+                    removed.more = true;
                     break;
                 }
                 Some(job) => {
-                    begin(&transaction, job, &mut budget)?;
-                    pruned.jobs += 1;
+                    begin(transaction, job, &mut budget)?;
+                    removed.count += 1;
                     job
                 }
             },
         };
-        if !remove_parts(&transaction, job, &mut budget)? {
-            pruned.more = true;
+        if !remove_parts(transaction, job, &mut budget)? {
+            removed.more = true;
             break;
         }
     }
-    marks::prune(&transaction, rows)?;
-    transaction.commit()?;
-    Ok(pruned)
+    marks::prune(transaction, rows)?;
+    Ok(removed)
 }
 
 /// A removed job with rows left.

@@ -29,11 +29,11 @@ use super::nodes;
 pub(super) const APPLICATION_ID: i32 = 0x6a6f_6273;
 
 /// The format this release writes: one more than the last step's place.
-pub(super) const FORMAT: u32 = 6;
+pub(super) const FORMAT: u32 = 7;
 
 /// Step `n` brings a file from format `n` to `n + 1`.
 pub(super) const STEPS: [&str; FORMAT as usize] =
-    [FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, nodes::STEP];
+    [FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, nodes::STEP, FORMAT_7];
 
 const FORMAT_1: &str = "
 CREATE TABLE progress (
@@ -294,6 +294,12 @@ CREATE INDEX idempotency_time ON idempotency (stored_at);
 /// An execution whose process has ended frees its CPU, memory and GPUs while it publishes.
 const FORMAT_5: &str = "
 ALTER TABLE execution ADD COLUMN process_ended_at INTEGER;
+";
+
+/// A term is named with each commit; see [`crate::store::Term`].
+const FORMAT_7: &str = "
+ALTER TABLE progress ADD COLUMN term INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE progress ADD COLUMN began_after INTEGER NOT NULL DEFAULT 0;
 ";
 
 /// Brings the file from `format` to [`FORMAT`], each step in a transaction of its own.

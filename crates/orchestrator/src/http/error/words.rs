@@ -142,6 +142,7 @@ fn message_of_call(error: &CallError) -> String {
         CallError::Refused(_)
         | CallError::IdempotencyConflict
         | CallError::QueueFull
+        | CallError::OutcomeUnknown
         | CallError::Stopping => error.to_string(),
     }
 }
@@ -163,6 +164,7 @@ fn hint_of_call(error: &CallError) -> &'static str {
             }
         },
         CallError::IdempotencyConflict => "use a new key for a new job",
+        CallError::OutcomeUnknown => "try again with the same idempotency key",
         CallError::QueueFull | CallError::StoreUnavailable | CallError::Stopping => "try again",
     }
 }

@@ -7,6 +7,7 @@ use api_types::submission::CreateJobRequest;
 use api_types::{Code, JobId, routes};
 use axum::body::Bytes;
 use axum::extract::State;
+use control_plane::step::{IdempotencyKey, Submission};
 use http::HeaderMap;
 use ring::digest;
 use scheduler::demand::Demand;
@@ -14,7 +15,7 @@ use scheduler::input::{Refusal, Submit};
 use uuid::Uuid;
 
 use crate::clock;
-use crate::driver::{CallError, IdempotencyKey, Submission};
+use crate::driver::CallError;
 use crate::http::body::JsonBody;
 use crate::http::edge::json;
 use crate::http::error::Failure;
@@ -89,9 +90,9 @@ pub(super) async fn create(
     // A node may receive the job as soon as it is on disk. An ID chosen by the client may belong to
     // another job, which keeps it, or have belonged to one that was removed.
     if id_given {
-        api.specs.forget(id);
+        api.view.specs().forget(id);
     } else {
-        api.specs.insert(id, Arc::clone(&spec), spec_json.len());
+        api.view.specs().insert(id, Arc::clone(&spec), spec_json.len());
     }
     let from = clock::now();
     let submit = Submit { id, spec, spec_json };

@@ -196,7 +196,7 @@ impl Lines {
             if specs.contains_key(&work.job) || missing.contains(&work.job) {
                 continue;
             }
-            match self.api.specs.get(work.job) {
+            match self.api.view.specs().get(work.job) {
                 Some(spec) => drop(specs.insert(work.job, spec)),
                 None => missing.push(work.job),
             }
@@ -214,7 +214,7 @@ impl Lines {
                         .job(job)?
                         .ok_or_else(|| lookup::absent(Kind::Job, &job.to_string()))?;
                     let spec = Arc::new(jobs::specification(&stored.spec_json)?);
-                    api.specs.insert(job, Arc::clone(&spec), stored.spec_json.len());
+                    api.view.specs().insert(job, Arc::clone(&spec), stored.spec_json.len());
                     loaded.push((job, spec));
                 }
                 Ok(loaded)

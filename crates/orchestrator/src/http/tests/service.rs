@@ -5,9 +5,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use api_types::{JobId, NodeId};
-use control_plane::clock::Stamp;
 use control_plane::store::{
-    Commit, IdempotencyRow, Pruned, RequestKey, Retention, Store, StoreError, sqlite,
+    Commit, Known, Outcome, Progress, RequestKey, Store, StoreError, sqlite,
 };
 use reqwest::Method;
 use scheduler::change::{Live, LiveJobRow};
@@ -19,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::driver;
-use crate::http::{Api, Own, Permits, SpecCache, serve};
+use crate::http::{Api, Own, Permits, serve};
 use crate::logs::Access;
 use crate::observer::Observer;
 use crate::reads::Reader;
@@ -87,50 +86,30 @@ impl Gate {
 // === impl Gated ===
 
 impl Store for Gated {
+    fn take(&mut self) -> Result<Progress, StoreError> {
+        self.store.take()
+    }
+
+    fn progress(&mut self) -> Result<Progress, StoreError> {
+        self.store.progress()
+    }
+
     fn load(&mut self, job: &mut dyn FnMut(LiveJobRow)) -> Result<Live, StoreError> {
         self.store.load(job)
     }
 
-    fn commit(&mut self, commit: &Commit<'_>) -> Result<(), StoreError> {
+    fn commit(&mut self, commit: &Commit<'_>) -> Result<Outcome, StoreError> {
         self.gate.pass();
         self.store.commit(commit)
     }
 
-    fn last_stamp(&mut self) -> Result<Option<Stamp>, StoreError> {
-        self.store.last_stamp()
-    }
-
-    fn last_commit(&mut self) -> Result<u64, StoreError> {
-        self.store.last_commit()
-    }
-
-    fn idempotency(
+    fn lookup(
         &mut self,
-        key: &RequestKey,
+        keys: &[RequestKey],
         oldest: Moment,
-    ) -> Result<Option<IdempotencyRow>, StoreError> {
-        self.store.idempotency(key, oldest)
-    }
-
-    fn has_job(&mut self, id: JobId) -> Result<bool, StoreError> {
-        self.store.has_job(id)
-    }
-
-    fn probe(&mut self) -> Result<(), StoreError> {
-        self.store.probe()
-    }
-
-    fn forget_keys(&mut self, oldest: Moment, limit: u32) -> Result<u32, StoreError> {
-        self.store.forget_keys(oldest, limit)
-    }
-
-    fn prune(
-        &mut self,
-        now: Moment,
-        retention: &Retention,
-        rows: u32,
-    ) -> Result<Pruned, StoreError> {
-        self.store.prune(now, retention, rows)
+        jobs: &[JobId],
+    ) -> Result<Known, StoreError> {
+        self.store.lookup(keys, oldest, jobs)
     }
 }
 
@@ -166,7 +145,6 @@ impl Service {
             reader,
             view,
             own: Own { id, address, labels: BTreeMap::new(), requester },
-            specs: SpecCache::default(),
             logs: Arc::new(logs),
             log_readers: Permits::of_log_readers(),
             waiting: Permits::of_waiting_reads(),

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 
 use super::{Backend, directory};
-use crate::store::contract::{Model, Random};
+use crate::store::StoreError;
+use crate::store::contract::{Model, Put, Random};
 use crate::store::sqlite::{open, schema};
-use crate::store::{Store, StoreError};
 
 /// The message of the refusal; the file stays unchanged.
 fn refusal(dir: &Path) -> String {

@@ -7,7 +7,6 @@ use std::process::{Command, Stdio};
 use scheduler::time::Moment;
 
 use super::{Backend, directory};
-use crate::store::Store;
 use crate::store::contract::{Put, Random, Sample, key, key_row, load};
 use crate::store::sqlite::open;
 

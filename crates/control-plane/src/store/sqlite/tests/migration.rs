@@ -10,10 +10,12 @@ use uuid::Uuid;
 
 use super::{Backend, Directory, directory};
 use crate::clock::UNKNOWN_BOOT;
-use crate::store::contract::{key, load, session_request};
+use crate::store::contract::{Put, key, load, session_request};
 use crate::store::sqlite::row::Id;
 use crate::store::sqlite::schema;
-use crate::store::{EventsQuery, HistoryQuery, NodeHistoryQuery, Reads, RequestKey, Retention};
+use crate::store::{
+    EventsQuery, HistoryQuery, NodeHistoryQuery, Reads, RequestKey, Retention, Term,
+};
 
 const SECOND: i64 = 1_000_000_000;
 /// The first format that has moments instead of wall times.
@@ -40,7 +42,8 @@ fn old_file(format: u32) -> Directory {
 fn written_by(format: u32) -> Directory {
     let directory = directory();
     let connection = Connection::open(directory.path().join("orchestrator.db")).unwrap();
-    for sql in &schema::STEPS[..format as usize] {
+    let (before, later) = schema::STEPS[..format as usize].split_at(format.min(3) as usize);
+    for sql in before {
         connection.execute_batch(sql).unwrap();
     }
     connection.pragma_update(None, "application_id", schema::APPLICATION_ID).unwrap();
@@ -99,8 +102,12 @@ fn written_by(format: u32) -> Directory {
     );
     connection.execute_batch(&more).unwrap();
     // Format 1 did not count them, format 2 did so by triggers.
-    if format == 3 {
+    if format >= 3 {
         connection.execute("UPDATE progress SET ended_jobs = 3", []).unwrap();
+    }
+    // Up to format 3 the tables were filled alike.
+    for sql in later {
+        connection.execute_batch(sql).unwrap();
     }
     directory
 }
@@ -145,10 +152,11 @@ fn the_service_clock_continues_from_the_wall_time_of_the_last_commit() {
             connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
         assert_eq!(found, schema::FORMAT);
 
-        let stamp = store.last_stamp().unwrap().unwrap();
+        let stamp = store.progress().unwrap().stamp.unwrap();
         assert_eq!((stamp.moment, stamp.reading.boot_id), (at(50), UNKNOWN_BOOT));
         assert_eq!(stamp.reading.wall, Timestamp(NOON + 50 * SECOND));
         assert_eq!(store.last_commit().unwrap(), 9);
+        assert_eq!(store.progress().unwrap().term, Term(0), "nobody took one");
         let (jobs, live) = load(store.as_mut());
         let times: Vec<_> =
             jobs.iter().map(|job| (job.created_at, job.row.waiting_since)).collect();
@@ -175,10 +183,10 @@ fn the_service_clock_continues_from_the_wall_time_of_the_last_commit() {
 
         since_finds_what_it_should(reads.as_ref());
         let age = |seconds| Retention { age: Some(Duration::from_secs(seconds)), count: None };
-        assert_eq!(store.prune(at(50), &age(37), 1000).unwrap().jobs, 0);
-        assert_eq!(store.prune(at(50), &age(36), 1000).unwrap().jobs, 1, "it ended at 13");
+        assert_eq!(store.prune(at(50), &age(37), 1000).unwrap().count, 0);
+        assert_eq!(store.prune(at(50), &age(36), 1000).unwrap().count, 1, "it ended at 13");
         let one = Retention { age: None, count: Some(1) };
-        assert_eq!(store.prune(at(50), &one, 1000).unwrap().jobs, 1, "three were over");
+        assert_eq!(store.prune(at(50), &one, 1000).unwrap().count, 1, "three were over");
     }
 }
 

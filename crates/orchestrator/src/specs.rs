@@ -48,7 +48,7 @@ impl Default for SpecCache {
 }
 
 impl SpecCache {
-    pub(super) fn get(&self, job: JobId) -> Option<Arc<JobSpec>> {
+    pub(crate) fn get(&self, job: JobId) -> Option<Arc<JobSpec>> {
         self.0.get(&job).map(|entry| entry.spec)
     }
 
@@ -59,6 +59,10 @@ impl SpecCache {
 
     pub(crate) fn forget(&self, job: JobId) {
         self.0.remove(&job);
+    }
+
+    pub(crate) fn clear(&self) {
+        self.0.clear();
     }
 }
 

@@ -1,0 +1,38 @@
+//! Heartbeats between their arrival and the turn that hands them to the scheduler.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use api_types::NodeId;
+use scheduler::Scheduler;
+use scheduler::input::Input;
+use scheduler::silence::Heard;
+use scheduler::time::Now;
+
+use super::turn::Turn;
+
+/// Heartbeats that the scheduler was not handed yet: the latest of each node.
+#[derive(Default)]
+pub(super) struct Arrivals {
+    deaf: Duration,
+    heard: BTreeMap<NodeId, Heard>,
+}
+
+// === impl Arrivals ===
+
+impl Arrivals {
+    pub(super) fn note(&mut self, deaf: Duration, arrivals: Vec<Heard>) {
+        self.deaf += deaf;
+        self.heard.extend(arrivals.into_iter().map(|heard| (heard.node, heard)));
+    }
+
+    pub(super) fn hand_over<C>(&mut self, turn: &mut Turn<C>, scheduler: &mut Scheduler, now: Now) {
+        let Self { deaf, heard } = std::mem::take(self);
+        if !deaf.is_zero() {
+            turn.handle(scheduler, now, Input::WasDeaf(deaf));
+        }
+        if !heard.is_empty() {
+            turn.handle(scheduler, now, Input::Heard(heard.into_values().collect()));
+        }
+    }
+}

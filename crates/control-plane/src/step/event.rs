@@ -1,0 +1,235 @@
+//! What the step is given, and what it asks for.
+
+use std::time::Duration;
+
+use api_types::JobId;
+use api_types::job::CreateJob;
+use scheduler::change::Effect;
+use scheduler::input::{Answer, Input, Refusal, Submit};
+use scheduler::mint::Mint;
+use scheduler::silence::Heard;
+use scheduler::time::{Moment, Now};
+use scheduler::{Restore, RestoreError, Scheduler, Settings};
+
+use super::gate::Release;
+use crate::batch::NumberedCommit;
+use crate::pruning::oldest_key;
+use crate::store::{CommitId, Known, Outcome, Progress, RequestKey, Store, StoreError};
+
+/// Whatever can make the step act. `C` is whoever waits for an answer.
+pub enum Event<C> {
+    /// Requests, and what the store knows of them: none if it could not be read.
+    Inputs { inputs: Vec<Envelope<C>>, known: Option<Known> },
+    /// Heartbeats that arrived beside the queue, and for how long nobody could be heard.
+    Heard { deaf: Duration, arrivals: Vec<Heard> },
+    /// What became of a commit.
+    Committed(CommitId, Result<Outcome, StoreError>),
+    /// What became of the attempt to begin a term.
+    Took(Result<Taken, TakeError>),
+    /// Time has passed; see [`super::Step::wake`]. It comes with the time up to which
+    /// [`Event::Heard`] told of arrivals, since leases are judged by it.
+    Tick,
+}
+
+/// A request with where and when it came in. A queue notes the machine's clocks as `T`; the step
+/// wants the service's.
+#[derive(Debug)]
+pub struct Envelope<C, T = Now> {
+    pub origin: Origin,
+    pub arrived: T,
+    pub request: Request,
+    pub caller: C,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    User,
+    Node,
+}
+
+#[derive(Debug)]
+pub enum Request {
+    Input(Input),
+    Submit(Box<Submission>),
+    /// Something about the scheduler's state that changes nothing; the caller knows what.
+    Ask,
+}
+
+/// A job to be submitted, with what its answer needs besides the scheduler's.
+#[derive(Debug)]
+pub struct Submission {
+    pub submit: Submit,
+    /// The ID came with the request, so it may be taken.
+    pub id_given: bool,
+    pub warnings: Vec<String>,
+    pub key: Option<IdempotencyKey>,
+}
+
+/// The `Idempotency-Key` of a request, and the SHA-256 of its body.
+#[derive(Debug)]
+pub struct IdempotencyKey {
+    pub key: String,
+    pub body_hash: [u8; 32],
+}
+
+/// What the store has to be asked before the requests of a turn are handled.
+#[derive(Debug, Default)]
+pub struct Lookups {
+    keys: Vec<RequestKey>,
+    jobs: Vec<JobId>,
+}
+
+/// The term that begins, and the state that was read under it.
+pub struct Taken {
+    pub progress: Progress,
+    pub scheduler: Box<Scheduler>,
+}
+
+/// Why a term does not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum TakeError {
+    #[error("read the state database")]
+    Store(#[from] StoreError),
+    #[error("continue from the state database")]
+    Restore(#[from] RestoreError),
+}
+
+/// What the step asks for. Actions are carried out in their order.
+pub enum Action<C> {
+    /// Begin a term and load the state under it, in this order; answered by [`Event::Took`].
+    /// Everything that was derived from an earlier state is void.
+    Take(Reason),
+    /// Write it; answered by [`Event::Committed`].
+    Commit(NumberedCommit),
+    Release(Release<C>),
+    Refuse {
+        callers: Vec<C>,
+        why: Refused,
+    },
+    /// The streams of assignments end; their agents open others.
+    CloseStreams,
+    /// The process cannot go on.
+    StepDown(Failure),
+}
+
+/// Why a term begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    Start,
+    /// The store can be written to again.
+    Room,
+    /// Another process took the store over.
+    Fenced,
+    /// The outcome of a commit remained unknown; the new term settles it.
+    Unknown,
+    /// The attempt before this one failed.
+    Retry,
+}
+
+/// Why a caller gets no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    NotStored,
+    /// What the caller asked for may be stored or not.
+    OutcomeUnknown,
+}
+
+/// Why the step cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    #[error(transparent)]
+    Take(#[from] TakeError),
+    #[error("commit to the state database")]
+    Commit(#[source] StoreError),
+}
+
+/// What leaves in the order of the requests.
+#[derive(Debug)]
+pub enum Held<C> {
+    Effect(Effect),
+    Reply(C, Reply),
+}
+
+#[derive(Debug)]
+pub enum Reply {
+    Answer(Answer),
+    Created(Result<CreateJob, NotCreated>),
+    /// To [`Request::Ask`]: the question may be put to the scheduler, as of this moment.
+    Asked(Moment),
+}
+
+/// Why a submission made no job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotCreated {
+    Refused(Refusal),
+    /// The idempotency key came with another body before.
+    KeyConflict,
+    /// The store could not be read.
+    Unreadable,
+}
+
+// === impl Envelope ===
+
+impl<C, T> Envelope<C, T> {
+    /// The same request, with its arrival by another clock.
+    pub fn arrived_at<U>(self, clock: impl FnOnce(T) -> U) -> Envelope<C, U> {
+        let Self { origin, arrived, request, caller } = self;
+        Envelope { origin, arrived: clock(arrived), request, caller }
+    }
+}
+
+// === impl Submission ===
+
+impl Submission {
+    pub(super) fn request_key(&self) -> Option<RequestKey> {
+        let namespace = self.submit.spec.namespace.clone();
+        self.key
+            .as_ref()
+            .map(|IdempotencyKey { key, .. }| RequestKey { namespace, key: key.clone() })
+    }
+}
+
+// === impl Taken ===
+
+impl Taken {
+    /// Loads the state. The term must have begun before: what is read earlier may be outdated when
+    /// it begins.
+    pub fn load(
+        store: &mut dyn Store,
+        progress: Progress,
+        settings: Settings,
+        mint: Mint,
+        now: Moment,
+    ) -> Result<Self, TakeError> {
+        let mut restore = Restore::new(settings, mint);
+        let live = store.load(&mut |job| restore.job(job))?;
+        let scheduler = Box::new(restore.finish(live, now)?);
+        Ok(Self { progress, scheduler })
+    }
+}
+
+// === impl Lookups ===
+
+impl Lookups {
+    pub fn of<C, T>(inputs: &[Envelope<C, T>]) -> Self {
+        let mut lookups = Self::default();
+        for envelope in inputs {
+            match &envelope.request {
+                Request::Submit(submission) => {
+                    lookups.keys.extend(submission.request_key());
+                    lookups.jobs.extend(submission.id_given.then_some(submission.submit.id));
+                }
+                Request::Input(_) | Request::Ask => {}
+            }
+        }
+        lookups
+    }
+
+    /// Asks the store once for all of them.
+    pub fn ask(&self, store: &mut dyn Store, now: Moment) -> Result<Known, StoreError> {
+        if self.keys.is_empty() && self.jobs.is_empty() {
+            return Ok(Known::default());
+        }
+        store.lookup(&self.keys, oldest_key(now), &self.jobs)
+    }
+}

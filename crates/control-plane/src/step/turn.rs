@@ -1,0 +1,103 @@
+//! One turn: requests become changes to commit, and replies to hold back until then.
+
+use api_types::job::CreateJob;
+use scheduler::input::{Answer, Input};
+use scheduler::time::{Moment, Now};
+use scheduler::{Output, Scheduler};
+
+use super::event::{Envelope, Held, NotCreated, Reply, Request, Submission};
+use crate::batch::Batch;
+use crate::store::{IdempotencyRow, Known};
+
+pub(super) struct Turn<C> {
+    batch: Batch,
+    /// What the store knew before the turn, and the keys that came in it; none if the store could
+    /// not be read.
+    known: Option<Known>,
+    /// In the order of release.
+    held: Vec<Held<C>>,
+}
+
+// === impl Turn ===
+
+impl<C> Turn<C> {
+    pub(super) fn new(known: Option<Known>) -> Self {
+        Self { batch: Batch::default(), known, held: Vec::new() }
+    }
+
+    /// Hands one input to the scheduler. Its effects are held before the reply to it.
+    pub(super) fn handle(&mut self, scheduler: &mut Scheduler, now: Now, input: Input) -> Answer {
+        let output: &mut Output = &mut self.batch.output;
+        let answer = scheduler.handle(now, input, output);
+        self.held.extend(output.effects.drain(..).map(Held::Effect));
+        answer
+    }
+
+    pub(super) fn take(&mut self, scheduler: &mut Scheduler, envelope: Envelope<C>, now: Moment) {
+        let Envelope { origin: _, arrived, request, caller } = envelope;
+        self.batch.inputs += 1;
+        let reply = match request {
+            Request::Input(input) => Reply::Answer(self.handle(scheduler, arrived, input)),
+            Request::Submit(submission) => {
+                Reply::Created(self.submit(scheduler, arrived, *submission))
+            }
+            Request::Ask => Reply::Asked(now),
+        };
+        self.held.push(Held::Reply(caller, reply));
+    }
+
+    /// Submits once per idempotency key, whether the first time was in this turn or long ago.
+    fn submit(
+        &mut self,
+        scheduler: &mut Scheduler,
+        now: Now,
+        submission: Submission,
+    ) -> Result<CreateJob, NotCreated> {
+        let request_key = submission.request_key();
+        let Submission { submit, id_given, warnings, key } = submission;
+        let known = match &self.known {
+            Some(known) => known,
+            None if request_key.is_none() && !id_given => &Known::default(),
+            None => return Err(NotCreated::Unreadable),
+        };
+        let body_hash = key.map(|key| key.body_hash);
+        if let Some(first) = request_key.as_ref().and_then(|key| known.keys.get(key)) {
+            return repeated(first, body_hash);
+        }
+        if id_given && known.jobs.contains(&submit.id) {
+            return Err(NotCreated::Refused(scheduler::input::Refusal::JobExists(submit.id)));
+        }
+        let submit = Input::Submit(Box::new(submit));
+        let created = match self.handle(scheduler, now, submit) {
+            Answer::Submitted { job, evaluation } => {
+                CreateJob { job_id: job, evaluation_id: evaluation, warnings }
+            }
+            Answer::Refused(refusal) => return Err(NotCreated::Refused(refusal)),
+            other => panic!("a submission was answered with {other:?}"),
+        };
+        if let (Some(key), Some(body_hash)) = (request_key, body_hash) {
+            let answer = serde_json::to_string(&created).expect("an answer is plain data");
+            let row = IdempotencyRow { key, body_hash, answer, stored_at: now.moment };
+            if let Some(known) = &mut self.known {
+                known.keys.insert(row.key.clone(), row.clone());
+            }
+            self.batch.keys.push(row);
+        }
+        Ok(created)
+    }
+
+    /// What is to be committed, and what waits for it.
+    pub(super) fn end(self) -> (Batch, Vec<Held<C>>) {
+        (self.batch, self.held)
+    }
+}
+
+fn repeated(first: &IdempotencyRow, body_hash: Option<[u8; 32]>) -> Result<CreateJob, NotCreated> {
+    if body_hash != Some(first.body_hash) {
+        return Err(NotCreated::KeyConflict);
+    }
+    serde_json::from_str(&first.answer).map_err(|error| {
+        tracing::error!(%error, "the stored answer to an idempotency key cannot be read");
+        NotCreated::Unreadable
+    })
+}

@@ -1,0 +1,101 @@
+//! Who waits for an answer, and how it is released or refused.
+
+use api_types::NodeId;
+use api_types::job::CreateJob;
+use control_plane::step::{NotCreated, Refused, Reply};
+use failpoint::Fault;
+use scheduler::Scheduler;
+use scheduler::input::Answer;
+use scheduler::time::Moment;
+use tokio::sync::{mpsc, oneshot};
+
+use super::streams::Streams;
+use super::{CallError, StreamItem};
+
+/// Is answered from the scheduler's state, and the moment at which the step takes it.
+pub(crate) type Question = Box<dyn FnOnce(Result<(&Scheduler, Moment), CallError>) + Send>;
+
+/// Whoever waits for the answer to a request, and the way to it. It may be gone; that is no
+/// failure.
+pub(crate) enum Caller {
+    Input(oneshot::Sender<Result<Answer, CallError>>),
+    Submit(oneshot::Sender<Result<CreateJob, CallError>>),
+    Stream {
+        node: NodeId,
+        stream: mpsc::Sender<StreamItem>,
+        reply: oneshot::Sender<Result<(), CallError>>,
+    },
+    Question(Question),
+}
+
+// === impl Caller ===
+
+impl Caller {
+    /// Everything claimed is on disk.
+    pub(super) fn release(
+        self,
+        reply: Reply,
+        scheduler: Option<&Scheduler>,
+        streams: &mut Streams,
+    ) {
+        match (self, reply) {
+            (Self::Input(caller), Reply::Answer(answer)) => drop(caller.send(Ok(answer))),
+            (Self::Submit(caller), Reply::Created(created)) => {
+                // Unsent, it leaves the caller without an answer, as a broken connection does.
+                if failpoint::reach_blocking("answer") != Some(Fault::Error) {
+                    drop(caller.send(created.map_err(CallError::from)));
+                }
+            }
+            (Self::Stream { node, stream, reply }, Reply::Answer(answer)) => {
+                let opened = match answer {
+                    Answer::Assignments(snapshot) => {
+                        streams.open(node, stream, snapshot);
+                        Ok(())
+                    }
+                    Answer::Refused(refusal) => Err(refusal.into()),
+                    other => panic!("opening a stream was answered with {other:?}"),
+                };
+                drop(reply.send(opened));
+            }
+            (Self::Question(question), Reply::Asked(now)) => ask(question, scheduler, now),
+            (Self::Input(_) | Self::Submit(_) | Self::Stream { .. } | Self::Question(_), reply) => {
+                panic!("{reply:?} is no answer to the caller's request")
+            }
+        }
+    }
+
+    /// Questions change nothing, so they are answered all the same.
+    pub(super) fn refuse(self, why: Refused, scheduler: Option<&Scheduler>, now: Moment) {
+        match self {
+            Self::Input(caller) => drop(caller.send(Err(why.into()))),
+            Self::Submit(caller) => drop(caller.send(Err(why.into()))),
+            Self::Stream { reply, .. } => drop(reply.send(Err(why.into()))),
+            Self::Question(question) => ask(question, scheduler, now),
+        }
+    }
+}
+
+fn ask(question: Question, scheduler: Option<&Scheduler>, now: Moment) {
+    question(scheduler.map(|scheduler| (scheduler, now)).ok_or(CallError::StoreUnavailable));
+}
+
+// === impl CallError ===
+
+impl From<Refused> for CallError {
+    fn from(why: Refused) -> Self {
+        match why {
+            Refused::NotStored => Self::StoreUnavailable,
+            Refused::OutcomeUnknown => Self::OutcomeUnknown,
+        }
+    }
+}
+
+impl From<NotCreated> for CallError {
+    fn from(why: NotCreated) -> Self {
+        match why {
+            NotCreated::Refused(refusal) => refusal.into(),
+            NotCreated::KeyConflict => Self::IdempotencyConflict,
+            NotCreated::Unreadable => Self::StoreUnavailable,
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! What outlives the orchestrator's processes: the store, and the faults of its disk.
+
+use api_types::Timestamp;
+use control_plane::batch::NumberedCommit;
+use control_plane::clock::Reading;
+use control_plane::store::memory::MemoryStore;
+use control_plane::store::{Admission, Outcome, Progress, Store, StoreError};
+
+use crate::summary::Sabotage;
+
+pub(in crate::orchestrator) fn full() -> StoreError {
+    StoreError::Full { path: "simulated".into() }
+}
+
+pub(crate) struct Disk {
+    pub(crate) store: MemoryStore,
+    sabotage: Option<Sabotage>,
+    /// Nothing can be written before this moment.
+    pub(crate) full_until: Timestamp,
+    /// What the clocks of the machine showed at the last commit, and when that was.
+    pub(in crate::orchestrator) committed: Option<(Reading, Timestamp)>,
+    /// When something was written last.
+    pub(crate) written: Timestamp,
+}
+
+// === impl Disk ===
+
+impl Disk {
+    pub(super) fn new(sabotage: Option<Sabotage>) -> Self {
+        Self {
+            store: MemoryStore::default(),
+            sabotage,
+            full_until: Timestamp::ZERO,
+            committed: None,
+            written: Timestamp::ZERO,
+        }
+    }
+
+    pub(super) fn take(&mut self, now: Timestamp) -> Result<Progress, StoreError> {
+        if now < self.full_until {
+            return Err(full());
+        }
+        self.written = now;
+        self.store.take()
+    }
+
+    pub(crate) fn commit(
+        &mut self,
+        commit: &NumberedCommit,
+        now: Timestamp,
+    ) -> Result<Outcome, StoreError> {
+        match self.store.progress()?.admit(commit.id) {
+            Ok(Admission::Repeat) => return Ok(Outcome::Repeated),
+            Ok(Admission::New) if now < self.full_until => return Err(full()),
+            // A store without a fence takes any number that it has for a repeat.
+            Err(StoreError::Fenced) if self.sabotage == Some(Sabotage::NoFence) => {
+                return Ok(Outcome::Repeated);
+            }
+            Ok(Admission::New) | Err(_) => {}
+        }
+        let outcome = commit.write_to(&mut self.store)?;
+        if let Outcome::Written(_) = outcome {
+            self.committed = Some((commit.stamp.reading, now));
+            self.written = now;
+        }
+        Ok(outcome)
+    }
+}

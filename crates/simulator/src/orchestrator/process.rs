@@ -1,0 +1,374 @@
+//! A process of the orchestrator: it runs the step that the daemon runs, over simulated I/O.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use api_types::{NodeId, Timestamp};
+use control_plane::batch::NumberedCommit;
+use control_plane::clock::{ServiceClock, Stamp};
+use control_plane::step::{
+    Action, Event, Held, Lookups, NotCreated, Release, Reply, Step, TakeError, Taken, Trust,
+};
+use control_plane::store::memory::MemoryStore;
+use control_plane::store::{Outcome, Removed, Retention, StoreError};
+use scheduler::change::{AssignmentChange, Effect};
+use scheduler::input;
+use scheduler::invariants;
+use scheduler::mint::Mint;
+use scheduler::silence::Heard;
+use scheduler::time::Moment;
+
+use super::disk::Disk;
+use super::requests::{assignment, envelope};
+use super::{Outgoing, SETTINGS, Stream, TRUST, sabotaged};
+use crate::machine::Machine;
+use crate::network::{Answer, Request, RequestBody, Sender, StreamLine};
+use crate::random::Random;
+use crate::summary::Sabotage;
+
+/// A turn takes this long at least, so that virtual time goes on.
+const SHORTEST_SLEEP: Duration = Duration::from_micros(100);
+
+pub(crate) struct Process {
+    pub(crate) number: u64,
+    step: Step<Request>,
+    clock: ServiceClock,
+    /// Until the first turn.
+    taken: Option<Taken>,
+    pub(crate) inbox: VecDeque<Request>,
+    /// The connection on which each node's stream is open.
+    streams: BTreeMap<NodeId, Stream>,
+    /// The session under which each node holds a lease, as the listener knows it.
+    sessions: BTreeMap<NodeId, u64>,
+    /// It does nothing before this moment.
+    pub(crate) paused_until: Timestamp,
+    /// The store does not answer it before this moment.
+    pub(crate) cut_off_until: Timestamp,
+    /// How long the last pause was, until the step is told.
+    pub(crate) deaf: Duration,
+    /// Time of its next turn; turns scheduled for other times are void.
+    pub(crate) next_turn: Option<Timestamp>,
+}
+
+/// Where a turn of the process is cut off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CrashPoint {
+    BeforeCommit,
+    AfterCommit,
+}
+
+/// What befalls one turn.
+pub(crate) struct Plan<'a> {
+    pub(crate) random: &'a mut Random,
+    pub(crate) most: usize,
+    pub(crate) crash: Option<CrashPoint>,
+    /// The chance that the outcome of a commit remains unknown, in thousandths.
+    pub(crate) unknown: u64,
+}
+
+/// How a process goes on after a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum After {
+    /// After this time at the latest.
+    Sleep(Duration),
+    Crashed,
+    /// Another process has taken the store over.
+    Deposed,
+}
+
+/// All that a turn uses besides the process.
+pub(super) struct Surroundings<'a> {
+    pub(super) disk: &'a mut Disk,
+    pub(super) machine: &'a Machine,
+    pub(super) sabotage: Option<Sabotage>,
+    /// Another process listens in its place.
+    pub(super) is_deposed: bool,
+    pub(super) now: Timestamp,
+}
+
+// === impl Process ===
+
+impl Process {
+    /// Begins to serve under this term with its first turn.
+    pub(super) fn start(number: u64, clock: ServiceClock, taken: Taken, now: Moment) -> Self {
+        let (step, _) = Step::start(Retention::default(), Trust::AfterCommit(TRUST), now);
+        Self {
+            number,
+            step,
+            clock,
+            taken: Some(taken),
+            inbox: VecDeque::new(),
+            streams: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            paused_until: Timestamp::ZERO,
+            cut_off_until: Timestamp::ZERO,
+            deaf: Duration::ZERO,
+            next_turn: None,
+        }
+    }
+
+    /// Handles some requests and what is due. A crash leaves the store as it was at that moment,
+    /// and nothing leaves.
+    pub(super) fn turn(
+        &mut self,
+        around: &mut Surroundings<'_>,
+        plan: &mut Plan<'_>,
+        outgoing: &mut Vec<Outgoing>,
+    ) -> After {
+        let stamp = self.stamp(around);
+        let mut after = None;
+        if let Some(taken) = self.taken.take() {
+            after = self.on(Event::Took(Ok(taken)), stamp, around, plan, outgoing);
+        }
+        let mut first = self.hear(stamp, outgoing);
+        if after.is_some() || self.step.is_committing() {
+            first.into_iter().rev().for_each(|request| self.inbox.push_front(request));
+        } else {
+            let rest = plan.most.min(self.inbox.len());
+            first.extend(self.inbox.drain(..rest));
+            if !first.is_empty() {
+                let inputs: Vec<_> = first.into_iter().map(|r| envelope(r, stamp)).collect();
+                let known = Lookups::of(&inputs).ask(&mut around.disk.store, stamp.moment).ok();
+                after = self.on(Event::Inputs { inputs, known }, stamp, around, plan, outgoing);
+            }
+        }
+        if after.is_none() && self.step.wake().is_some_and(|wake| wake <= stamp.moment) {
+            after = self.on(Event::Tick, stamp, around, plan, outgoing);
+        }
+        if after.is_none() && plan.crash.is_some() {
+            after = Some(After::Crashed);
+            outgoing.clear();
+        }
+        after.unwrap_or_else(|| {
+            let wake = self.step.wake().expect("nothing is under way after a turn");
+            After::Sleep(wake.since(stamp.moment).max(SHORTEST_SLEEP))
+        })
+    }
+
+    /// Whether requests wait that it can take at once.
+    pub(crate) fn has_backlog(&self) -> bool {
+        !self.inbox.is_empty() && !self.step.is_committing()
+    }
+
+    fn stamp(&mut self, around: &Surroundings<'_>) -> Stamp {
+        sabotaged(self.clock.stamp(&around.machine.reading(around.now)), around.sabotage)
+    }
+
+    /// Notes heartbeats beside the queue; returns those that only the scheduler can answer.
+    fn hear(&mut self, stamp: Stamp, outgoing: &mut Vec<Outgoing>) -> VecDeque<Request> {
+        let mut arrivals = Vec::new();
+        let mut unknown = VecDeque::new();
+        for request in std::mem::take(&mut self.inbox) {
+            match &request.body {
+                RequestBody::Heartbeat { node, heartbeat } => {
+                    let (node, session) = (*node, heartbeat.session);
+                    if self.sessions.get(&node) == Some(&session) {
+                        let at = stamp.moment;
+                        arrivals.push(Heard { node, session, at, stalled: Duration::ZERO });
+                        outgoing.push(Outgoing::Answer(request, Answer::Renewed));
+                    } else {
+                        unknown.push_back(request);
+                    }
+                }
+                RequestBody::Join { .. }
+                | RequestBody::Open { .. }
+                | RequestBody::Reports { .. }
+                | RequestBody::Submit { .. }
+                | RequestBody::Stop { .. }
+                | RequestBody::Act { .. } => self.inbox.push_back(request),
+            }
+        }
+        let deaf = std::mem::take(&mut self.deaf);
+        let actions = self.step.on(Event::Heard { deaf, arrivals }, stamp);
+        assert!(actions.is_empty(), "arrivals are only noted");
+        unknown
+    }
+
+    /// Lets the step act, and carries out what it asks for.
+    fn on(
+        &mut self,
+        event: Event<Request>,
+        stamp: Stamp,
+        around: &mut Surroundings<'_>,
+        plan: &mut Plan<'_>,
+        outgoing: &mut Vec<Outgoing>,
+    ) -> Option<After> {
+        let mut actions = VecDeque::from(self.step.on(event, stamp));
+        while let Some(action) = actions.pop_front() {
+            let event = match action {
+                Action::Take(_) if around.is_deposed => return Some(After::Deposed),
+                Action::Take(_) => Event::Took(self.take(stamp, around, plan.random)),
+                Action::Commit(commit) => {
+                    let answers = around.sabotage == Some(Sabotage::AnswerBeforeCommit);
+                    match plan.crash {
+                        Some(CrashPoint::BeforeCommit) if answers => {
+                            let outcome = Ok(Outcome::Written(Removed::default()));
+                            let event = Event::Committed(commit.id, outcome);
+                            for action in self.step.on(event, stamp) {
+                                if let Action::Release(release) = action {
+                                    self.release(release, &around.disk.store, outgoing);
+                                }
+                            }
+                            return Some(After::Crashed);
+                        }
+                        Some(CrashPoint::BeforeCommit) => {
+                            outgoing.clear();
+                            return Some(After::Crashed);
+                        }
+                        Some(CrashPoint::AfterCommit) | None => {}
+                    }
+                    let id = commit.id;
+                    let result = self.commit(commit, around, plan, outgoing);
+                    if plan.crash.is_some() {
+                        outgoing.retain(|outgoing| matches!(outgoing, Outgoing::Late(_)));
+                        return Some(After::Crashed);
+                    }
+                    Event::Committed(id, result)
+                }
+                Action::Release(release) => {
+                    self.release(release, &around.disk.store, outgoing);
+                    continue;
+                }
+                Action::Refuse { callers, why: _ } => {
+                    let lost = |caller| Outgoing::Answer(caller, Answer::Lost);
+                    outgoing.extend(callers.into_iter().map(lost));
+                    continue;
+                }
+                Action::CloseStreams => {
+                    let streams = std::mem::take(&mut self.streams).into_values();
+                    outgoing.extend(streams.map(|at| Outgoing::Line(at, StreamLine::Closed)));
+                    continue;
+                }
+                Action::StepDown(failure) => panic!("memory does not fail: {failure:?}"),
+            };
+            actions.extend(self.step.on(event, stamp));
+        }
+        self.check();
+        None
+    }
+
+    /// What is sent to the store may be written, lost, or written later, without an answer.
+    fn commit(
+        &mut self,
+        commit: NumberedCommit,
+        around: &mut Surroundings<'_>,
+        plan: &mut Plan<'_>,
+        outgoing: &mut Vec<Outgoing>,
+    ) -> Result<Outcome, StoreError> {
+        if self.cut_off_until > around.now {
+            return Err(StoreError::Unavailable);
+        }
+        if !plan.random.chance(plan.unknown) {
+            return around.disk.commit(&commit, around.now);
+        }
+        match plan.random.within(0..3) {
+            0 => drop(around.disk.commit(&commit, around.now)),
+            1 => outgoing.push(Outgoing::Late(commit)),
+            _ => {}
+        }
+        Err(StoreError::Unavailable)
+    }
+
+    fn take(
+        &mut self,
+        stamp: Stamp,
+        around: &mut Surroundings<'_>,
+        random: &mut Random,
+    ) -> Result<Taken, TakeError> {
+        self.sessions.clear();
+        if self.cut_off_until > around.now {
+            return Err(StoreError::Unavailable.into());
+        }
+        let progress = around.disk.take(around.now)?;
+        let mint = Mint::from_seed(random.seed());
+        Taken::load(&mut around.disk.store, progress, SETTINGS, mint, stamp.moment)
+    }
+
+    fn check(&self) {
+        if let Some(scheduler) = self.step.scheduler() {
+            invariants::check(scheduler);
+            invariants::check_capacity(scheduler);
+        }
+    }
+
+    fn publish(&mut self, release: &Release<Request>) {
+        for (node, session) in &release.sessions {
+            match session {
+                Some(session) => drop(self.sessions.insert(*node, *session)),
+                None => drop(self.sessions.remove(node)),
+            }
+        }
+    }
+
+    fn release(
+        &mut self,
+        release: Release<Request>,
+        store: &MemoryStore,
+        outgoing: &mut Vec<Outgoing>,
+    ) {
+        self.publish(&release);
+        for held in release.held {
+            match held {
+                Held::Reply(request, reply) => self.reply(request, reply, store, outgoing),
+                Held::Effect(Effect::CloseStream { node }) => {
+                    let closed = self.streams.remove(&node);
+                    outgoing.extend(closed.map(|at| Outgoing::Line(at, StreamLine::Closed)));
+                }
+                Held::Effect(Effect::Assign { node, change }) => {
+                    if let Some(stream) = self.streams.get(&node) {
+                        let line = StreamLine::Change(Box::new(assignment(store, change)));
+                        outgoing.push(Outgoing::Line(*stream, line));
+                    }
+                }
+            }
+        }
+    }
+
+    fn reply(
+        &mut self,
+        request: Request,
+        reply: Reply,
+        store: &MemoryStore,
+        outgoing: &mut Vec<Outgoing>,
+    ) {
+        let answer = match reply {
+            Reply::Created(Ok(created)) => Answer::Submitted { job: created.job_id },
+            Reply::Created(Err(NotCreated::Refused(_))) => Answer::Refused,
+            Reply::Created(Err(other)) => panic!("a submission was not possible: {other:?}"),
+            Reply::Asked(_) => panic!("nobody asks"),
+            Reply::Answer(answer) => match answer {
+                input::Answer::Submitted { job, .. } => Answer::Submitted { job },
+                input::Answer::Stopped { .. } | input::Answer::Done => Answer::Done,
+                input::Answer::Joined { session, .. } => Answer::Joined { session },
+                input::Answer::Renewed { .. } => Answer::Renewed,
+                input::Answer::Acknowledged(known) => Answer::Acknowledged(known),
+                input::Answer::Refused(_) => Answer::Refused,
+                input::Answer::Assignments(snapshot) => {
+                    self.open(&request, snapshot, store, outgoing);
+                    Answer::Opened
+                }
+            },
+        };
+        outgoing.push(Outgoing::Answer(request, answer));
+    }
+
+    /// Opens a stream. One that was open ends: its agent sees the end of the body.
+    fn open(
+        &mut self,
+        request: &Request,
+        snapshot: Vec<AssignmentChange>,
+        store: &MemoryStore,
+        outgoing: &mut Vec<Outgoing>,
+    ) {
+        let (Sender::Agent { agent, process }, RequestBody::Open { node, connection, .. }) =
+            (request.sender, &request.body)
+        else {
+            return;
+        };
+        let stream = Stream { agent, process, connection: *connection };
+        let before = self.streams.insert(*node, stream);
+        outgoing.extend(before.map(|before| Outgoing::Line(before, StreamLine::Closed)));
+        let lines = snapshot.into_iter().map(|change| assignment(store, change)).collect();
+        outgoing.push(Outgoing::Line(stream, StreamLine::Snapshot(lines)));
+    }
+}
