@@ -133,8 +133,8 @@ impl Heads {
         let before = self.classes.len();
         let now = (before * 2).max(8);
         let mut tree = alloc::vec![None; 2 * now];
-        for leaf in 0..before {
-            tree[now + leaf] = self.tree[before + leaf];
+        if before > 0 {
+            tree[now..now + before].copy_from_slice(&self.tree[before..]);
         }
         for at in (1..now).rev() {
             tree[at] = Summary::either(tree[2 * at], tree[2 * at + 1]);

@@ -56,6 +56,7 @@ async fn its_node_record_is_not_wrapped() {
         "ServiceVersion": null,
         "Membership": "APPROVED", "Connection": "CONNECTED", "Eligibility": "ELIGIBLE",
         "Health": { "State": "HEALTHY", "Reason": "", "Since": "", "NextTry": "" },
+        "ReservedSince": "",
         "LastHeartbeat": "T",
     });
     assert_eq!(node, expected);

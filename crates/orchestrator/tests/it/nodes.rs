@@ -52,6 +52,7 @@ async fn a_node_is_described_as_it_joined() {
         },
         "Membership": "APPROVED", "Connection": "CONNECTED", "Eligibility": "ELIGIBLE",
         "Health": { "State": "HEALTHY", "Reason": "", "Since": "", "NextTry": "" },
+        "ReservedSince": "",
         "LastHeartbeat": "T",
     } });
     assert_eq!(redacted(&answer.body), expected);

@@ -25,8 +25,8 @@ struct Busy {
     longest: u64,
     submitted: u64,
     /// Cores in use, summed over the seconds.
-    used: usize,
-    seconds: usize,
+    used: u64,
+    seconds: u64,
 }
 
 impl Busy {
@@ -82,11 +82,11 @@ impl Busy {
         for (nth, execution) in offered.into_iter().enumerate() {
             self.world.run(execution);
             let lasts = 1 + (self.submitted + nth as u64) * 7 % self.longest;
-            self.running.insert(execution, now + SECOND * u32::try_from(lasts).unwrap());
+            self.running.insert(execution, now + Duration::from_secs(lasts));
         }
         let live = self.world.store.executions.values();
         let live = live.filter(|row| !row.compute.is_terminal());
-        self.used += live.map(|row| row.resources.cpu_millis as usize / 1000).sum::<usize>();
+        self.used += live.map(|row| row.resources.cpu_millis / 1000).sum::<u64>();
         self.seconds += 1;
     }
 
@@ -103,7 +103,7 @@ impl Busy {
     }
 
     fn utilisation(&self) -> f64 {
-        self.used as f64 / (self.seconds * self.nodes.len() * 4) as f64
+        self.used as f64 / (self.seconds * self.nodes.len() as u64 * 4) as f64
     }
 }
 

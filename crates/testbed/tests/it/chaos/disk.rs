@@ -112,7 +112,11 @@ async fn an_agent_with_a_full_disk_keeps_its_lease_and_its_tasks_continue() {
 async fn keeps_its_lease(cluster: &Cluster, running: &[JobId]) {
     let begin = Instant::now();
     while begin.elapsed() < FULL_FOR {
-        let node = cluster.client().describe_node(cluster.agents[0].node_id()).await.unwrap();
+        let node = cluster
+            .client()
+            .describe_node(cluster.agents[0].node_id())
+            .await
+            .expect("the orchestrator answers");
         assert_eq!(node.connection, Connection::Connected, "after {:?}", begin.elapsed());
         for id in running {
             let execution = cluster.execution(*id).await;
