@@ -214,13 +214,13 @@ mod tests {
     }
 
     #[test]
-    fn the_search_finds_what_a_look_at_every_head_finds() {
+    fn the_search_finds_what_a_scan_of_all_heads_finds() {
         let mut random = ChaCha8Rng::seed_from_u64(1);
         let mut below = move |bound: u64| u64::from(random.next_u32()) % bound;
         let mut heads = Heads::default();
         let mut all: BTreeMap<ClassId, (Rank, Need)> = BTreeMap::new();
         for step in 0..20_000_u64 {
-            let class = ClassId::new(u32::try_from(below(200)).expect("small"));
+            let class = ClassId(u32::try_from(below(200)).expect("small"));
             let head = (below(3) > 0).then(|| {
                 let rank = Rank {
                     priority: Reverse(u32::try_from(below(3)).expect("small")),
@@ -243,7 +243,7 @@ mod tests {
                 gpus: below(2),
             };
             let limits = Limits { room: resources(), defaults: resources() };
-            let admits = |_: Rank, class: ClassId| !class.is_multiple_of(5);
+            let admits = |_: Rank, class: ClassId| !class.0.is_multiple_of(5);
             let expected = all
                 .iter()
                 .filter(|(class, (rank, need))| admits(*rank, **class) && fits(need, &limits))

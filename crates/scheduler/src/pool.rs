@@ -34,7 +34,7 @@ const IDLE_POOLS: usize = 16;
 pub(crate) struct PoolId(u32);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub(crate) struct ClassId(u32);
+pub(crate) struct ClassId(pub(crate) u32);
 
 /// The position of a job in a queue: by priority, then age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -363,19 +363,6 @@ impl Queue {
                 return id;
             }
         }
-    }
-}
-
-// === impl ClassId ===
-
-#[cfg(test)]
-impl ClassId {
-    pub(crate) fn new(id: u32) -> Self {
-        Self(id)
-    }
-
-    pub(crate) fn is_multiple_of(self, of: u32) -> bool {
-        self.0.is_multiple_of(of)
     }
 }
 

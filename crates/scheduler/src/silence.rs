@@ -90,7 +90,10 @@ impl Scheduler {
     pub(crate) fn beat(&mut self, turn: &mut Turn<'_>, id: NodeId, at: Moment, stalled: Duration) {
         self.renew(id, at);
         let Some(node) = self.nodes.get_mut(&id) else { return };
-        node.row.last_heartbeat = turn.wall;
+        // The listener noted it a while ago: the lease counts from then, and so does what is shown.
+        let ago = i64::try_from(turn.now.since(at).as_nanos()).unwrap_or(i64::MAX);
+        let arrived = Timestamp(turn.wall.0.saturating_sub(ago));
+        node.row.last_heartbeat = arrived;
         let stalled = stalled >= STALLED;
         if stalled != node.stalled {
             node.stalled = stalled;

@@ -27,13 +27,16 @@ use super::summary::Sabotage;
 use crate::random::Random;
 
 /// A short lease, so that many fit into one run.
-pub(super) const SETTINGS: Settings = Settings {
+const SETTINGS: Settings = Settings {
     lease: Duration::from_secs(10),
     approve_new_nodes: true,
     drain_deadline: Duration::from_secs(20),
     node_retention: Duration::from_secs(3600),
-    starvation: Some(Duration::from_secs(30)),
+    starvation: Some(STARVATION),
 };
+
+/// A node is reserved for a job that has waited for so long.
+pub(super) const STARVATION: Duration = Duration::from_secs(30);
 
 /// A process speaks for the store for this long after a commit, and no other takes over sooner.
 pub(super) const TRUST: Duration = Duration::from_secs(1);
@@ -157,7 +160,7 @@ impl Orchestrator {
 
     fn load(&mut self, progress: Progress, now: Moment, random: &mut Random) -> Taken {
         let mint = Mint::from_seed(random.seed());
-        Taken::load(&mut self.disk.store, progress, SETTINGS, mint, now)
+        Taken::load(&mut self.disk.store, progress, settings(self.sabotage), mint, now)
             .expect("the store holds what the scheduler wrote")
     }
 
@@ -196,6 +199,13 @@ impl Orchestrator {
     }
 }
 
+fn settings(sabotage: Option<Sabotage>) -> Settings {
+    match sabotage {
+        Some(Sabotage::NoReservations) => Settings { starvation: None, ..SETTINGS },
+        _ => SETTINGS,
+    }
+}
+
 /// The clock that a service would use if it decided by the wall clock.
 fn sabotaged(stamp: Stamp, sabotage: Option<Sabotage>) -> Stamp {
     match sabotage {
@@ -207,6 +217,7 @@ fn sabotaged(stamp: Stamp, sabotage: Option<Sabotage>) -> Stamp {
             | Sabotage::ForgetReports
             | Sabotage::ForgetBoot
             | Sabotage::NoFence
+            | Sabotage::NoReservations
             | Sabotage::LoadBeforeTerm,
         )
         | None => stamp,

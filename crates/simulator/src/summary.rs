@@ -30,6 +30,7 @@ pub struct Summary {
     pub deposed: u64,
     /// Commits that reached the disk after their process was told that the store does not answer.
     pub late_commits: u64,
+    pub crowds: u64,
 }
 
 impl Summary {
@@ -50,6 +51,7 @@ impl Summary {
             takeovers: self.takeovers + other.takeovers,
             deposed: self.deposed + other.deposed,
             late_commits: self.late_commits + other.late_commits,
+            crowds: self.crowds + other.crowds,
         }
     }
 }
@@ -70,6 +72,7 @@ impl fmt::Display for Summary {
             takeovers,
             deposed,
             late_commits,
+            crowds,
         } = self;
         write!(
             f,
@@ -77,7 +80,8 @@ impl fmt::Display for Summary {
              {orchestrator_crashes} crashes of the orchestrator, {agent_crashes} of agents, \
              {agent_reboots} of them with their machine, {clock_steps} clock steps, \
              {machine_restarts} restarts of the orchestrator's machine, {full_disks} full disks, \
-             {takeovers} takeovers, {deposed} deposed processes, {late_commits} late commits"
+             {takeovers} takeovers, {deposed} deposed processes, {late_commits} late commits, \
+             {crowds} crowds"
         )
     }
 }
@@ -97,4 +101,6 @@ pub enum Sabotage {
     NoFence,
     /// A process reads the state before its term begins.
     LoadBeforeTerm,
+    /// The scheduler reserves no node.
+    NoReservations,
 }

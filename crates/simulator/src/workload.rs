@@ -124,6 +124,19 @@ pub(super) fn submission(random: &mut Random, id: JobId) -> (Submit, ExpectedEnd
     (Submit { id, spec_json: spec_json(&spec), spec: spec.into() }, expected_end)
 }
 
+/// A batch job that runs for some seconds and that any node has room for.
+pub(super) fn plain(random: &mut Random, id: JobId, cpu: &str, priority: u32) -> Submit {
+    let (Submit { spec, .. }, _) = submission(random, id);
+    let mut spec = JobSpec::clone(&spec);
+    "plain".clone_into(&mut spec.name);
+    (spec.job_type, spec.count, spec.priority) = (JobType::Batch, 1, priority);
+    spec.constraints.clear();
+    spec.retry_policy.attempts = 3;
+    spec.tasks[0].timeouts = Timeouts::default();
+    cpu.clone_into(&mut spec.tasks[0].resources.cpu);
+    Submit { id, spec_json: spec_json(&spec), spec: spec.into() }
+}
+
 pub(super) fn node_action(random: &mut Random) -> NodeAction {
     random.one_of(&[
         NodeAction::Cordon,

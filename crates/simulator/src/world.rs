@@ -1,5 +1,6 @@
 //! The world: the event queue and all simulated parts.
 
+mod crowd;
 mod disruptions;
 mod machines;
 mod transport;
@@ -27,6 +28,9 @@ const FAULT_PERIOD: Duration = Duration::from_secs(100);
 /// take a thousand seconds.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(1500);
 
+/// Of a thousand runs without failures of Docker, so many end with a crowd.
+const CROWDED: u64 = 300;
+
 /// The start of virtual time.
 const EPOCH: Timestamp = Timestamp(1_700_000_000_000_000_000);
 
@@ -39,6 +43,8 @@ pub(super) struct World {
     pub(super) expected_ends: BTreeMap<usize, ExpectedEnd>,
     pub(super) summary: Summary,
     faults: Faults,
+    /// Whether a large job waits among small ones at the end.
+    is_crowded: bool,
     sabotage: Option<Sabotage>,
     ending: bool,
     queue: BTreeMap<(Timestamp, u64), SimEvent>,
@@ -114,6 +120,8 @@ impl World {
     fn new(seed: u64, sabotage: Option<Sabotage>) -> Self {
         let mut random = Random::new(seed);
         let faults = faults::draw(&mut random);
+        // A node that backs off after failures of its Docker may be the only one with room.
+        let is_crowded = faults.docker_failure == 0 && random.chance(CROWDED);
         let mut world = Self {
             now: EPOCH,
             random,
@@ -123,6 +131,7 @@ impl World {
             expected_ends: BTreeMap::new(),
             summary: Summary::default(),
             faults,
+            is_crowded,
             sabotage,
             ending: false,
             queue: BTreeMap::new(),
@@ -164,14 +173,24 @@ impl World {
     fn simulate(&mut self) -> Result<(), String> {
         self.run_until(EPOCH + FAULT_PERIOD, |_| false);
         self.heal();
-        let end = self.now + SETTLE_TIMEOUT;
-        let settled = self.run_until(end, checks::has_settled);
-        if !settled {
-            return Err(checks::why_not_settled(self));
+        self.settle()?;
+        if self.is_crowded {
+            self.summary.crowds += 1;
+            self.crowd()?;
+            self.settle()?;
         }
         self.summary.jobs = self.orchestrator.disk.store.jobs.len();
         self.summary.executions = self.orchestrator.disk.store.executions.len();
         checks::check(self)
+    }
+
+    /// Waits until nothing is left to do.
+    fn settle(&mut self) -> Result<(), String> {
+        let end = self.now + SETTLE_TIMEOUT;
+        match self.run_until(end, checks::has_settled) {
+            true => Ok(()),
+            false => Err(checks::why_not_settled(self)),
+        }
     }
 
     /// Dispatches events until `end`, or until `is_done` returns true.

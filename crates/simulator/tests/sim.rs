@@ -44,6 +44,7 @@ fn every_guarantee_holds_under_all_faults() {
     assert!(total.lost_messages > 1000, "{total}");
     assert!(total.clock_steps > 100 && total.machine_restarts > 30, "{total}");
     assert!(total.full_disks > 50 && total.late_commits > 100, "{total}");
+    assert!(total.crowds > 10, "{total}");
     assert!(total.takeovers > 30 && total.deposed > 20, "{total}");
 }
 
@@ -82,6 +83,11 @@ fn a_commit_of_a_deposed_process_that_is_acknowledged_is_detected() {
 #[test]
 fn a_state_that_is_read_before_the_term_begins_is_detected() {
     assert!(is_detected(Sabotage::LoadBeforeTerm));
+}
+
+#[test]
+fn a_large_job_that_starves_is_detected() {
+    assert!(is_detected(Sabotage::NoReservations));
 }
 
 fn is_detected(sabotage: Sabotage) -> bool {

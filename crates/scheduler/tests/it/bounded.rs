@@ -7,7 +7,8 @@ use api_types::job::{JobSpec, JobStateType, JobType};
 use api_types::node::NodeAction;
 use scheduler::input::{Answer, Input};
 
-use crate::world::{LEASE, World, batch, job, node, with_cpu};
+use crate::specs::{batch, job, node, with_cpu};
+use crate::world::{LEASE, World};
 
 /// Records that one turn may write; each execution that ends, is placed or is asked to stop writes
 /// a few.

@@ -7,7 +7,8 @@ use api_types::job::JobStateType;
 use api_types::protocol::FailureCause;
 use api_types::{ExecutionId, NodeId};
 
-use crate::world::{World, batch, node, with_cpu, with_retries};
+use crate::specs::{batch, node, with_cpu, with_retries};
+use crate::world::World;
 
 /// Offers to the node that it has not answered yet.
 fn offered(world: &World, on: NodeId) -> Vec<ExecutionId> {
@@ -149,7 +150,7 @@ fn results_that_cannot_be_published_fail_the_slot_and_run_nothing_again() {
 #[test]
 fn each_execution_of_an_ops_job_gets_the_number_of_executions() {
     let (mut world, nodes) = World::with_nodes(3);
-    world.submit(&crate::world::job(api_types::job::JobType::Ops));
+    world.submit(&crate::specs::job(api_types::job::JobType::Ops));
     for id in nodes {
         let counts: Vec<_> =
             world.snapshot(id).iter().filter_map(|change| Some(change.work?.count)).collect();

@@ -7,7 +7,8 @@ use api_types::job::{JobStateType, JobType};
 use api_types::protocol::FailureCause;
 use scheduler::input::{Answer, Refusal};
 
-use crate::world::{World, batch, job, node, with_cpu, with_retries};
+use crate::specs::{batch, job, node, with_cpu, with_retries};
+use crate::world::World;
 
 /// A slow fetch is an event without a state change; a repeat changes nothing, and no trace of it
 /// remains once the task runs.
@@ -184,7 +185,7 @@ fn an_ops_job_has_one_execution_on_every_matching_node() {
 #[test]
 fn an_ops_job_that_no_node_matches_fails() {
     let (mut world, _) = World::with_nodes(1);
-    let spec = super::world::with_constraint(job(JobType::Ops), "zone", "b");
+    let spec = super::specs::with_constraint(job(JobType::Ops), "zone", "b");
     let ops = world.submit(&spec);
     assert_eq!(world.state(ops), JobStateType::Failed);
     assert_eq!(

@@ -13,6 +13,7 @@ mod publishing;
 mod restoring;
 mod retries;
 mod silence;
+mod specs;
 mod starvation;
 mod time;
 mod world;

@@ -12,7 +12,8 @@ use scheduler::input::Input;
 use scheduler::node_event::History;
 use scheduler::silence::Heard;
 
-use crate::world::{LEASE, World, batch, node};
+use crate::specs::{batch, node};
+use crate::world::{LEASE, World};
 
 /// The changes in the history of a node, from its event `from` on.
 fn changes(world: &World, id: NodeId, from: usize) -> Vec<(&'static str, &'static str)> {

@@ -8,7 +8,8 @@ use api_types::node::{Connection, NodeAction};
 use api_types::protocol::FailureCause;
 use scheduler::input::{Answer, Input, Refusal};
 
-use crate::world::{LEASE, World, batch, job, node};
+use crate::specs::{batch, job, node};
+use crate::world::{LEASE, World};
 
 #[test]
 fn a_lost_node_frees_its_executions_within_a_second_of_the_lease() {
@@ -216,7 +217,7 @@ fn a_node_that_stays_away_is_forgotten() {
 #[test]
 fn an_ops_slot_that_waits_for_a_lost_node_fails_its_job() {
     let (mut world, nodes) = World::with_nodes(2);
-    let filler = world.submit(&super::world::with_cpu(batch(2), "4"));
+    let filler = world.submit(&super::specs::with_cpu(batch(2), "4"));
     let ops = world.submit(&job(JobType::Ops));
     assert_eq!(world.state(ops), JobStateType::Queued);
     for execution in world.live(filler) {
@@ -233,7 +234,7 @@ fn an_ops_slot_that_waits_for_a_lost_node_fails_its_job() {
 #[test]
 fn an_ops_slot_whose_delay_ends_after_its_node_was_lost_fails_its_job() {
     let (mut world, nodes) = World::with_nodes(2);
-    let mut spec = super::world::with_retries(job(JobType::Ops), 2);
+    let mut spec = super::specs::with_retries(job(JobType::Ops), 2);
     spec.retry_policy.delay = 60;
     let ops = world.submit(&spec);
     let failed = *world.live(ops).iter().find(|id| world.row(**id).node == nodes[1]).unwrap();

@@ -5,7 +5,8 @@ use std::time::Duration;
 use api_types::job::{JobSpec, JobStateType, JobType};
 use scheduler::demand::Demand;
 
-use crate::world::{World, batch, job, node, with_constraint, with_cpu};
+use crate::specs::{batch, job, node, with_constraint, with_cpu};
+use crate::world::World;
 
 #[test]
 fn equal_nodes_are_filled_evenly() {

@@ -3,7 +3,8 @@
 use api_types::execution::ComputeState;
 use api_types::job::JobStateType;
 
-use crate::world::{World, batch, node, with_cpu};
+use crate::specs::{batch, node, with_cpu};
+use crate::world::World;
 
 #[test]
 fn what_waits_for_cpu_does_not_wait_for_a_publisher() {

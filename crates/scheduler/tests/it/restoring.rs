@@ -6,7 +6,8 @@ use api_types::execution::ComputeState;
 use api_types::job::{JobStateType, JobType};
 use api_types::node::Connection;
 
-use crate::world::{LEASE, World, batch, job, node, with_cpu, with_retries};
+use crate::specs::{batch, job, node, with_cpu, with_retries};
+use crate::world::{LEASE, World};
 
 #[test]
 fn queued_work_survives_a_restart_in_its_order() {

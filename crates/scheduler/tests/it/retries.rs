@@ -6,7 +6,8 @@ use api_types::execution::ComputeState;
 use api_types::job::{JobStateType, JobType};
 use api_types::protocol::FailureCause;
 
-use crate::world::{World, batch, job, with_retries};
+use crate::specs::{batch, job, with_retries};
+use crate::world::World;
 
 #[test]
 fn a_failed_run_is_retried_after_a_delay_as_its_policy_says() {

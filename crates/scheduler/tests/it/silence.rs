@@ -8,7 +8,8 @@ use api_types::node::Connection;
 use scheduler::change::Effect;
 use scheduler::input::{Input, Refusal};
 
-use crate::world::{LEASE, World, batch, job, node};
+use crate::specs::{batch, job, node};
+use crate::world::{LEASE, World};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const MINUTE: Duration = Duration::from_secs(60);

@@ -9,7 +9,8 @@ use api_types::node::NodeAction;
 use api_types::{ExecutionId, JobId, NodeId};
 use scheduler::time::Moment;
 
-use crate::world::{World, batch, job, with_cpu};
+use crate::specs::{batch, job, with_cpu};
+use crate::world::World;
 
 const SECOND: Duration = Duration::from_secs(1);
 const STARVATION: Duration = Duration::from_secs(60);
@@ -230,7 +231,7 @@ fn a_reservation_ends_with_its_job_and_with_its_node() {
 #[test]
 fn a_node_is_not_reserved_for_longer_than_ten_minutes() {
     let mut world = World::new();
-    let record = crate::world::node(4.0, 4_000_000_000, &[]);
+    let record = crate::specs::node(4.0, 4_000_000_000, &[]);
     let nodes: Vec<_> = (0..2).map(|_| world.join_node(&record)).collect();
     for _ in 0..2 {
         let job = world.submit(&with_cpu(batch(1), "3"));

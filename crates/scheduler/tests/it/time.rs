@@ -7,7 +7,8 @@ use api_types::job::{JobStateType, JobType};
 use api_types::node::{Connection, NodeAction};
 use api_types::{JobId, Timestamp};
 
-use crate::world::{LEASE, World, batch, job, with_retries};
+use crate::specs::{batch, job, with_retries};
+use crate::world::{LEASE, World};
 
 const DAY: i64 = 86_400_000_000_000;
 

@@ -20,7 +20,7 @@ use scheduler::time::Moment;
 
 use super::disk::Disk;
 use super::requests::{assignment, envelope};
-use super::{Outgoing, SETTINGS, Stream, TRUST, sabotaged};
+use super::{Outgoing, Stream, TRUST, sabotaged, settings};
 use crate::machine::Machine;
 use crate::network::{Answer, Request, RequestBody, Sender, StreamLine};
 use crate::random::Random;
@@ -281,7 +281,7 @@ impl Process {
         }
         let progress = around.disk.take(around.now)?;
         let mint = Mint::from_seed(random.seed());
-        Taken::load(&mut around.disk.store, progress, SETTINGS, mint, stamp.moment)
+        Taken::load(&mut around.disk.store, progress, settings(around.sabotage), mint, stamp.moment)
     }
 
     fn check(&self) {
