@@ -197,7 +197,7 @@ impl NodeState {
             }
             // It may have run here already: only another execution is certain to run at most once.
             (DesiredState::Pending | DesiredState::Running, _) => {
-                warn!(execution = %id, "the orchestrator wants an execution that this node has no record of");
+                warn!(execution = %id, "the orchestrator requests an execution that this node has no record of");
                 let message = "its node has no record of it, and does not run it a second time";
                 self.report_unknown(id, ComputeState::Failed, message.to_owned(), turn);
             }

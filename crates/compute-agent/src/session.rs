@@ -76,7 +76,7 @@ impl Session {
                 () = self.watch.refused(answer.session) => {}
                 // The sender lives as long as the engines, which `self` holds.
                 _ = engines.changed() => {
-                    info!("the engines of this node changed; joining anew");
+                    info!("the engines of this node changed; rejoining");
                     self.heartbeats.pause();
                     self.watch.joining();
                     continue;
@@ -84,7 +84,7 @@ impl Session {
             }
             self.heartbeats.pause();
             self.watch.joining();
-            info!(session = answer.session, "the session is over; joining anew");
+            info!(session = answer.session, "the session ended; rejoining");
             if joined_at.elapsed() >= SHORTEST_SESSION {
                 backoff.reset();
             }

@@ -28,7 +28,7 @@ const GOOD_RUN: Duration = Duration::from_secs(60);
 const NO_ROOM_PAUSE: Duration = Duration::from_secs(1);
 
 /// Why a lost node fails an ops job.
-const OPS_STAY: &str = "an ops job runs on the nodes it began with";
+const OPS_STAY: &str = "an ops job stays on its original nodes";
 
 /// A slot to retry.
 struct Retry {

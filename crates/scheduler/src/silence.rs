@@ -170,7 +170,7 @@ impl Scheduler {
     fn part_from(&mut self, turn: &mut Turn<'_>, id: ExecutionId) {
         let Some(row) = self.executions.get(&id) else { return };
         if row.desired == DesiredState::Stopped {
-            let why = "its node is silent, and it was to stop";
+            let why = "it was asked to stop, and its node is silent";
             self.end(turn, id, End::Cancelled, Text::Constant(why));
         } else if row.compute <= ComputeState::AskForBid {
             let why = "its node fell silent before it answered the offer";

@@ -166,7 +166,7 @@ impl Supervisor {
                 }
                 error!(
                     error = &failure as &dyn std::error::Error,
-                    "the ledger cannot be written; nothing goes on until it can"
+                    "cannot write the ledger; the agent is blocked until it can"
                 );
                 self.pulse.beat();
                 self.vitals.waits_for_room();

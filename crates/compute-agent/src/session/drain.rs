@@ -73,12 +73,12 @@ impl Drain {
             return;
         }
         if let Err(error) = self.ask().await {
-            return warn!(%error, "the node cannot be drained; what runs keeps running");
+            return warn!(%error, "cannot drain the node; running tasks continue");
         }
-        info!(deadline = ?self.deadline, "draining: waiting for what runs");
+        info!(deadline = ?self.deadline, "draining: waiting for running tasks");
         match tokio::time::timeout(self.deadline, self.finished()).await {
             Ok(()) => info!("drained"),
-            Err(_) => warn!("the deadline of the drain has passed; what runs keeps running"),
+            Err(_) => warn!("the drain deadline has passed; running tasks continue"),
         }
     }
 

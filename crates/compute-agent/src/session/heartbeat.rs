@@ -146,7 +146,7 @@ impl Sender {
                     missed += 1;
                     self.observer.metrics.missed_heartbeats.inc();
                     if missed == 1 {
-                        warn!(%error, "a heartbeat failed; work goes on, trying again");
+                        warn!(%error, "a heartbeat failed; retrying, tasks keep running");
                     }
                     wait = every / RETRIES_PER_INTERVAL;
                 }

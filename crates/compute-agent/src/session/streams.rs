@@ -68,7 +68,7 @@ impl Streams {
             match client.answer_stream(node_id, stream_id, body).await {
                 Ok(()) => debug!(%execution, %stream_id, "a log stream ended"),
                 Err(error) if error.code() == Some(Code::StreamNotFound) => {
-                    debug!(%execution, %stream_id, "nobody waits for a log stream any more");
+                    debug!(%execution, %stream_id, "no reader waits for the log stream any more");
                 }
                 Err(error) => debug!(%execution, %stream_id, %error, "a log stream broke off"),
             }

@@ -61,7 +61,7 @@ query! {
         now: bool = (
             "now",
             Flag,
-            "Gives up the executions of a silent node at once instead of refusing."
+            "Ends the executions of a silent node as lost at once, instead of refusing."
         );
     }
 }

@@ -121,7 +121,7 @@ fn problems_of(request: &SessionRequest) -> Vec<FieldError> {
     tag = "Agent protocol",
     params(params::OwnNodePath),
     request_body(content = Heartbeat, example = json!(examples::heartbeat())),
-    responses((status = 200, description = "The lease runs anew.", body = HeartbeatAnswer, example = json!(examples::heartbeat_answer()))),
+    responses((status = 200, description = "The lease is renewed.", body = HeartbeatAnswer, example = json!(examples::heartbeat_answer()))),
     extensions(("x-error-codes" = json!(refusals(&[OWN_NODE_ID, QUERY, BODY, CALL, SESSION])))),
 )]
 async fn heartbeat(

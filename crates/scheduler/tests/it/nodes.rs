@@ -197,7 +197,7 @@ fn an_ops_job_fails_with_its_lost_node() {
     assert_eq!(world.state(ops), JobStateType::Running, "giving up can only fail it");
     world.pass_with(Duration::from_secs(20), &nodes[..1]);
     assert_eq!(world.state(ops), JobStateType::Failed);
-    assert!(world.message(ops).contains("an ops job runs on the nodes it began with"));
+    assert!(world.message(ops).contains("an ops job stays on its original nodes"));
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn an_ops_slot_that_waits_for_a_lost_node_fails_its_job() {
     assert_eq!(world.state(ops), JobStateType::Queued);
     world.pass_with(Duration::from_secs(600), &nodes[..1]);
     assert_eq!(world.state(ops), JobStateType::Failed);
-    assert!(world.message(ops).contains("an ops job runs on the nodes it began with"));
+    assert!(world.message(ops).contains("an ops job stays on its original nodes"));
     assert!(world.store.pending_slots.values().all(|slot| slot.job == filler));
 }
 

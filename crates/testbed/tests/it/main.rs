@@ -32,6 +32,7 @@ mod restart;
 mod runs;
 mod schemathesis;
 mod sources;
+mod starvation;
 mod stop;
 mod tidy;
 mod traces;
