@@ -4,6 +4,7 @@
 
 mod job;
 mod params;
+mod regexes;
 mod resources;
 mod task;
 mod text;
@@ -14,6 +15,8 @@ use api_types::JobId;
 use api_types::error::FieldError;
 use api_types::job::JobSpec;
 use api_types::submission::CreateJobRequest;
+
+pub(crate) use regexes::Regexes;
 
 use crate::json::{self, Author, MAX_PROBLEMS, Texts, Unreadable};
 
@@ -52,6 +55,8 @@ pub(crate) enum Rejected {
     Malformed(String),
     /// Everything that is wrong with the job.
     Invalid(Vec<FieldError>),
+    /// Not checked to the end: it has regular expressions, which this thread may not compile.
+    HasRegexes,
 }
 
 /// Problems and warnings found so far.
@@ -59,6 +64,8 @@ pub(crate) enum Rejected {
 struct Findings {
     problems: Vec<FieldError>,
     warnings: Vec<String>,
+    /// Regular expressions to compile, each with its path.
+    regexes: Vec<(String, String)>,
 }
 
 /// Reads and checks the body of Create Job.
@@ -66,6 +73,7 @@ pub(crate) fn accept(
     body: &[u8],
     minted: JobId,
     requester: &Requester,
+    regexes: Regexes,
 ) -> Result<Accepted, Rejected> {
     let reading = json::read::<CreateJobRequest>(body, Author::Person, Texts::WithoutNul).map_err(
         |unreadable| match unreadable {
@@ -91,7 +99,11 @@ pub(crate) fn accept(
         }
     };
 
-    let Findings { problems, warnings } = findings;
+    match regexes {
+        Regexes::Leave if !findings.regexes.is_empty() => return Err(Rejected::HasRegexes),
+        Regexes::Leave | Regexes::Compile => findings.compile_regexes(),
+    }
+    let Findings { problems, warnings, .. } = findings;
     // An empty value replaces an unreadable one; further findings about it add nothing.
     let further = problems.into_iter().filter(|problem| {
         !unread.iter().any(|earlier| is_at_or_below(&problem.path, &earlier.path))

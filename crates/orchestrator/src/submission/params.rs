@@ -180,7 +180,7 @@ impl Shape {
             (Self::RepositoryUrl, Value::String(text)) => {
                 check_repository_url(text, path, findings);
             }
-            (Self::Regex, Value::String(text)) => check_regex(text, path, findings),
+            (Self::Regex, Value::String(text)) => findings.note_regex(text, path),
             (Self::PullPolicy, Value::String(text)) => {
                 let policy: PullPolicy = findings.take(path, text.parse())?;
                 return Some(policy.as_str().into());
@@ -350,15 +350,6 @@ fn check_repository_url(text: &str, path: &str, findings: &mut Findings) {
     let is_local = text.get(..8).is_some_and(|begin| begin.eq_ignore_ascii_case("file:///"));
     if !is_local && !is_http_url(text) {
         findings.refuse(path, "must be a URL that begins with https://, http:// or file:///");
-    }
-}
-
-fn check_regex(text: &str, path: &str, findings: &mut Findings) {
-    if let Err(error) = regex::Regex::new(text) {
-        // The last line states the problem; those before point to it.
-        let error = error.to_string();
-        let reason = error.lines().next_back().unwrap_or_default().trim_start_matches("error: ");
-        findings.refuse(path, format!("is not a regular expression: {reason}"));
     }
 }
 

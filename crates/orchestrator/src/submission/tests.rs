@@ -16,7 +16,7 @@ fn minted() -> JobId {
 }
 
 fn accept_text(body: &str) -> Result<Accepted, Rejected> {
-    accept(body.as_bytes(), minted(), &requester())
+    accept(body.as_bytes(), minted(), &requester(), Regexes::Compile)
 }
 
 fn accept_job(job: &Value) -> Accepted {

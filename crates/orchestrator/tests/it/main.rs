@@ -30,6 +30,7 @@ mod node_history;
 mod nodes;
 mod openapi;
 mod protocol;
+mod regexes;
 mod requester;
 mod results;
 mod retention;

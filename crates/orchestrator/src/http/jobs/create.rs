@@ -1,6 +1,7 @@
 //! Create Job, and its dry run.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api_types::job::{CreateJob, DryRun, Job, JobState, JobStateType};
 use api_types::submission::CreateJobRequest;
@@ -12,6 +13,7 @@ use http::HeaderMap;
 use ring::digest;
 use scheduler::demand::Demand;
 use scheduler::input::{Refusal, Submit};
+use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use crate::clock;
@@ -23,7 +25,7 @@ use crate::http::openapi::{BODY, CALL, QUERY, examples, params, refusals};
 use crate::http::query::{Flag, query};
 use crate::http::{Api, Handled, lookup};
 use crate::spans::{self, Submitted};
-use crate::submission::{self, Accepted, Rejected};
+use crate::submission::{self, Accepted, Regexes, Rejected};
 
 const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 
@@ -34,8 +36,15 @@ const TRACEPARENT: &str = "traceparent";
 const MAX_KEY_CHARS: usize = 255;
 
 /// A smaller body takes well below a millisecond to read and check and is handled in place; a
-/// larger one goes to a blocking thread, so that it does not delay other connections.
+/// larger one, and one with regular expressions, goes to a blocking thread, so that it does not
+/// delay other connections.
 const READ_ON_THE_SPOT_BYTES: usize = 64 * 1024;
+
+/// Bodies that are read on a blocking thread at the same time.
+static LARGE_BODIES: Semaphore = Semaphore::const_new(1);
+
+/// How long such a body waits for its turn before its sender is asked to come again.
+const TURN_TIMEOUT: Duration = Duration::from_secs(10);
 
 query! {
     pub(super) struct CreateQuery {
@@ -135,22 +144,35 @@ pub(super) async fn create_by_post(
 }
 
 async fn accept(api: &Arc<Api>, body: Bytes) -> Result<Accepted, Failure> {
-    let read = {
-        let api = Arc::clone(api);
-        let id = mint();
-        let bytes = body.len();
-        (move || submission::accept(&body, id, &api.own.requester), bytes)
+    let id = mint();
+    if body.len() <= READ_ON_THE_SPOT_BYTES {
+        match submission::accept(&body, id, &api.own.requester, Regexes::Leave) {
+            Err(Rejected::HasRegexes) => {}
+            read => return read.map_err(refusal),
+        }
+    }
+    // One after the other, whatever their senders make of them: other requests keep a core.
+    let turn = tokio::time::timeout(TURN_TIMEOUT, LARGE_BODIES.acquire()).await;
+    let turn = turn.map_err(|_| Failure::from(CallError::QueueFull))?;
+    let api = Arc::clone(api);
+    let read = move || {
+        let read = submission::accept(&body, id, &api.own.requester, Regexes::Compile);
+        drop(turn);
+        read
     };
-    let accepted = match read {
-        (read, ..=READ_ON_THE_SPOT_BYTES) => read(),
-        (read, _) => tokio::task::spawn_blocking(read)
-            .await
-            .map_err(|error| Failure::Internal { cause: format!("read a job: {error}") })?,
-    };
-    accepted.map_err(|rejected| match rejected {
+    let read = tokio::task::spawn_blocking(read).await;
+    read.map_err(|error| Failure::Internal { cause: format!("read a job: {error}") })?
+        .map_err(refusal)
+}
+
+fn refusal(rejected: Rejected) -> Failure {
+    match rejected {
         Rejected::Malformed(reason) => Failure::MalformedBody { reason },
         Rejected::Invalid(problems) => Failure::InvalidJob(problems),
-    })
+        Rejected::HasRegexes => {
+            Failure::Internal { cause: "regular expressions were left unchecked".to_owned() }
+        }
+    }
 }
 
 fn mint() -> JobId {
