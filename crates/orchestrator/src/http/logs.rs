@@ -6,11 +6,11 @@ use std::sync::Arc;
 use api_types::execution::ComputeState;
 use api_types::log::LogStream;
 use api_types::node::Connection;
-use api_types::{Code, routes};
+use api_types::{Code, JobId, routes};
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::IntoResponse;
-use control_plane::store::StoredExecution;
+use control_plane::store::{ExecutionOrder, ExecutionQuery, StoredExecution};
 use futures_util::stream;
 use http::{HeaderMap, header};
 use utoipa_axum::router::OpenApiRouter;
@@ -103,7 +103,15 @@ async fn logs(
             }
             Which::One(execution.row.id)
         }
-        None => Which::of(job.id, &jobs::specification(&job.spec_json)?),
+        None => {
+            let which = Which::of(job.id, &jobs::specification(&job.spec_json)?);
+            if let (Which::InTurn(job), false) = (&which, options.follow)
+                && let Some(last) = last_execution(&api, *job).await?
+            {
+                can_be_read(&api, &last)?;
+            }
+            which
+        }
     };
     let (form, content_type) = match which {
         _ if accepts_ndjson(&headers) => (Form::Json, NDJSON),
@@ -120,6 +128,19 @@ async fn logs(
         }
     });
     Ok(([(header::CONTENT_TYPE, content_type)], Body::from_stream(pieces)).into_response())
+}
+
+/// The latest execution of a job with one slot.
+async fn last_execution(api: &Api, job: JobId) -> Result<Option<StoredExecution>, Failure> {
+    let query = ExecutionQuery {
+        job,
+        order: ExecutionOrder::CreateTime,
+        reverse: true,
+        after: None,
+        limit: 1,
+    };
+    let page = api.read(move |reads| reads.executions(&query).map_err(Failure::from)).await?;
+    Ok(page.items.into_iter().next())
 }
 
 /// Refuses output known to be unreachable before the response begins.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use api_types::log::{LogFrame, LogOutput, LogPosition, LogStream};
 use futures_util::{StreamExt, stream};
+use orchestrator::Settings;
 use reqwest::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 
@@ -40,7 +41,11 @@ fn logs_path(job: &str, query: &str) -> String {
 
 /// A job that runs on the node, its execution, and the node's stream.
 async fn running_job(server: &Server, node: &FakeNode) -> (String, String, Assignments) {
-    let job = server.submit(plain_job()).await;
+    run(server, node, plain_job()).await
+}
+
+async fn run(server: &Server, node: &FakeNode, job: Value) -> (String, String, Assignments) {
+    let job = server.submit(job).await;
     let execution = text(&executions(server, &job, 1).await[0]["ID"]);
     for (sequence, state) in [(1, 3), (2, 5)] {
         let report =
@@ -204,6 +209,28 @@ async fn a_stalled_reader_slows_only_its_own_node() {
     }
     drop(response);
     sending.await.unwrap().ok();
+}
+
+#[tokio::test]
+async fn output_on_a_silent_node_is_refused_before_the_response_begins() {
+    let server = Server::start_with(|settings| Settings { node_ttl: 2, ..settings }).await;
+    let node = FakeNode::join(&server).await;
+    // It is not replaced when the lease ends.
+    let mut patient = plain_job();
+    patient["Tasks"][0]["Timeouts"] = json!({ "LostAfter": 600 });
+    let (job, execution, _stream) = run(&server, &node, patient).await;
+    let begin = std::time::Instant::now();
+    loop {
+        let answer = server.get(&node_path(&node.id, "")).await;
+        if answer.ok()["Node"]["Connection"] == "DISCONNECTED" {
+            break;
+        }
+        assert!(begin.elapsed() < PATIENCE, "{}", answer.text);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    for query in [String::new(), format!("execution_id={execution}")] {
+        server.get(&logs_path(&job, &query)).await.refused(503, "NodeUnavailable");
+    }
 }
 
 #[tokio::test]

@@ -187,6 +187,24 @@ fn a_daemon_waits_for_its_lost_node() {
 }
 
 #[test]
+fn a_daemon_covers_a_node_again_that_was_forgotten_and_rejoined() {
+    for restarted in [false, true] {
+        let (mut world, nodes) = World::with_nodes(1);
+        let daemon = world.submit(&job(JobType::Daemon));
+        let first = world.only_live(daemon);
+        world.run(first);
+        world.pass(LEASE + Duration::from_secs(1));
+        let forgotten = world.handle(Input::ForgetNode { node: nodes[0], now: true });
+        assert_eq!(forgotten, Answer::Done);
+        if restarted {
+            world.restart();
+        }
+        world.rejoin(nodes[0], &node(4.0, 4_000_000_000, &[]));
+        assert_ne!(world.only_live(daemon), first, "restarted: {restarted}");
+    }
+}
+
+#[test]
 fn an_ops_job_fails_with_its_lost_node() {
     let (mut world, nodes) = World::with_nodes(2);
     let ops = world.submit(&job(JobType::Ops));

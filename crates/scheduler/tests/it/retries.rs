@@ -111,6 +111,21 @@ fn a_limited_service_fails_when_its_attempts_are_used_up() {
 }
 
 #[test]
+fn a_service_with_unlimited_attempts_outlives_any_number_of_node_failures() {
+    let (mut world, nodes) = World::with_nodes(3);
+    let service = world.submit(&with_retries(job(JobType::Service), 0));
+    for _ in 0..20 {
+        let execution = world.only_live(service);
+        world.run(execution);
+        world.report_as(execution, ComputeState::Failed, FailureCause::Node, "docker is gone");
+        let end = world.now + Duration::from_secs(1200);
+        while world.live(service).is_empty() && world.now < end {
+            world.pass_with(Duration::from_secs(5), &nodes);
+        }
+    }
+}
+
+#[test]
 fn a_good_run_of_a_service_makes_the_next_delay_short_again() {
     let (mut world, nodes) = World::with_nodes(1);
     let service = world.submit(&job(JobType::Service));
