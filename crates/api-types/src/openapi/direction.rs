@@ -23,6 +23,7 @@ const OPTIONAL_IN_ANSWERS: &[(&str, &[&str])] = &[
     ("Assignment", &["Message", "Work"]),
     ("CreateJob", &["Warnings"]),
     ("DryRun", &["Warnings"]),
+    ("HistoryEvent", &["NodeState"]),
     ("LogLine", &["Partial"]),
     ("NetworkSpec", &["Domains"]),
     ("StreamRequest", &["Tail", "Stream", "From"]),
