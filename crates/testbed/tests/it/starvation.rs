@@ -46,7 +46,10 @@ async fn a_large_job_starts_while_small_ones_keep_the_node_busy() {
     assert!(said, "{history:?}");
     for job in small {
         let state = cluster.client().describe_job(job).await.unwrap().state.state_type;
-        assert_eq!(state, JobStateType::Running, "the small ones were never done");
+        assert!(
+            !state.is_terminal(),
+            "the small ones are {state}, so that nothing kept the node busy"
+        );
         cluster.client().stop_job(job, "").await.unwrap();
     }
 }
