@@ -83,7 +83,7 @@ async fn an_agent_with_a_full_disk_keeps_its_lease_and_its_tasks_continue() {
     eventually("the ledger cannot be written", async || {
         disk.fill();
         let log = cluster.agents[0].log_tail();
-        if log.contains("the ledger cannot be written") { Ok(()) } else { Err(log) }
+        if log.contains("cannot write the ledger") { Ok(()) } else { Err(log) }
     })
     .await;
     keeps_its_lease(&cluster, &[ending, printing]).await;
