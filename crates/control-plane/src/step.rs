@@ -1,7 +1,7 @@
 //! The control plane as one step without I/O: an event and the time become actions.
 //!
-//! Whoever runs it, the daemon's driver or the simulator, feeds it [`Event`]s, carries out the
-//! [`Action`]s in their order, and reports what became of them as further events. The step owns the
+//! Its runner, the daemon's driver or the simulator, feeds it [`Event`]s, carries out the
+//! [`Action`]s in their order, and reports their outcomes as further events. The step owns the
 //! scheduler, decides what is committed under which number, holds replies back until then
 //! ([`gate`]), and knows what to do about every failure of the store:
 //!
@@ -53,7 +53,7 @@ const REPEAT_EVERY: Duration = Duration::from_millis(100);
 /// For how long callers wait for a commit whose outcome is unknown.
 const UNKNOWN_FOR: Duration = Duration::from_secs(3);
 
-/// The control plane. `C` is whoever waits for an answer.
+/// The control plane. `C` is the type of a caller that waits for an answer.
 pub struct Step<C> {
     phase: Phase<C>,
     heard: Arrivals,
@@ -296,7 +296,7 @@ impl<C> Step<C> {
         vec![Action::CloseStreams, Action::Take(reason)]
     }
 
-    /// Takes the phase out; whoever calls it puts the next one in, or steps down.
+    /// Takes the phase out. The caller sets the next one; until then the step is stepping down.
     fn leave(&mut self) -> Phase<C> {
         std::mem::replace(&mut self.phase, Phase::SteppingDown)
     }

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 pub(crate) use age::{age, age_of_text};
 pub(crate) use fields::Fields;
-pub(crate) use list::{Layout, Listed, watch};
+pub(crate) use list::{Layout, Listed, show, watch};
 pub(crate) use progress::{Progress, SpinnerHandle, Transfer};
 pub(crate) use rows::Rows;
 pub(crate) use style::Tone;

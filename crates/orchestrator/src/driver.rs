@@ -188,8 +188,8 @@ impl Handle {
         answer.await.map_err(|_| CallError::Stopping)?
     }
 
-    /// The same for whoever watches the service: it is asked just when the queue is full, so it
-    /// may take a slot that is kept for nodes. There is one for each scrape under way.
+    /// Like `ask`, for monitoring: a scrape matters most when the queue is full, so it may use a
+    /// slot reserved for nodes. Each scrape in progress uses one.
     pub(crate) async fn inspect<T: Send + 'static>(
         &self,
         question: impl FnOnce(&Scheduler, Moment) -> T + Send + 'static,
@@ -230,7 +230,7 @@ fn asked<T: Send + 'static>(
 ) -> (Caller, oneshot::Receiver<Result<T, CallError>>) {
     let (reply, answer) = oneshot::channel();
     let question: Question = Box::new(move |asked| {
-        // Whoever asked may be gone; then nobody misses the answer.
+        // Fails only if the caller is gone and needs no answer.
         drop(reply.send(asked.map(|(scheduler, now)| question(scheduler, now))));
     });
     (Caller::Question(question), answer)

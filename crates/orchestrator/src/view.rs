@@ -79,8 +79,8 @@ impl View {
         }
     }
 
-    /// A new term begins: the scheduler reports everything again, and whoever waits for a change
-    /// reads the store anew.
+    /// A new term begins: the scheduler reports everything again, and reads that wait for
+    /// a change query the store again.
     pub(crate) fn clear(&self) {
         self.specs.clear();
         self.presence.clear();

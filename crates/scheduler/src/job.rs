@@ -105,6 +105,24 @@ impl Plan {
 // === impl LiveJob ===
 
 impl LiveJob {
+    /// A job of which nothing is placed and nothing waits yet.
+    pub(crate) fn new(row: JobRow, plan: Plan, class: Option<ClassId>) -> Self {
+        Self {
+            row,
+            plan,
+            class,
+            executions: BTreeSet::new(),
+            pending: PendingSlots::default(),
+            ready: BTreeSet::new(),
+            aside: BTreeMap::new(),
+            fetch: FetchTrouble::default(),
+            retry: None,
+            silent: BTreeMap::new(),
+            shown: Notice::default(),
+            covered: BTreeMap::new(),
+        }
+    }
+
     pub(crate) fn id(&self) -> JobId {
         self.row.id
     }
@@ -220,21 +238,7 @@ impl Scheduler {
             created_at: turn.now,
             spec_json,
         });
-        let job = LiveJob {
-            row,
-            plan,
-            class: Some(class),
-            executions: BTreeSet::new(),
-            pending: PendingSlots::default(),
-            ready: BTreeSet::new(),
-            aside: BTreeMap::new(),
-            fetch: FetchTrouble::default(),
-            retry: None,
-            silent: BTreeMap::new(),
-            shown: Notice::default(),
-            covered: BTreeMap::new(),
-        };
-        self.jobs.insert(id, Box::new(job));
+        self.jobs.insert(id, Box::new(LiveJob::new(row, plan, Some(class))));
         self.note_job(turn, id, JobStateType::Pending, Text::Constant("submitted"));
         if let Some(bound) = plan.total_timeout {
             self.timers.set(turn.now + bound, Timer::TotalTimeout(id));

@@ -1,7 +1,6 @@
 //! Restores the scheduler from the store; recovery uses the ordinary code path.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
@@ -11,13 +10,10 @@ use api_types::node::Connection;
 
 use crate::change::{Live, LiveJobRow, NodeRow};
 use crate::demand::{Demand, InvalidDemand};
-use crate::fetch::FetchTrouble;
 use crate::health::Health;
 use crate::job::{LiveJob, Plan};
 use crate::mint::Mint;
 use crate::node::LiveNode;
-use crate::notice::Notice;
-use crate::pending::PendingSlots;
 use crate::time::Moment;
 use crate::timer::Timer;
 use crate::{Scheduler, Settings};
@@ -163,21 +159,7 @@ impl Scheduler {
         if let (Some(since), Some(bound)) = (row.waiting_since, plan.queue_timeout) {
             self.timers.set(since + bound, Timer::QueueTimeout(id));
         }
-        let job = LiveJob {
-            row,
-            plan,
-            class,
-            executions: BTreeSet::new(),
-            pending: PendingSlots::default(),
-            ready: BTreeSet::new(),
-            aside: BTreeMap::new(),
-            fetch: FetchTrouble::default(),
-            retry: None,
-            silent: BTreeMap::new(),
-            shown: Notice::default(),
-            covered: BTreeMap::new(),
-        };
-        self.jobs.insert(id, Box::new(job));
+        self.jobs.insert(id, Box::new(LiveJob::new(row, plan, class)));
         Ok(())
     }
 

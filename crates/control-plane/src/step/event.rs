@@ -16,11 +16,11 @@ use crate::batch::NumberedCommit;
 use crate::pruning::oldest_key;
 use crate::store::{CommitId, Known, Outcome, Progress, RequestKey, Store, StoreError};
 
-/// Whatever can make the step act. `C` is whoever waits for an answer.
+/// Everything that can make the step act. `C` is the type of a caller that waits for an answer.
 pub enum Event<C> {
     /// Requests, and what the store knows of them: none if it could not be read.
     Inputs { inputs: Vec<Envelope<C>>, known: Option<Known> },
-    /// Heartbeats that arrived beside the queue, and for how long nobody could be heard.
+    /// Heartbeats that arrived beside the queue, and how long none could be received.
     Heard { deaf: Duration, arrivals: Vec<Heard> },
     /// What became of a commit.
     Committed(CommitId, Result<Outcome, StoreError>),

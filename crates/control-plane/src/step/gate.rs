@@ -29,8 +29,8 @@ pub enum Trust {
     AfterCommit(Duration),
 }
 
-/// What leaves. Whoever carries it out shows nodes and announces the changes before the replies, so
-/// that a caller who reads at once sees what it was told.
+/// What leaves the step. The runner publishes the nodes and announces the changes before it sends the
+/// replies, so that a caller that reads at once finds what the reply says.
 #[non_exhaustive]
 pub struct Release<C> {
     /// Nodes whose record changed; `None` for a forgotten one.

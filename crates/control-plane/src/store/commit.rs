@@ -1,7 +1,7 @@
 //! What the writer hands to a store: numbered commits under a term, removals, lookups.
 //!
 //! A store has one writer at a time. Each writer takes a [`Term`] before it reads anything, and
-//! names it with each commit; whoever takes the next one fences the writers before it. Numbers tell
+//! names it with each commit; the writer that takes the next term fences the earlier ones. Numbers tell
 //! a repeat from a new commit, so that a commit whose outcome is unknown is settled by repeating it.
 
 use std::collections::{HashMap, HashSet};

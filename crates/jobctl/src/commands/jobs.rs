@@ -7,7 +7,7 @@ use api_types::history::HistoryEvent;
 use super::{Exit, Session};
 use crate::cli::{DescribeArgs, ExecutionsArgs, HistoryArgs, ListArgs};
 use crate::clock;
-use crate::output::{Format, Layout, note, watch};
+use crate::output::{Format, Layout, note, show, watch};
 use crate::pages::{Collected, collect};
 use crate::view::job_fields;
 use crate::waiting;
@@ -98,13 +98,7 @@ pub(super) async fn executions(session: &Session, args: &ExecutionsArgs) -> Resu
         })
         .await
     };
-    let format = args.watch.output.format;
-    let layout = Layout::of(format);
-    if args.watch.watch {
-        watch(session.out, format, layout, async || items(fetch().await)).await?;
-    } else {
-        session.out.list(format, &layout, &fetch().await?.items)?;
-    }
+    show(session.out, &args.watch, async || items(fetch().await)).await?;
     Ok(Exit::Done)
 }
 
@@ -116,15 +110,8 @@ pub(super) async fn history(session: &Session, args: &HistoryArgs) -> Result<Exi
         node_id: args.node.clone(),
         ..HistoryQuery::default()
     };
-    let format = args.watch.output.format;
-    let layout = Layout::of(format);
-    if args.watch.watch {
-        let fetch = async || items(events(session, &args.job, &query, args.limit).await);
-        watch(session.out, format, layout, fetch).await?;
-    } else {
-        let events = events(session, &args.job, &query, args.limit).await?;
-        session.out.list(format, &layout, &events.items)?;
-    }
+    let fetch = async || items(events(session, &args.job, &query, args.limit).await);
+    show(session.out, &args.watch, fetch).await?;
     Ok(Exit::Done)
 }
 

@@ -9,7 +9,7 @@ use api_types::node::{Node, NodeAction};
 use super::{Exit, Session, each};
 use crate::cli::{DrainArgs, NodeActionArgs, NodeCommand, NodeHistoryArgs, NodeListArgs};
 use crate::clock;
-use crate::output::{Layout, Progress, watch};
+use crate::output::{Layout, Progress, show};
 use crate::pages::collect;
 use crate::reconnect::Reconnect;
 use crate::view::{NodeEvent, node_fields};
@@ -62,13 +62,7 @@ async fn list(session: &Session, args: &NodeListArgs) -> Result<Exit> {
         .await?;
         Ok(collected.items)
     };
-    let format = args.watch.output.format;
-    let layout = Layout::of(format);
-    if args.watch.watch {
-        watch(session.out, format, layout, fetch).await?;
-    } else {
-        session.out.list(format, &layout, &fetch().await?)?;
-    }
+    show(session.out, &args.watch, fetch).await?;
     Ok(Exit::Done)
 }
 
@@ -83,13 +77,7 @@ async fn history(session: &Session, args: &NodeHistoryArgs) -> Result<Exit> {
         .await?;
         Ok(collected.items)
     };
-    let format = args.watch.output.format;
-    let layout = Layout::of(format);
-    if args.watch.watch {
-        watch(session.out, format, layout, fetch).await?;
-    } else {
-        session.out.list(format, &layout, &fetch().await?)?;
-    }
+    show(session.out, &args.watch, fetch).await?;
     Ok(Exit::Done)
 }
 

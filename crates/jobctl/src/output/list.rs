@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::table::{Cell, Table};
 use super::{Format, Out, format};
+use crate::cli::WatchArgs;
 use crate::clock;
 use crate::reconnect::Reconnect;
 
@@ -59,6 +60,21 @@ impl Out {
             Format::Name => self
                 .text(&items.iter().map(|item| format!("{}\n", item.name())).collect::<String>()),
         }
+    }
+}
+
+/// Shows the list once, or with `--watch` continues with every change.
+pub(crate) async fn show<T: Listed>(
+    out: Out,
+    args: &WatchArgs,
+    mut fetch: impl AsyncFnMut() -> Result<Vec<T>, ClientError>,
+) -> Result<()> {
+    let format = args.output.format;
+    let layout = Layout::of(format);
+    if args.watch {
+        watch(out, format, layout, fetch).await
+    } else {
+        out.list(format, &layout, &fetch().await?)
     }
 }
 

@@ -15,8 +15,7 @@ use super::{CallError, StreamItem};
 /// Is answered from the scheduler's state, and the moment at which the step takes it.
 pub(crate) type Question = Box<dyn FnOnce(Result<(&Scheduler, Moment), CallError>) + Send>;
 
-/// Whoever waits for the answer to a request, and the way to it. It may be gone; that is no
-/// failure.
+/// The channel to the caller that waits for an answer. A caller that has gone away is no failure.
 pub(crate) enum Caller {
     Input(oneshot::Sender<Result<Answer, CallError>>),
     Submit(oneshot::Sender<Result<CreateJob, CallError>>),

@@ -27,7 +27,7 @@ use crate::observer::Observer;
 use crate::spans::Spans;
 use crate::view::View;
 
-/// The longest that the driver sleeps: whoever watches its pulse sees a beat this often.
+/// The longest sleep of the driver; its pulse beats at least this often.
 const BEAT_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) struct Work {
@@ -44,7 +44,7 @@ pub(super) struct Work {
 // === impl Work ===
 
 impl Work {
-    /// Goes on from what another process left.
+    /// Continues from what an earlier process stored.
     pub(super) fn start(
         store: Box<dyn Store>,
         view: Arc<View>,
@@ -111,7 +111,7 @@ impl Work {
         Ok(())
     }
 
-    /// Hands over the heartbeats that arrived until now.
+    /// Passes on the heartbeats that have arrived.
     fn hear(&mut self, now: Stamp) -> Result<(), DriverError> {
         let Noted { deaf, arrivals } = self.view.presence().take(now.reading.boot);
         if !deaf.is_zero() {
@@ -244,7 +244,7 @@ impl Work {
         outcome
     }
 
-    /// Reads that wait are woken after the nodes are shown, and before the callers.
+    /// Wakes waiting reads after publishing the nodes, and before answering the callers.
     fn release(&mut self, release: Release<Caller>) {
         let Release { nodes, sessions, lease, explanations, batch, held, .. } = release;
         self.view.presence().publish(sessions, lease);
