@@ -4,8 +4,8 @@
 //! changes are committed. The supervisor runs it against the real ledger and the real engines; the
 //! simulator runs it with crashes between any two steps.
 //!
-//! An execution takes a few hundred bytes here besides its specification; at most [`MAX_FINISHED`]
-//! finished ones are kept.
+//! An execution takes a few hundred bytes here besides its specification, which a finished one does
+//! not keep; at most [`MAX_FINISHED`] finished ones are kept.
 
 mod queries;
 mod reconcile;
@@ -94,7 +94,10 @@ impl NodeState {
             }
         }
         let next_position = contents.reports.last().map_or(1, |last| last.position + 1);
-        let finished = table.values().filter_map(Slot::finished).collect();
+        let mut finished = BTreeSet::new();
+        for slot in table.values_mut() {
+            finished.extend(slot.finish());
+        }
         let unwritten = Unwritten::default();
         Self { table, finished, unknown_executions, unwritten, next_position, limits }
     }
@@ -303,7 +306,7 @@ impl NodeState {
                 Some(slot) => {
                     slot.unacknowledged = slot.unacknowledged.saturating_sub(1);
                     slot.acknowledged_at = now;
-                    self.finished.extend(slot.finished());
+                    self.finished.extend(slot.finish());
                 }
                 None => drop(self.unknown_executions.remove(execution_id)),
             }

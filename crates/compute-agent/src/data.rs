@@ -2,6 +2,7 @@
 
 pub(crate) mod archive;
 pub(crate) mod egress;
+pub(crate) mod fetch;
 pub(crate) mod inputs;
 pub(crate) mod ipfs;
 pub(crate) mod logs;

@@ -1,9 +1,11 @@
 //! This machine and this process: devices, disk, clock, directories, settings.
 
 pub(crate) mod backoff;
+pub(crate) mod beneath;
 pub(crate) mod clock;
 pub(crate) mod data_dir;
 pub(crate) mod disk;
 pub(crate) mod gpu;
 pub(crate) mod mint;
 pub mod settings;
+pub(crate) mod tree;

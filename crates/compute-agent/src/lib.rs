@@ -15,5 +15,7 @@ mod session;
 mod testing;
 
 pub use agent::{Agent, RunningAgent, StartError, run};
+pub use data::fetch::run as fetch;
+pub use data::inputs::fetcher::FETCH;
 pub use host::data_dir::DataDirError;
 pub use host::settings::{self, Settings};

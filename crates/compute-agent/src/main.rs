@@ -1,5 +1,6 @@
 //! The daemon: settings, log, signals, exit code.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use api_types::routes;
@@ -29,6 +30,11 @@ const HELP: Help = Help {
 };
 
 fn main() -> ExitCode {
+    daemon::keep_files_private();
+    let mut arguments = std::env::args().skip(1);
+    if arguments.next().as_deref() == Some(compute_agent::FETCH) {
+        return compute_agent::fetch(arguments.next().as_deref());
+    }
     failpoint::listen();
     let (config, health) = match Command::parse(std::env::args().skip(1)) {
         Ok(Command::Run { config }) => (config, false),
@@ -59,7 +65,9 @@ fn main() -> ExitCode {
     }
 }
 
-async fn run(settings: Settings) -> ExitCode {
+async fn run(mut settings: Settings) -> ExitCode {
+    // Also after an upgrade has replaced the file.
+    settings.program = Some(PathBuf::from("/proc/self/exe"));
     telemetry::log::init(settings.log_format);
     match compute_agent::run(settings, stop_signal).await {
         Ok(()) => ExitCode::SUCCESS,

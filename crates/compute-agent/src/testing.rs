@@ -8,7 +8,7 @@ use peers::kubo::KuboServer;
 use peers::s3::{self, S3Server};
 
 use crate::host::disk::Disk;
-use crate::host::settings::{AwsVariables, IpfsSettings, Settings};
+use crate::host::settings::{AwsVariables, IpfsSettings, S3Settings, Settings};
 
 pub(crate) use api_types::testing::{execution_id, plain_work};
 
@@ -23,7 +23,7 @@ impl OfKubo for KuboServer {
     }
 }
 
-/// The same, with credentials; jobs name the endpoint.
+/// The same, with credentials; jobs name the endpoint, which the operator lists.
 pub(crate) trait OfS3 {
     fn settings(&self, secret: &str) -> Settings;
     fn good_settings(&self) -> Settings;
@@ -36,6 +36,7 @@ impl OfS3 for S3Server {
         Settings {
             allow_private_addresses: true,
             aws: AwsVariables(BTreeMap::from(variables)),
+            s3: S3Settings { endpoints: vec![self.endpoint()], ..S3Settings::default() },
             ..Settings::default()
         }
     }

@@ -12,5 +12,5 @@ pub mod service_manager;
 
 pub use command::Command;
 pub use lock::lock;
-pub use runtime::runtime;
+pub use runtime::{keep_files_private, runtime};
 pub use service_manager::Pulse;

@@ -32,6 +32,7 @@ const HELP: Help = Help {
 };
 
 fn main() -> ExitCode {
+    daemon::keep_files_private();
     failpoint::listen();
     let (config, health) = match Command::parse(std::env::args().skip(1)) {
         Ok(Command::Run { config }) => (config, false),

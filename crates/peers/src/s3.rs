@@ -147,3 +147,37 @@ pub async fn versions() -> Serving {
     let path = format!("/{BUCKET}/{VERSIONED_KEY}");
     Serving::start(Router::new().route(&path, get(serve))).await
 }
+
+/// A server that lists these keys, whatever prefix is asked for, and has each as an object.
+pub async fn listing(keys: &[&str]) -> Serving {
+    let contents: String = keys
+        .iter()
+        .map(|key| {
+            format!(
+                "<Contents><Key>{key}</Key><LastModified>2026-11-21T08:00:00.000Z</LastModified>\
+                 <ETag>&quot;t&quot;</ETag><Size>5</Size></Contents>"
+            )
+        })
+        .collect();
+    let page =
+        format!("<ListBucketResult><IsTruncated>false</IsTruncated>{contents}</ListBucketResult>");
+    let serve = async move |RawQuery(query): RawQuery| match query {
+        Some(query) if query.contains("list-type=") => page.clone().into_response(),
+        _ => {
+            let headers = [("etag", "\"t\""), ("last-modified", "Sat, 21 Nov 2026 08:00:00 GMT")];
+            (headers, "owned").into_response()
+        }
+    };
+    Serving::start(Router::new().fallback(get(serve))).await
+}
+
+/// A server whose listing never ends: one page of spaces.
+pub async fn endless_listing() -> Serving {
+    let serve = async || {
+        let piece = axum::body::Bytes::from(vec![b' '; 1 << 20]);
+        let pieces =
+            futures_util::stream::repeat_with(move || Ok::<_, std::io::Error>(piece.clone()));
+        axum::body::Body::from_stream(pieces).into_response()
+    };
+    Serving::start(Router::new().fallback(get(serve))).await
+}

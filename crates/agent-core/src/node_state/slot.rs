@@ -19,9 +19,13 @@ impl Slot {
         Self { execution, unacknowledged: 0, acknowledged_at: Timestamp::ZERO }
     }
 
-    /// Its key among the finished executions, if it is finished.
-    pub(super) fn finished(&self) -> Option<(Timestamp, ExecutionId)> {
-        (self.execution.phase.is_done() && self.unacknowledged == 0).then(|| self.finished_key())
+    /// Its key among the finished executions, if it is finished; then it keeps no specification.
+    pub(super) fn finish(&mut self) -> Option<(Timestamp, ExecutionId)> {
+        if !self.execution.phase.is_done() || self.unacknowledged > 0 {
+            return None;
+        }
+        self.execution.forget_specification();
+        Some(self.finished_key())
     }
 
     pub(super) fn finished_key(&self) -> (Timestamp, ExecutionId) {

@@ -117,3 +117,28 @@ fn what_a_process_held_is_free_when_it_has_ended_and_the_disk_when_its_results_a
     node.take(Input::Event(execution_id(2), collected), true);
     assert_eq!(node.core.usage().used.disk_bytes, 0);
 }
+
+#[test]
+fn a_finished_execution_keeps_no_specification() {
+    let mut node = Node::with_one_accepted();
+    let mut work = plain_work();
+    work.task.env.insert("LARGE".to_owned(), "x".repeat(10_000));
+    let offer = Assignment {
+        execution_id: execution_id(2),
+        work: Some(work),
+        ..assignment(DesiredState::Running)
+    };
+    let kept = |node: &Node| node.core.execution(execution_id(2)).unwrap().work.task.env.len();
+    node.take(Input::Change(Box::new(offer)), true);
+    let failure = crate::execution::Failure::task("no such image");
+    node.take(Input::Event(execution_id(2), Event::Failed(failure)), true);
+    assert_eq!(kept(&node), 1, "its removal may still need it");
+    let reports: Vec<_> = node.ledger.reports.iter().map(|stored| stored.report.clone()).collect();
+    let acknowledged = reports.iter().map(|report| Acknowledgement {
+        execution_id: report.execution_id,
+        sequence: report.sequence,
+    });
+    node.take(Input::Acknowledged(acknowledged.collect()), true);
+    assert_eq!(kept(&node), 0);
+    assert_eq!(kept(&node.crashed()), 0);
+}

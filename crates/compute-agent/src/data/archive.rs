@@ -1,15 +1,24 @@
 //! Unpacks untrusted tars: no entry leaves the directory, and size and number are bounded.
 
-use std::fs::{self, Permissions};
-use std::io::{self, Read};
+mod entries;
+
+use std::fs::{File, Permissions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 
 use bytes::{Buf, Bytes};
-use tar::{Archive, EntryType};
+use rustix::fs::Mode;
+use rustix::io::Errno;
+use tar::EntryType;
 use tokio::sync::mpsc;
 
+use crate::host::beneath::{BadPath, Beneath, RelativePath};
 use crate::host::disk::Disk;
+use entries::{Entries, Entry};
+
+/// Bytes that are written at once, and the smallest hole.
+const CHUNK_BYTES: usize = 64 << 10;
 
 /// Entries of one archive; a larger archive is refused, before the file system suffers.
 const MAX_ENTRIES: usize = 100_000;
@@ -26,6 +35,10 @@ pub(crate) enum ArchiveError {
     },
     #[error("its entry '{path}' leads out of the archive")]
     Escape { path: String },
+    #[error("an entry {}", BadPath::TooDeep)]
+    TooDeep,
+    #[error("its entry '{path}' is a sparse file, which this node does not unpack")]
+    Sparse { path: String },
     #[error("{0}")]
     Io(#[from] io::Error),
 }
@@ -42,8 +55,9 @@ pub(crate) enum Modes {
 /// Unpacks files, directories and links below `into`, and skips other entries. Returns the total
 /// bytes of all files.
 ///
-/// A symbolic link may point anywhere, since the task resolves it inside its own file system;
-/// readers of the directory on the node must not follow it.
+/// Everything is created from an open directory ([`Beneath`]), so no name leads out. A symbolic
+/// link may point anywhere, since the task resolves it inside its own file system; readers of the
+/// directory on the node must not follow it.
 pub(crate) fn unpack(
     reader: impl Read,
     into: &Path,
@@ -51,57 +65,130 @@ pub(crate) fn unpack(
     modes: Modes,
     disk: &Disk,
 ) -> Result<u64, ArchiveError> {
-    fs::create_dir_all(into)?;
-    let mut archive = Archive::new(reader);
+    let mut unpacking = Unpacking {
+        into: Beneath::create(into)?,
+        modes,
+        disk,
+        buffer: vec![0; CHUNK_BYTES],
+        directories: Vec::new(),
+    };
+    let mut entries = Entries::new(reader);
     let mut total_bytes: u64 = 0;
-    let mut directories = Vec::new();
-    for (at, entry) in archive.entries()?.enumerate() {
-        if at >= MAX_ENTRIES {
+    let mut count = 0;
+    while let Some(entry) = entries.next()? {
+        count += 1;
+        if count > MAX_ENTRIES {
             return Err(ArchiveError::TooManyEntries);
         }
-        let mut entry = entry?;
-        total_bytes = total_bytes.saturating_add(entry.size());
+        total_bytes = total_bytes.saturating_add(entry.size_bytes);
         if total_bytes > limit_bytes {
             return Err(ArchiveError::TooLarge { limit_bytes, least_bytes: total_bytes });
         }
-        disk.take(entry.size())?;
-        let kind = entry.header().entry_type();
-        if !matches!(
-            kind,
-            EntryType::Regular
-                | EntryType::Continuous
-                | EntryType::Directory
-                | EntryType::Link
-                | EntryType::Symlink
-        ) {
-            continue;
-        }
-        let path = entry.path()?.into_owned();
-        if !entry.unpack_in(into)? {
-            return Err(ArchiveError::Escape { path: path.display().to_string() });
-        }
-        let place = unpacked_at(into, &path);
-        match kind {
+        unpacking.take(&entry, &mut entries)?;
+    }
+    unpacking.finish()?;
+    Ok(total_bytes)
+}
+
+/// One archive being unpacked.
+struct Unpacking<'a> {
+    into: Beneath,
+    modes: Modes,
+    disk: &'a Disk,
+    buffer: Vec<u8>,
+    directories: Vec<(RelativePath, u32)>,
+}
+
+// === impl Unpacking ===
+
+impl Unpacking<'_> {
+    fn take(&mut self, entry: &Entry, content: &mut impl Read) -> Result<(), ArchiveError> {
+        let path = relative(&entry.path)?;
+        let refused = |error: io::Error| match error.raw_os_error().map(Errno::from_raw_os_error) {
+            // Something on the way is a link, or a file.
+            Some(Errno::LOOP | Errno::NOTDIR) => ArchiveError::Escape { path: shown(&entry.path) },
+            _ => ArchiveError::Io(error),
+        };
+        match entry.kind {
             EntryType::Directory => {
-                fs::set_permissions(&place, Permissions::from_mode(0o755))?;
-                directories.push((place, entry.header().mode()?));
+                self.into.directory(&path).map_err(refused)?;
+                self.directories.push((path, entry.mode));
             }
             EntryType::Regular | EntryType::Continuous => {
-                let mode = modes.of_file(entry.header().mode()?);
-                fs::set_permissions(place, Permissions::from_mode(mode))?;
+                let mut file = self.into.create_file(&path).map_err(refused)?;
+                self.fill(&mut file, content)?;
+                file.set_permissions(Permissions::from_mode(self.modes.of_file(entry.mode)))?;
             }
-            // A link has no mode of its own, and its target is not the agent's to change.
+            EntryType::Symlink => self.into.create_link(&path, &entry.link).map_err(refused)?,
+            EntryType::Link => {
+                let target = relative(&entry.link)?;
+                self.into.create_hard_link(&path, &target).map_err(refused)?;
+            }
+            EntryType::GNUSparse => {
+                return Err(ArchiveError::Sparse { path: shown(&entry.path) });
+            }
             _ => {}
         }
+        Ok(())
     }
-    // Modes of directories come last, deepest first: a directory may deny access to its content.
-    for (place, mode) in directories.into_iter().rev() {
-        // A later entry of the same name may have replaced it.
-        if fs::symlink_metadata(&place)?.is_dir() {
-            fs::set_permissions(place, Permissions::from_mode(modes.of_directory(mode)))?;
+
+    /// Writes the content; a chunk of zeros becomes a hole, so that a sparse file stays sparse.
+    fn fill(&mut self, file: &mut File, content: &mut impl Read) -> io::Result<()> {
+        let mut size_bytes: u64 = 0;
+        loop {
+            let filled = read_chunk(content, &mut self.buffer)?;
+            let chunk = &self.buffer[..filled];
+            if chunk.is_empty() {
+                return file.set_len(size_bytes);
+            }
+            if chunk.iter().all(|byte| *byte == 0) {
+                file.seek(SeekFrom::Current(chunk.len().try_into().map_err(io::Error::other)?))?;
+            } else {
+                self.disk.take(chunk.len() as u64)?;
+                file.write_all(chunk)?;
+            }
+            size_bytes += chunk.len() as u64;
         }
     }
-    Ok(total_bytes)
+
+    /// Modes of directories come last, deepest first: a directory may deny access to its content.
+    fn finish(mut self) -> io::Result<()> {
+        for (path, mode) in std::mem::take(&mut self.directories).into_iter().rev() {
+            // A later entry of the same name may have replaced it.
+            if let Ok(directory) = self.into.directory(&path) {
+                let mode = Mode::from_raw_mode(self.modes.of_directory(mode));
+                rustix::fs::fchmod(directory, mode)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The path below the directory: an absolute path counts from it.
+fn relative(path: &Path) -> Result<RelativePath, ArchiveError> {
+    let inside = path.strip_prefix("/").unwrap_or(path);
+    RelativePath::new(inside).map_err(|reason| match reason {
+        BadPath::Escape => ArchiveError::Escape { path: shown(path) },
+        BadPath::TooDeep => ArchiveError::TooDeep,
+    })
+}
+
+/// As much as fits, unless the content ends.
+fn read_chunk(content: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match content.read(&mut buffer[filled..])? {
+            0 => break,
+            read => filled += read,
+        }
+    }
+    Ok(filled)
+}
+
+/// A name for a message, which must not be long.
+fn shown(path: &Path) -> String {
+    const MAX_CHARS: usize = 200;
+    path.display().to_string().chars().take(MAX_CHARS).collect()
 }
 
 // === impl Modes ===
@@ -120,13 +207,6 @@ impl Modes {
             Self::Kept => (mode & 0o777) | 0o700,
         }
     }
-}
-
-/// The path that an entry unpacks to: `join` alone would let an absolute path replace the
-/// directory.
-fn unpacked_at(into: &Path, entry: &Path) -> PathBuf {
-    let plain = entry.components().filter(|part| matches!(part, Component::Normal(_)));
-    into.join(plain.collect::<PathBuf>())
 }
 
 /// Lets a blocking thread read the chunks of an asynchronous stream.
@@ -158,107 +238,4 @@ impl Read for ChunkReader {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::any_disk;
-
-    const LIMIT: u64 = 1 << 20;
-
-    /// A tar of (kind, path, contents or link target); paths are written unchecked.
-    fn tar_of(entries: &[(EntryType, &str, &str)]) -> Vec<u8> {
-        let mut builder = tar::Builder::new(Vec::new());
-        for (kind, path, text) in entries {
-            let mut header = tar::Header::new_gnu();
-            header.set_entry_type(*kind);
-            header.set_mode(0o600);
-            header.as_gnu_mut().unwrap().name[..path.len()].copy_from_slice(path.as_bytes());
-            let body = match kind {
-                EntryType::Link | EntryType::Symlink => {
-                    header.set_link_name_literal(text).unwrap();
-                    ""
-                }
-                _ => text,
-            };
-            header.set_size(body.len() as u64);
-            header.set_cksum();
-            builder.append(&header, body.as_bytes()).unwrap();
-        }
-        builder.into_inner().unwrap()
-    }
-
-    #[test]
-    fn files_directories_and_links_come_out_readable() {
-        let dir = tempfile::tempdir().unwrap();
-        let tar = tar_of(&[
-            (EntryType::Directory, "d/", ""),
-            (EntryType::Regular, "d/a", "hello"),
-            (EntryType::Symlink, "l", "d/a"),
-            (EntryType::Fifo, "pipe", ""),
-        ]);
-        unpack(&tar[..], dir.path(), LIMIT, Modes::Readable, &any_disk()).unwrap();
-        assert_eq!(fs::read_to_string(dir.path().join("l")).unwrap(), "hello");
-        let mode = fs::metadata(dir.path().join("d/a")).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o644);
-        assert!(!dir.path().join("pipe").exists());
-    }
-
-    #[test]
-    fn no_entry_leaves_the_directory() {
-        let dir = tempfile::tempdir().unwrap();
-        let outside = dir.path().join("outside");
-        fs::create_dir(&outside).unwrap();
-        let outside_text = outside.to_str().unwrap();
-        for (name, entries) in [
-            ("dots", &[(EntryType::Regular, "../outside/x", "bad")][..]),
-            ("deep dots", &[(EntryType::Regular, "a/../../outside/x", "bad")]),
-            (
-                "through a link",
-                &[(EntryType::Symlink, "l", outside_text), (EntryType::Regular, "l/x", "bad")],
-            ),
-            ("hard link", &[(EntryType::Link, "h", "../secret")]),
-        ] {
-            fs::write(dir.path().join("secret"), "secret").unwrap();
-            let into = dir.path().join("into");
-            let result = unpack(&tar_of(entries)[..], &into, LIMIT, Modes::Readable, &any_disk());
-            assert!(result.is_err(), "{name}");
-            assert_eq!(fs::read_dir(&outside).unwrap().count(), 0, "{name}");
-            fs::remove_dir_all(&into).unwrap();
-        }
-    }
-
-    #[test]
-    fn an_absolute_path_stays_inside() {
-        let dir = tempfile::tempdir().unwrap();
-        let into = dir.path().join("into");
-        let path = format!("{}/x", dir.path().display());
-        unpack(
-            &tar_of(&[(EntryType::Regular, &path, "kept")])[..],
-            &into,
-            LIMIT,
-            Modes::Readable,
-            &any_disk(),
-        )
-        .unwrap();
-        assert!(!dir.path().join("x").exists());
-        assert!(into.join(path.trim_start_matches('/')).exists());
-    }
-
-    #[test]
-    fn an_archive_beyond_the_limit_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let tar =
-            tar_of(&[(EntryType::Regular, "a", "0123456789"), (EntryType::Regular, "b", "0")]);
-        let error = unpack(&tar[..], dir.path(), 10, Modes::Readable, &any_disk()).unwrap_err();
-        assert!(
-            matches!(error, ArchiveError::TooLarge { limit_bytes: 10, least_bytes: 11 }),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn a_cut_off_archive_is_an_error() {
-        let dir = tempfile::tempdir().unwrap();
-        let tar = tar_of(&[(EntryType::Regular, "a", "0123456789")]);
-        unpack(&tar[..515], dir.path(), LIMIT, Modes::Readable, &any_disk()).unwrap_err();
-    }
-}
+mod tests;

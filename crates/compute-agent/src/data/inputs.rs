@@ -5,21 +5,24 @@
 //! repeatable after a crash: it starts again from the beginning. All fetching ends before the
 //! execution's clock starts.
 
-mod cache;
+pub(crate) mod cache;
+pub(crate) mod fetcher;
 mod inline;
 mod ipfs;
 mod local_directory;
 pub(crate) mod placement;
 mod repository;
 mod s3;
-mod source;
+pub(crate) mod source;
 mod url_download;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use agent_core::execution::Failure;
+use api_types::protocol::Work;
 use api_types::source::{InputSource, SourceType};
+use futures_util::future::FutureExt;
 
 use crate::data::egress::EgressClient;
 use crate::data::egress::addresses::EgressPolicy;
@@ -27,12 +30,15 @@ use crate::data::ipfs::Kubo;
 use crate::data::progress::Progress;
 use crate::data::retry::{AttemptError, RetryPolicy};
 use crate::data::s3::Buckets;
-use crate::host::data_dir::{ExecutionDir, remove_all};
+use crate::host::data_dir::ExecutionDir;
 use crate::host::disk::{self, Disk, LimitedBy};
 use crate::host::settings::Settings;
+use crate::host::tree::remove_all;
 use crate::observer;
 
 use cache::Cache;
+use cache::handle::CacheHandle;
+use fetcher::Fetcher;
 use inline::Inline;
 use ipfs::Ipfs;
 use local_directory::LocalDirectory;
@@ -53,6 +59,8 @@ pub(crate) struct Sources {
     repository_lfs: Option<Repository>,
     ipfs: Option<Ipfs>,
     cache: Cache,
+    /// Fetches in processes of their own; without it this process fetches.
+    fetcher: Option<Fetcher>,
     /// The limit for the inputs of a task that requests no disk.
     max_bytes: u64,
     disk: Disk,
@@ -81,12 +89,13 @@ impl Sources {
             ipfs,
             repository: programs.git.then(|| repository(LargeFiles::Left)),
             repository_lfs: programs.git_lfs.then(|| repository(LargeFiles::Fetched)),
-            s3: Buckets::new(&settings.aws, client.clone(), RetryPolicy::NETWORK).map(S3::new),
+            s3: Buckets::new(settings, client.clone(), RetryPolicy::NETWORK).map(S3::new),
             url_download: UrlDownload::new(client, RetryPolicy::NETWORK),
             local_directory: LocalDirectory::new(&settings.allow_local_paths),
             // The cache lies in the data directory, which exists.
             disk: Disk::new(cache.parent().unwrap_or(&cache), settings.disk.reserve_bytes),
             cache: Cache::new(cache, settings.inputs.cache_bytes),
+            fetcher: Fetcher::new(settings),
             max_bytes: settings.inputs.max_bytes,
         }
     }
@@ -122,16 +131,17 @@ impl Sources {
         source.admit(input)
     }
 
-    /// Fetches all inputs of a task in sequence, and reports progress when that takes long;
-    /// `disk_bytes` is the disk that the task requests, if any.
+    /// Fetches all inputs of a task in sequence, and reports progress when that takes long. Of
+    /// its work, the namespace and the requested disk matter.
     pub(crate) async fn fetch_all(
         &self,
         inputs: &[InputSource],
-        disk_bytes: u64,
+        work: &Work,
         dir: &ExecutionDir,
         progress: &Progress,
     ) -> Result<Vec<MountedInput>, Failure> {
-        let quota = Arc::new(match disk_bytes {
+        let cache = CacheHandle::Own { cache: &self.cache, namespace: &work.namespace };
+        let quota = Arc::new(match work.resources.disk {
             0 => Quota::new(self.max_bytes, LimitedBy::Node, self.disk.clone()),
             disk_bytes => Quota::new(disk_bytes, LimitedBy::Task, self.disk.clone()),
         });
@@ -142,13 +152,14 @@ impl Sources {
             let before_bytes = quota.taken_bytes();
             let progress_text =
                 || format!("fetching {name}: {}", quota.progress_text(before_bytes));
-            let fetching = self.fetch_one(index, input, &quota, dir);
+            let fetching = self.fetch_one(index, input, &quota, cache, dir);
             let mut fetched = progress.during(fetching, progress_text).await;
             // Cached inputs are evicted before a task fails for lack of space.
             if fetched.is_err() && self.disk.shortage().is_some() && self.cache.make_room().await {
                 quota.give_back(quota.taken_bytes().saturating_sub(before_bytes));
-                fetched =
-                    progress.during(self.fetch_one(index, input, &quota, dir), progress_text).await;
+                fetched = progress
+                    .during(self.fetch_one(index, input, &quota, cache, dir), progress_text)
+                    .await;
             }
             mounted.push(fetched.map_err(|failure| Failure {
                 message: format!("{name}: {}", failure.message),
@@ -163,6 +174,7 @@ impl Sources {
         index: usize,
         input: &InputSource,
         quota: &Arc<Quota>,
+        cache: CacheHandle<'_>,
         dir: &ExecutionDir,
     ) -> Result<MountedInput, Failure> {
         let source = self
@@ -173,9 +185,18 @@ impl Sources {
             .and_then(|()| std::fs::create_dir_all(&root))
             .map_err(|error| disk::failure(&error))?;
         let place = InputDestination::new(root, input);
-        let fetch = Fetch { input, place, quota: Arc::clone(quota), cache: &self.cache };
+        let fetch = async {
+            match self.fetcher.as_ref().filter(|_| Fetcher::is_for(input)) {
+                // A large future, in every execution's.
+                Some(fetcher) => fetcher.fetch(input, &place, quota, &cache).boxed().await,
+                None => {
+                    let (place, quota) = (place.clone(), Arc::clone(quota));
+                    source.fetch(Fetch { input, place, quota, cache }).await
+                }
+            }
+        };
         observer::fetch(input.source.source_type, index, || quota.taken_bytes(), async {
-            source.fetch(fetch).await.map_err(|error| match error {
+            fetch.await.map_err(|error| match error {
                 AttemptError::Permanent(failure) | AttemptError::Transient(failure) => failure,
             })
         })

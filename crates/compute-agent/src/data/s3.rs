@@ -1,14 +1,22 @@
 //! S3-compatible buckets, for inputs and results.
 //!
 //! Credentials, and the endpoint when a job names none, come from the agent's `AWS_…` variables.
-//! An endpoint that a job names is untrusted and subject to the egress policy; the operator's own
-//! is not.
+//! They are used for the operator's own endpoint and those that the settings list, and there for
+//! the buckets that the settings list. Any other endpoint is untrusted: it is subject to the egress
+//! policy, and its requests are not signed.
 
 use std::error::Error;
+use std::io;
 
 use agent_core::execution::Failure;
+use async_trait::async_trait;
+use http::Method;
+use http_body_util::{BodyExt, Limited};
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
-use object_store::client::{HttpClient, HttpConnector};
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
+    HttpResponseBody, HttpService,
+};
 use object_store::path::Path;
 use object_store::{BackoffConfig, ClientOptions, RetryConfig};
 use reqwest::Url;
@@ -16,7 +24,7 @@ use reqwest::Url;
 use crate::data::egress::EgressClient;
 use crate::data::egress::addresses::{EgressPolicy, Forbidden};
 use crate::data::retry::{AttemptError, RetryPolicy};
-use crate::host::settings::AwsVariables;
+use crate::host::settings::{AwsVariables, S3Settings, Settings};
 
 /// The region when neither the job nor the agent names one; most other services ignore it.
 const DEFAULT_REGION: &str = "us-east-1";
@@ -30,9 +38,14 @@ const CREDENTIALS: [&str; 5] = [
     "AWS_SKIP_SIGNATURE",
 ];
 
+/// Bytes of an answer that is not an object: a page of 1,000 keys of 1,024 bytes, each escaped, with
+/// room for everything else that services write beside it.
+const MAX_ANSWER_BYTES: usize = 16 << 20;
+
 #[derive(Debug, Clone)]
 pub(crate) struct Buckets {
     variables: AwsVariables,
+    trusted: S3Settings,
     /// For endpoints that jobs name.
     client: EgressClient,
     /// For the operator's endpoint.
@@ -47,6 +60,8 @@ pub(crate) struct Bucket {
     pub(crate) region: String,
     /// Its location, for messages.
     pub(crate) endpoint: String,
+    /// Whether the node's credentials are used there.
+    is_trusted: bool,
 }
 
 /// Gives the store a client that applies the egress policy.
@@ -58,13 +73,15 @@ struct Connector(EgressClient);
 impl Buckets {
     /// None without credentials: every request would fail.
     pub(crate) fn new(
-        variables: &AwsVariables,
+        settings: &Settings,
         client: EgressClient,
         retry: RetryPolicy,
     ) -> Option<Self> {
+        let variables = &settings.aws;
         let given = |name: &str| variables.0.get(name).is_some_and(|value| !value.is_empty());
         CREDENTIALS.iter().any(|name| given(name)).then(|| Self {
             variables: variables.clone(),
+            trusted: settings.s3.clone(),
             client,
             own_client: EgressClient::new(EgressPolicy::Anywhere),
             retry,
@@ -72,11 +89,24 @@ impl Buckets {
     }
 
     /// Why a job's bucket is invalid, judging by its specification alone.
-    pub(crate) fn admit(&self, bucket: &str, endpoint: &str) -> Result<(), String> {
+    pub(crate) fn admit(&self, bucket: &str, region: &str, endpoint: &str) -> Result<(), String> {
         if bucket.is_empty() {
             return Err("its Params need a Bucket".to_owned());
         }
-        if !endpoint.is_empty() && Some(endpoint) != self.own_endpoint() {
+        // Both become part of a host name or a path.
+        if !is_name(bucket, "._-") {
+            return Err(format!("its Bucket '{bucket}' is not the name of a bucket"));
+        }
+        if !region.is_empty() && !is_name(region, "-") {
+            return Err(format!("its Region '{region}' is not the name of a region"));
+        }
+        if self.is_trusted(endpoint) {
+            if !self.trusted.allows_bucket(bucket) {
+                return Err(format!(
+                    "bucket '{bucket}' is not one that this node's settings allow (s3.buckets)"
+                ));
+            }
+        } else {
             let url = Url::parse(endpoint)
                 .ok()
                 .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
@@ -93,25 +123,29 @@ impl Buckets {
         region: &str,
         endpoint: &str,
     ) -> Result<Bucket, AttemptError> {
-        self.admit(bucket, endpoint)
+        self.admit(bucket, region, endpoint)
             .map_err(|reason| AttemptError::Permanent(Failure::task(reason)))?;
+        let is_trusted = self.is_trusted(endpoint);
         let mut builder = AmazonS3Builder::new();
-        for (name, value) in &self.variables.0 {
+        for (name, value) in self.variables.0.iter().filter(|_| is_trusted) {
             // The same names as in every other program that reads these variables; unknown ones
             // belong to other programs.
             if let Ok(key) = name.to_ascii_lowercase().parse::<AmazonS3ConfigKey>() {
                 builder = builder.with_config(key, value);
             }
         }
+        if !is_trusted {
+            builder = builder.with_skip_signature(true);
+        }
         let region = match (region, self.own_region()) {
             ("", Some(own)) => own,
             ("", None) => DEFAULT_REGION,
             (given, _) => given,
         };
-        let (client, endpoint) = match (endpoint, self.own_endpoint()) {
-            ("", own) => (&self.own_client, own.unwrap_or_default()),
-            (given, own) if Some(given) == own => (&self.own_client, given),
-            (given, _) => (&self.client, given),
+        let client = if is_trusted { &self.own_client } else { &self.client };
+        let endpoint = match endpoint {
+            "" => self.own_endpoint().unwrap_or_default(),
+            given => given,
         };
         if !endpoint.is_empty() {
             builder = builder.with_endpoint(endpoint);
@@ -129,11 +163,20 @@ impl Buckets {
             store,
             name: bucket.to_owned(),
             region: region.to_owned(),
+            is_trusted,
             endpoint: match endpoint {
                 "" => format!("Amazon S3 ({region})"),
                 endpoint => endpoint.to_owned(),
             },
         })
+    }
+
+    /// Whether the operator vouches for the endpoint: the variables name it, or the settings.
+    fn is_trusted(&self, endpoint: &str) -> bool {
+        let plain = |endpoint: &str| endpoint.trim_end_matches('/').to_owned();
+        endpoint.is_empty()
+            || self.own_endpoint().is_some_and(|own| plain(own) == plain(endpoint))
+            || self.trusted.endpoints.iter().any(|listed| plain(listed) == plain(endpoint))
     }
 
     fn own_endpoint(&self) -> Option<&str> {
@@ -184,6 +227,12 @@ impl Bucket {
             E::NotFound { .. } => format!(
                 "there is no object '{key}' in bucket '{name}' at {endpoint}; check Key and VersionID"
             ),
+            E::PermissionDenied { .. } | E::Unauthenticated { .. } if !self.is_trusted => format!(
+                "'{key}' in bucket '{name}' at {endpoint} is not open to everybody, and this \
+                 node's credentials are not for an endpoint that a job names; its operator can \
+                 list it in s3.endpoints: {}",
+                words(error)
+            ),
             E::PermissionDenied { .. } | E::Unauthenticated { .. } => format!(
                 "'{key}' in bucket '{name}' at {endpoint} is not open to this node; check the \
                  AWS_… variables of its agent: {}",
@@ -209,8 +258,44 @@ impl Bucket {
 
 impl HttpConnector for Connector {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
-        Ok(HttpClient::new(self.0.client().clone()))
+        Ok(HttpClient::new(Bounded(self.0.client().clone())))
     }
+}
+
+/// Bounds every answer that is taken into memory as a whole: listings and errors, whatever a
+/// hostile endpoint sends. Objects are streamed.
+#[derive(Debug)]
+struct Bounded(reqwest::Client);
+
+#[async_trait]
+impl HttpService for Bounded {
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let is_object = request.method() == Method::GET
+            && !request.uri().query().is_some_and(|query| query.contains("list-type="));
+        let response = self.0.call(request).await?;
+        if is_object && response.status().is_success() {
+            return Ok(response);
+        }
+        Ok(response.map(|body| {
+            HttpResponseBody::new(Limited::new(body, MAX_ANSWER_BYTES).map_err(|error| {
+                let beyond = format!("its answer is larger than {MAX_ANSWER_BYTES} bytes");
+                match error.downcast::<HttpError>() {
+                    Ok(broken) => *broken,
+                    Err(_) => HttpError::new(HttpErrorKind::Decode, io::Error::other(beyond)),
+                }
+            }))
+        }))
+    }
+}
+
+/// Whether a text of a job can stand in a host name or path without changing its meaning.
+fn is_name(text: &str, also: &str) -> bool {
+    /// The longest name of a bucket, of any service.
+    const MAX_BYTES: usize = 255;
+    text.len() <= MAX_BYTES
+        && !text.contains("..")
+        && text.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && text.chars().all(|part| part.is_ascii_alphanumeric() || also.contains(part))
 }
 
 /// An error with its causes, unless they repeat it.

@@ -13,11 +13,17 @@
 //!                              wasm/ while its engine holds it (see `runtime::wasm`)
 //! ```
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use api_types::ExecutionId;
+
+use super::tree::{remove_all, size_of};
+
+/// For the agent's user alone.
+const MODE: u32 = 0o700;
 
 #[derive(Debug, thiserror::Error)]
 pub enum DataDirError {
@@ -49,6 +55,8 @@ impl DataDir {
         fs::create_dir_all(root.join("executions")).map_err(unusable)?;
         // The Engine requires absolute paths for mounts.
         let root = fs::canonicalize(root).map_err(unusable)?;
+        // Specifications and results are in here, and earlier releases let everybody read them.
+        fs::set_permissions(&root, Permissions::from_mode(MODE)).map_err(unusable)?;
         match daemon::lock(&root.join("lock")).map_err(unusable)? {
             Some(lock) => Ok(Self { root, _lock: lock }),
             None => Err(DataDirError::InUse { path: root }),
@@ -182,39 +190,6 @@ impl ExecutionDir {
     }
 }
 
-/// Removes a file or directory; it is fine if there is none.
-pub(crate) fn remove_all(path: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
-/// The total bytes of the files at or below a path; 0 if it does not exist. Files that come and go
-/// during the scan may or may not count.
-pub(crate) fn size_of(path: &Path) -> io::Result<u64> {
-    let absent = |error: io::Error| match error.kind() {
-        io::ErrorKind::NotFound => Ok(0),
-        _ => Err(error),
-    };
-    let metadata = match fs::symlink_metadata(path) {
-        Ok(metadata) => metadata,
-        Err(error) => return absent(error),
-    };
-    if !metadata.is_dir() {
-        return Ok(metadata.len());
-    }
-    let mut bytes = 0;
-    let entries = match fs::read_dir(path) {
-        Ok(entries) => entries,
-        Err(error) => return absent(error),
-    };
-    for entry in entries {
-        bytes += size_of(&entry?.path())?;
-    }
-    Ok(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,6 +202,14 @@ mod tests {
         assert!(matches!(refused, Err(DataDirError::InUse { .. })), "{refused:?}");
         drop(first);
         DataDir::open(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn nobody_else_reads_the_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+        DataDir::open(dir.path()).unwrap();
+        assert_eq!(fs::metadata(dir.path()).unwrap().permissions().mode() & 0o777, 0o700);
     }
 
     #[test]

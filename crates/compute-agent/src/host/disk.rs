@@ -9,17 +9,21 @@ use std::path::{Path, PathBuf};
 
 use agent_core::execution::Failure;
 use api_types::quantity::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::tree::{IMMEASURABLE, Unbounded};
 
 /// The reserve is at most this fraction of the file system, so that small ones are usable.
 const LARGEST_PART_KEPT: u64 = 10;
 
 /// The file system of the data directory.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Disk {
     root: PathBuf,
     reserve_bytes: u64,
     /// The free bytes that a test pretends.
     #[cfg(test)]
+    #[serde(default)]
     free_bytes: Option<u64>,
 }
 
@@ -32,7 +36,7 @@ struct NoRoom {
 }
 
 /// What set the limit of a task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum LimitedBy {
     /// The task's own `Resources.Disk`.
     Task,
@@ -133,6 +137,9 @@ impl OutputLimit {
 
     /// Why a task that wrote this much to `place` has failed; none while it is within its limit.
     pub(crate) fn check(&self, place: &str, written_bytes: u64) -> Option<Failure> {
+        if written_bytes == IMMEASURABLE {
+            return Some(Failure::task(format!("{place} {Unbounded}; use fewer")));
+        }
         let may = self.limit_bytes.saturating_sub(self.inputs_bytes);
         (written_bytes > may).then(|| self.beyond(place, Bytes(written_bytes).to_string().as_str()))
     }

@@ -61,10 +61,13 @@ pub struct Settings {
     pub allow_local_paths: Vec<String>,
     /// Whether jobs may use URLs that lead to loopback, private and link-local addresses.
     pub allow_private_addresses: bool,
+    /// Whether fetching and compiling go on where the kernel cannot confine them.
+    pub allow_unconfined: bool,
     pub inputs: InputSettings,
     pub results: ResultSettings,
     pub disk: DiskSettings,
     pub ipfs: IpfsSettings,
+    pub s3: S3Settings,
     /// Text for people, or JSON for machines.
     pub log_format: LogFormat,
     /// The destination of traces, if any.
@@ -73,6 +76,10 @@ pub struct Settings {
     /// same names as in every other program, and no settings file contains them.
     #[serde(skip)]
     pub aws: AwsVariables,
+    /// The program that fetches inputs, as `fetch`: the agent's own. Without one this process
+    /// fetches them.
+    #[serde(skip)]
+    pub program: Option<PathBuf>,
 }
 
 /// Variables by name; their values are secret.
@@ -85,6 +92,19 @@ pub struct AwsVariables(pub BTreeMap<String, String>);
 pub struct IpfsSettings {
     /// Base URL of a Kubo RPC API, like `http://127.0.0.1:5001`; no node when it is empty.
     pub api: String,
+}
+
+/// Where jobs may use the credentials of the `AWS_…` variables.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct S3Settings {
+    /// URLs of endpoints that jobs may name, beside the variables' own; requests to any other are
+    /// not signed.
+    #[serde(deserialize_with = "values::list")]
+    pub endpoints: Vec<String>,
+    /// Buckets at these endpoints; a name may end with `*`.
+    #[serde(deserialize_with = "values::list")]
+    pub buckets: Vec<String>,
 }
 
 /// The disk space that the agent reserves.
@@ -257,13 +277,16 @@ impl Default for Settings {
             gpu: GpuSettings::default(),
             allow_local_paths: Vec::new(),
             allow_private_addresses: false,
+            allow_unconfined: false,
             inputs: InputSettings::default(),
             results: ResultSettings::default(),
             disk: DiskSettings::default(),
             ipfs: IpfsSettings::default(),
+            s3: S3Settings::default(),
             log_format: LogFormat::Text,
             otlp: OtlpSettings::default(),
             aws: AwsVariables::of_this_process(),
+            program: None,
         }
     }
 }
@@ -331,6 +354,24 @@ impl Default for DiskSettings {
     /// Far more than the ledger ever needs, since writes between two disk checks use it too.
     fn default() -> Self {
         Self { reserve_bytes: 256_000_000 }
+    }
+}
+
+// === impl S3Settings ===
+
+impl S3Settings {
+    pub(crate) fn allows_bucket(&self, bucket: &str) -> bool {
+        self.buckets.iter().any(|listed| match listed.strip_suffix('*') {
+            Some(prefix) => bucket.starts_with(prefix),
+            None => bucket == listed,
+        })
+    }
+}
+
+impl Default for S3Settings {
+    /// All buckets that the operator's credentials open.
+    fn default() -> Self {
+        Self { endpoints: Vec::new(), buckets: vec!["*".to_owned()] }
     }
 }
 

@@ -110,10 +110,9 @@ impl Steps {
         let mut wanted = step.work.task.input_sources.clone();
         let inputs_count = wanted.len();
         wanted.extend(executor.modules(&step.work));
-        let disk_bytes = step.work.resources.disk;
         let watch = self.observer.watch(step.id, &step.work);
         let progress = Progress::new(step.id, Arc::new(step.mailbox.clone()));
-        let fetching = self.files.sources.fetch_all(&wanted, disk_bytes, &dir, &progress);
+        let fetching = self.files.sources.fetch_all(&wanted, &step.work, &dir, &progress);
         let fetching = async {
             let fetched = cancel.run_until_cancelled(fetching).await;
             fetched.ok_or_else(|| Failure::from(ExecutorError::Cancelled))

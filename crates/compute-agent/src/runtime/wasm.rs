@@ -49,7 +49,8 @@ use tracing::info;
 
 use super::{Executor, ExecutorError, OutputChunk, Run};
 use crate::host::clock;
-use crate::host::data_dir::{DataDir, ExecutionDirs, remove_all};
+use crate::host::data_dir::{DataDir, ExecutionDirs};
+use crate::host::tree::remove_all;
 use crate::node::tasks::Tasks;
 use process::{Ended, Process};
 use program::params;

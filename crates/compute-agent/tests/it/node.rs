@@ -50,6 +50,7 @@ impl Node {
             orchestrator: orchestrator.url(),
             engines: vec![EngineType::Noop],
             stop_grace_seconds: 1,
+            program: Some(env!("CARGO_BIN_EXE_compute-agent").into()),
             ..Settings::default()
         };
         // A pool outlives its agent; the tests of it remove theirs.

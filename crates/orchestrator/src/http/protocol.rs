@@ -1,6 +1,7 @@
 //! Requests from agents: sessions, heartbeats, reports, output; [`assignments`] streams their work.
 
 mod assignments;
+mod bounds;
 mod streams;
 
 use std::sync::Arc;
@@ -27,15 +28,6 @@ use super::openapi::{BODY, CALL, OWN_NODE_ID, QUERY, SESSION, examples, params, 
 use super::query::Query;
 use super::{Api, Handled, Parameter, lookup};
 use crate::driver::CallError;
-
-/// Labels of one node: placement tests them, and node lists contain them.
-const MAX_NODE_LABELS: usize = 256;
-
-/// Bytes of one label's key and value together.
-const MAX_NODE_LABEL_BYTES: usize = 4096;
-
-/// Addresses of one node.
-const MAX_NODE_ADDRESSES: usize = 64;
 
 /// Heartbeats per lease: two may be lost on the way.
 const HEARTBEATS_PER_LEASE: u64 = 3;
@@ -67,7 +59,7 @@ pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
     params(params::OwnNodePath),
     request_body(content = SessionRequest, example = json!(examples::session_request())),
     responses((status = 200, description = "The session, and how to keep it.", body = SessionAnswer, example = json!(examples::session()))),
-    extensions(("x-error-codes" = json!(refusals(&[OWN_NODE_ID, QUERY, BODY, CALL, &[Code::Forbidden]])))),
+    extensions(("x-error-codes" = json!(refusals(&[OWN_NODE_ID, QUERY, BODY, CALL, &[Code::Forbidden, Code::NodeConflict]])))),
 )]
 async fn join(
     State(api): State<Arc<Api>>,
@@ -75,12 +67,9 @@ async fn join(
     Parameter(text): Parameter,
     body: JsonBody,
 ) -> Handled {
-    let node = lookup::full_node(&text)?;
+    let node = bounds::foreign_node(&api, lookup::full_node(&text)?)?;
     let request: SessionRequest = body.read_exactly()?;
-    let problems = problems_of(&request);
-    if !problems.is_empty() {
-        return Err(Failure::InvalidBody(problems));
-    }
+    bounds::check_session(&request, body.bytes.len())?;
     match api.handle.call(Input::Join { node, request: Box::new(request) }).await? {
         Answer::Joined { session, membership, lease } => {
             api.observer.metrics.sessions.inc();
@@ -89,26 +78,6 @@ async fn join(
         }
         other => Err(unexpected("join", &other)),
     }
-}
-
-fn problems_of(request: &SessionRequest) -> Vec<FieldError> {
-    let mut problems = Vec::new();
-    let mut refuse = |path: String, reason: String| problems.push(FieldError { path, reason });
-    if request.addrs.len() > MAX_NODE_ADDRESSES {
-        refuse("Addrs".to_owned(), format!("must not be more than {MAX_NODE_ADDRESSES}"));
-    }
-    if request.labels.len() > MAX_NODE_LABELS {
-        refuse("Labels".to_owned(), format!("must not be more than {MAX_NODE_LABELS}"));
-    }
-    for (key, value) in &request.labels {
-        if key.is_empty() || key.len() + value.len() > MAX_NODE_LABEL_BYTES {
-            let reason = format!(
-                "must have a key, and not be longer than {MAX_NODE_LABEL_BYTES} bytes together"
-            );
-            refuse(format!("Labels.{key}"), reason);
-        }
-    }
-    problems
 }
 
 /// Heartbeat
@@ -174,19 +143,21 @@ async fn report(
     body: JsonBody,
 ) -> Handled {
     let node = lookup::full_node(&text)?;
-    let ReportBatch { session, reports } = body.read_exactly()?;
+    let ReportBatch { session, mut reports } = body.read_exactly()?;
     if reports.len() > MAX_REPORTS_PER_BATCH {
         let reason = format!("must not be more than {MAX_REPORTS_PER_BATCH}");
         let problem = FieldError { path: "Reports".to_owned(), reason };
         return Err(Failure::InvalidBody(vec![problem]));
     }
     let problems: Vec<FieldError> = reports
-        .iter()
+        .iter_mut()
         .enumerate()
-        .filter(|(_, report)| !is_reported(report.compute_state))
-        .map(|(index, _)| FieldError {
-            path: format!("Reports[{index}].ComputeState"),
-            reason: "must be one of 3, 4, 5, 7, 8, 9".to_owned(),
+        .filter_map(|(index, report)| {
+            let (field, reason) = match is_reported(report.compute_state) {
+                true => bounds::bound_report(report)?,
+                false => ("ComputeState", "must be one of 3, 4, 5, 7, 8, 9".to_owned()),
+            };
+            Some(FieldError { path: format!("Reports[{index}].{field}"), reason })
         })
         .collect();
     if !problems.is_empty() {

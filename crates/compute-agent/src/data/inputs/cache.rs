@@ -8,9 +8,11 @@
 //! The key of an entry identifies its content, such as a URL with the response's validator;
 //! a source that cannot identify its content does not use the cache.
 
+pub(crate) mod handle;
+pub(crate) mod parent;
+
 use std::collections::HashMap;
 use std::fs::{self, File, FileTimes};
-use std::future::Future;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -19,12 +21,10 @@ use std::time::SystemTime;
 
 use ring::digest::{SHA256, digest};
 use tokio::sync::Mutex as AsyncMutex;
-use tracing::{debug, warn};
+use tracing::warn;
 
-use super::placement::Quota;
-use crate::data::retry::AttemptError;
 use crate::host::clock;
-use crate::host::data_dir::{remove_all, size_of};
+use crate::host::tree::{remove_all, size_of};
 
 #[derive(Debug)]
 pub(crate) struct Cache {
@@ -52,36 +52,6 @@ impl Cache {
             text.extend_from_slice(part.as_bytes());
         }
         digest(&SHA256, &text).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-
-    /// Fills `directory` from the entry, or with `fetch`, whose result becomes the entry.
-    pub(crate) async fn fill<F: Future<Output = Result<(), AttemptError>>>(
-        &self,
-        key: &str,
-        directory: &Path,
-        quota: &Quota,
-        fetch: impl FnOnce() -> F,
-    ) -> Result<(), AttemptError> {
-        if self.max_bytes == 0 {
-            return fetch().await;
-        }
-        let turn = self.turn(key);
-        let _turn = turn.lock().await;
-        let entry = self.root.join(key);
-        let (from, to) = (entry.clone(), directory.to_owned());
-        let found = blocking(move || link_if_there(&from, &to)).await?;
-        if let Some(bytes) = found {
-            debug!(key, bytes, "an input comes from the cache");
-            return quota.count(bytes);
-        }
-        fetch().await?;
-        let (root, from) = (self.root.clone(), directory.to_owned());
-        let max_bytes = self.max_bytes;
-        if let Err(error) = blocking(move || keep(&root, &entry, &from, max_bytes)).await {
-            // The input is complete; failing to cache it only costs the next task a fetch.
-            warn!(%error, key, "cannot keep an input in the cache");
-        }
-        Ok(())
     }
 
     /// Evicts every entry to free disk space; returns whether there were any.

@@ -70,9 +70,8 @@ impl Node {
         let mut work = plain_work();
         work.task.input_sources = vec![input.clone()];
         work.resources.disk = disk_bytes;
-        let (inputs, disk_bytes) = (&work.task.input_sources, work.resources.disk);
-        let progress = Progress::silent();
-        let mut mounted = self.sources.fetch_all(inputs, disk_bytes, &dir, &progress).await?;
+        let (inputs, progress) = (&work.task.input_sources, Progress::silent());
+        let mut mounted = self.sources.fetch_all(inputs, &work, &dir, &progress).await?;
         assert_eq!(mounted.len(), 1);
         Ok(mounted.remove(0))
     }

@@ -112,11 +112,21 @@ fn write(url: &str, place: &InputDestination, quota: &Quota) -> Result<MountedIn
     }
 }
 
+/// Whether its content says that it is an archive.
+pub(super) fn may_be_archive(input: &InputSource) -> bool {
+    let Ok(url) = url(input) else { return false };
+    DataUrl::process(&url).is_ok_and(|data_url| says_archive(&data_url))
+}
+
+fn says_archive(data_url: &DataUrl<'_>) -> bool {
+    let mime = data_url.mime_type();
+    mime.type_.eq_ignore_ascii_case("application")
+        && ["gzip", "x-gzip", "x-tar"].iter().any(|known| mime.subtype.eq_ignore_ascii_case(known))
+}
+
 fn decode(url: &str) -> Result<Content, String> {
     let data_url = DataUrl::process(url).map_err(|_| "its URL is not a data URL".to_owned())?;
-    let mime = data_url.mime_type();
-    let named_archive = mime.type_.eq_ignore_ascii_case("application")
-        && ["gzip", "x-gzip", "x-tar"].iter().any(|known| mime.subtype.eq_ignore_ascii_case(known));
+    let named_archive = says_archive(&data_url);
     let (bytes, _) =
         data_url.decode_to_vec().map_err(|_| "its URL does not hold valid base64".to_owned())?;
     if !named_archive {

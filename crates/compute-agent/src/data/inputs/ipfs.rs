@@ -15,8 +15,8 @@ use super::source::{Fetch, Source, params};
 use crate::data::archive::{self, ArchiveError, Modes};
 use crate::data::ipfs::Kubo;
 use crate::data::retry::{AttemptError, RetryPolicy};
-use crate::host::data_dir::remove_all;
 use crate::host::disk::is_full;
+use crate::host::tree::remove_all;
 
 /// The file name in a Target that ends with `/`, without an Alias; otherwise the content ID.
 const DEFAULT_FILE_NAME: &str = "ipfs";

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use agent_core::execution::Failure;
 use api_types::quantity::Bytes;
 use api_types::source::InputSource;
+use serde::{Deserialize, Serialize};
 
 use crate::data::retry::AttemptError;
 use crate::host::disk::{Disk, LimitedBy};
@@ -24,8 +25,17 @@ pub(crate) struct Quota {
     disk: Disk,
 }
 
+/// A quota on its way to the process of a fetch.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct QuotaRecord {
+    limit_bytes: u64,
+    limited_by: LimitedBy,
+    taken_bytes: u64,
+    disk: Disk,
+}
+
 /// The destination of one input: a directory of its own, on the disk of the data directory.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct InputDestination {
     root: PathBuf,
     target: String,
@@ -33,7 +43,7 @@ pub(crate) struct InputDestination {
 }
 
 /// An input on this node's disk, and its path in the task.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MountedInput {
     pub(crate) source: PathBuf,
     pub(crate) target: String,
@@ -47,6 +57,28 @@ impl Quota {
     pub(crate) fn new(limit_bytes: u64, limited_by: LimitedBy, disk: Disk) -> Self {
         let (taken_bytes, expected_bytes) = (AtomicU64::new(0), AtomicU64::new(0));
         Self { limit_bytes, limited_by, taken_bytes, expected_bytes, disk }
+    }
+
+    pub(crate) fn of(record: &QuotaRecord) -> Self {
+        let quota = Self::new(record.limit_bytes, record.limited_by, record.disk.clone());
+        quota.follow(record.taken_bytes, 0);
+        quota
+    }
+
+    pub(crate) fn record(&self) -> QuotaRecord {
+        let Self { limit_bytes, limited_by, ref disk, .. } = *self;
+        let taken_bytes = self.taken_bytes();
+        QuotaRecord { limit_bytes, limited_by, taken_bytes, disk: disk.clone() }
+    }
+
+    /// Takes over the counts of the process that fetches.
+    pub(crate) fn follow(&self, taken_bytes: u64, expected_bytes: u64) {
+        self.taken_bytes.store(taken_bytes, Ordering::Relaxed);
+        self.expected_bytes.store(expected_bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn expected_bytes(&self) -> u64 {
+        self.expected_bytes.load(Ordering::Relaxed)
     }
 
     /// Debits bytes before they are written, or refuses them.
@@ -123,6 +155,11 @@ impl InputDestination {
         Self { root, target: input.target.clone(), alias: input.alias.clone() }
     }
 
+    /// Where everything of this input lies.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// The directory of an input that is a directory, or that contains the input's file.
     pub(crate) fn directory(&self) -> PathBuf {
         self.root.join("directory")
@@ -183,22 +220,6 @@ pub(crate) fn check_file_name(name: &str) -> Result<(), String> {
         || name.contains(['/', '\0'])
     {
         return Err(format!("'{name}' is not a file name"));
-    }
-    Ok(())
-}
-
-/// As [`make_readable`], for a whole tree; executables stay executable.
-pub(crate) fn make_tree_readable(directory: &Path) -> io::Result<()> {
-    fs::set_permissions(directory, Permissions::from_mode(0o755))?;
-    for entry in fs::read_dir(directory)? {
-        let (path, kind) = entry.and_then(|entry| Ok((entry.path(), entry.file_type()?)))?;
-        if kind.is_dir() {
-            make_tree_readable(&path)?;
-        } else if kind.is_file() {
-            let mode = fs::metadata(&path)?.permissions().mode();
-            let run = if mode & 0o100 == 0 { 0 } else { 0o111 };
-            fs::set_permissions(&path, Permissions::from_mode((mode & 0o755) | 0o444 | run))?;
-        }
     }
     Ok(())
 }

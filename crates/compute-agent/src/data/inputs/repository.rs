@@ -17,10 +17,11 @@ use std::path::{Path, PathBuf};
 
 use super::cache::Cache;
 use super::local_directory::LocalDirectory;
-use super::placement::{MountedInput, make_tree_readable};
+use super::placement::MountedInput;
 use super::source::{Fetch, Source, params};
 use crate::data::egress::{self, EgressClient};
 use crate::data::retry::{AttemptError, RetryPolicy};
+use crate::host::tree;
 use git::Git;
 pub(crate) use git::Programs;
 
@@ -103,7 +104,7 @@ impl Repository {
         directory: &Path,
         fetch: &Fetch<'_>,
     ) -> Result<(), AttemptError> {
-        crate::host::data_dir::remove_all(directory)?;
+        tree::remove_all(directory)?;
         std::fs::create_dir_all(directory)?;
         let watched = Some((directory, &*fetch.quota));
         git.run_in(directory, &["init", "--quiet", "--template="], None).await?;
@@ -133,11 +134,15 @@ impl Repository {
         }
         let root = directory.to_owned();
         let size_bytes = tokio::task::spawn_blocking(move || {
-            make_tree_readable(&root)?;
-            crate::host::data_dir::size_of(&root)
+            tree::make_readable(&root)?;
+            tree::size_of(&root)
         })
         .await
-        .unwrap_or_else(|error| Err(std::io::Error::other(error)))?;
+        .unwrap_or_else(|error| Err(std::io::Error::other(error)))
+        .map_err(|error| match tree::is_unbounded(&error) {
+            true => AttemptError::permanent(format!("{} {error}", egress::shown(url))),
+            false => error.into(),
+        })?;
         fetch.quota.count(size_bytes)
     }
 

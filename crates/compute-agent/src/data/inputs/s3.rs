@@ -1,6 +1,10 @@
 //! Inputs from a bucket: one object, or every object that a prefix and a filter select.
 
+use std::collections::HashSet;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path as FilePath;
+use std::sync::{Mutex, PoisonError};
 
 use agent_core::execution::Failure;
 use api_types::source::{InputSource, S3SourceParams};
@@ -16,16 +20,24 @@ use tokio::fs::{self, File};
 use tokio::io::AsyncWriteExt;
 
 use super::cache::Cache;
-use super::placement::{InputDestination, MountedInput, Quota, make_readable, make_tree_readable};
+use super::placement::{InputDestination, MountedInput, Quota};
 use super::source::{Fetch, Source, params};
 use crate::data::retry::AttemptError;
 use crate::data::s3::{Bucket, Buckets};
+use crate::host::beneath::{Beneath, RelativePath};
+use crate::host::tree;
 
 /// Objects of one input; a larger input is refused, before the node's disk suffers.
 const MAX_OBJECTS: usize = 100_000;
 
+/// Pages of one listing, 1,000 keys each: a server may list without end what a filter drops.
+const MAX_PAGES: usize = 10_000;
+
 /// Parallel downloads: with many small objects, latency dominates.
 const OBJECTS_AT_ONCE: usize = 8;
+
+/// Characters of a hostile key that a message shows.
+const MAX_SHOWN_CHARS: usize = 200;
 
 /// The file name in a Target that ends with `/`, when neither Alias nor Key has one.
 const DEFAULT_FILE_NAME: &str = "object";
@@ -66,7 +78,7 @@ impl S3 {
 impl Source for S3 {
     fn admit(&self, input: &InputSource) -> Result<(), String> {
         let params: S3SourceParams = params(input)?;
-        self.buckets.admit(&params.bucket, &params.endpoint)?;
+        self.buckets.admit(&params.bucket, &params.region, &params.endpoint)?;
         wanted(&params).map(drop)
     }
 
@@ -132,7 +144,8 @@ async fn bring_object(
     let write = || async move {
         let file = place.make_file(name_of_file)?;
         let beside = place.beside("partial");
-        let sum = save(bucket, key, found, &beside, quota).await?;
+        let output = std::fs::File::create(&beside)?;
+        let sum = save(bucket, key, found, output, quota).await?;
         if let Some(wanted) = wanted.filter(|wanted| *wanted != sum) {
             return Err(AttemptError::permanent(format!(
                 "object '{key}' in bucket '{}' is not what was asked for: its SHA-256 is {}, the \
@@ -162,7 +175,9 @@ async fn bring_prefix(
     filter: Option<Regex>,
 ) -> Result<MountedInput, AttemptError> {
     let objects = list(bucket, prefix, filter.as_ref()).await?;
-    fetch.quota.expect(objects.iter().map(|object| object.size).sum())?;
+    // A server may claim any sizes.
+    let size_bytes = objects.iter().fold(0, |sum: u64, object| sum.saturating_add(object.size));
+    fetch.quota.expect(size_bytes)?;
     let mut parts = vec!["s3", &bucket.endpoint, &bucket.name, prefix];
     let mut all_are_known = true;
     for object in &objects {
@@ -188,7 +203,7 @@ async fn list(
 ) -> Result<Vec<ObjectMeta>, AttemptError> {
     let mut objects = Vec::new();
     let mut options = PaginatedListOptions::default();
-    loop {
+    for _ in 0..MAX_PAGES {
         let page = bucket.store.list_paginated(Some(prefix), options).await;
         let page = page.map_err(|error| bucket.attempt_error(prefix, &error))?;
         objects.extend(page.result.objects.into_iter().filter(|object| {
@@ -205,12 +220,28 @@ async fn list(
             );
             return Err(AttemptError::Permanent(Failure::task(message)));
         }
-        let Some(page_token) = page.page_token else { break };
+        let Some(page_token) = page.page_token else {
+            return selected(bucket, prefix, filter, objects);
+        };
         options = PaginatedListOptions {
             page_token: Some(page_token),
             ..PaginatedListOptions::default()
         };
     }
+    Err(AttemptError::Permanent(Failure::task(format!(
+        "bucket '{}' lists the keys that begin with '{prefix}' on more than {MAX_PAGES} pages; \
+         choose a longer prefix",
+        bucket.name
+    ))))
+}
+
+/// The listed objects in order, if there are any.
+fn selected(
+    bucket: &Bucket,
+    prefix: &str,
+    filter: Option<&Regex>,
+    mut objects: Vec<ObjectMeta>,
+) -> Result<Vec<ObjectMeta>, AttemptError> {
     if objects.is_empty() {
         let matching = filter.map_or_else(String::new, |filter| format!(" and match '{filter}'"));
         return Err(AttemptError::permanent(format!(
@@ -218,8 +249,18 @@ async fn list(
             bucket.name, bucket.endpoint
         )));
     }
+    drop_markers(&mut objects);
     objects.sort_by(|one, other| one.location.cmp(&other.location));
     Ok(objects)
+}
+
+/// Removes empty objects that stand for a directory of other objects: their keys end with a slash,
+/// which the store strips.
+fn drop_markers(objects: &mut Vec<ObjectMeta>) {
+    let above = |key: &str| key.rfind('/').map(|slash| key[..slash].to_owned());
+    let directories: HashSet<String> =
+        objects.iter().filter_map(|object| above(object.location.as_ref())).collect();
+    objects.retain(|object| object.size > 0 || !directories.contains(object.location.as_ref()));
 }
 
 /// Downloads each object to its key relative to the directory of the prefix.
@@ -230,22 +271,49 @@ async fn write_all(
     place: &InputDestination,
     quota: &Quota,
 ) -> Result<(), AttemptError> {
-    let above = prefix.rfind('/').map_or(0, |slash| slash + 1);
+    let directory = place.directory();
+    let files = Mutex::new(Beneath::create(&directory)?);
     stream::iter(objects)
         .map(Ok)
-        .try_for_each_concurrent(OBJECTS_AT_ONCE, |object| async move {
-            let key = object.location.as_ref();
-            let options = GetOptions { if_match: object.e_tag.clone(), ..GetOptions::default() };
-            let found = bucket.store.get_opts(&object.location, options).await;
-            let found = found.map_err(|error| bucket.attempt_error(key, &error))?;
-            let file = place.make_file(key.get(above..).unwrap_or(key))?;
-            if let Some(parent) = file.parent() {
-                fs::create_dir_all(parent).await?;
+        .try_for_each_concurrent(OBJECTS_AT_ONCE, |object| {
+            let files = &files;
+            async move {
+                let key = object.location.as_ref();
+                let path = path_below(bucket, prefix, key)?;
+                let options =
+                    GetOptions { if_match: object.e_tag.clone(), ..GetOptions::default() };
+                let found = bucket.store.get_opts(&object.location, options).await;
+                let found = found.map_err(|error| bucket.attempt_error(key, &error))?;
+                let file =
+                    files.lock().unwrap_or_else(PoisonError::into_inner).create_file(&path)?;
+                save(bucket, key, found, file, quota).await.map(drop)
             }
-            save(bucket, key, found, &file, quota).await.map(drop)
         })
         .await?;
-    Ok(make_tree_readable(&place.directory())?)
+    Ok(tree::make_readable(&directory)?)
+}
+
+/// The path of an object below the directory of the prefix. A bucket may answer any key.
+fn path_below(bucket: &Bucket, prefix: &str, key: &str) -> Result<RelativePath, AttemptError> {
+    // The store's keys have no slash at their beginning.
+    let prefix = prefix.trim_start_matches('/');
+    let directory = prefix.rfind('/').map_or("", |slash| &prefix[..=slash]);
+    let refused = |reason: &str| {
+        AttemptError::permanent(format!(
+            "bucket '{}' at {} lists a key that {reason}: '{}'",
+            bucket.name,
+            bucket.endpoint,
+            key.chars().take(MAX_SHOWN_CHARS).collect::<String>()
+        ))
+    };
+    // A prefix that ends within a directory's name lists other directories too, never other keys.
+    let below = key.strip_prefix(directory).filter(|_| key.starts_with(prefix));
+    let below = below.ok_or_else(|| refused(&format!("does not begin with '{prefix}'")))?;
+    match RelativePath::new(FilePath::new(below)) {
+        Ok(path) if !path.is_empty() => Ok(path),
+        Ok(_) => Err(refused("names a directory")),
+        Err(error) => Err(refused(&error.to_string())),
+    }
 }
 
 /// Writes the object to the file and returns its SHA-256.
@@ -253,11 +321,11 @@ async fn save(
     bucket: &Bucket,
     key: &str,
     found: GetResult,
-    file: &FilePath,
+    file: std::fs::File,
     quota: &Quota,
 ) -> Result<Vec<u8>, AttemptError> {
     let mut digest = Context::new(&SHA256);
-    let mut output = File::create(file).await?;
+    let mut output = File::from_std(file);
     let mut chunks = found.into_stream();
     while let Some(chunk) =
         chunks.try_next().await.map_err(|error| bucket.attempt_error(key, &error))?
@@ -267,6 +335,7 @@ async fn save(
         output.write_all(&chunk).await?;
     }
     output.flush().await?;
-    make_readable(file)?;
+    // It is for the task's user, who is not the agent's.
+    output.set_permissions(Permissions::from_mode(0o644)).await?;
     Ok(digest.finish().as_ref().to_vec())
 }

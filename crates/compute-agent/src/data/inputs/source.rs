@@ -6,7 +6,7 @@ use api_types::source::InputSource;
 use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 
-use super::cache::Cache;
+use super::cache::handle::CacheHandle;
 use super::placement::{InputDestination, MountedInput, Quota};
 use crate::data::retry::AttemptError;
 
@@ -26,7 +26,7 @@ pub(crate) struct Fetch<'a> {
     pub(crate) place: InputDestination,
     /// The shared byte limit of all inputs of its task.
     pub(crate) quota: Arc<Quota>,
-    pub(crate) cache: &'a Cache,
+    pub(crate) cache: CacheHandle<'a>,
 }
 
 /// Parses the `Params` of an input as its type requires.

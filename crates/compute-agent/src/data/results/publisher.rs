@@ -64,7 +64,7 @@ impl Publishers {
         let published = PublishedDir::new(published, settings.results.published_max_bytes);
         let local = Local::new(&settings.results.base_url, listen, published);
         let buckets = Buckets::new(
-            &settings.aws,
+            settings,
             EgressClient::new(EgressPolicy::of(settings)),
             RetryPolicy::NETWORK,
         );

@@ -18,7 +18,7 @@ use wasm_run::compiled::{MAX_CPU_SECONDS, MAX_MEMORY_BYTES, Verdict};
 
 use super::module::Digest;
 use super::runner::Runner;
-use crate::host::data_dir::remove_all;
+use crate::host::tree::remove_all;
 use agent_core::execution::Failure;
 
 /// The kernel limits the CPU time; this limits a compiler that hangs, or gets no CPU time.

@@ -5,18 +5,23 @@
 //! the program's view. Result paths lie below `results/`, laid out the same.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use agent_core::execution::Failure;
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt};
+use rustix::fs::{FileType, Mode, OFlags};
+use tar::{EntryType, Header};
 use tokio::sync::mpsc;
 use wasm_run::plan::Preopen;
 
 use crate::data::inputs::placement::MountedInput;
-use crate::host::data_dir::size_of;
+use crate::host::tree;
 use crate::runtime::{ExecutorError, Run, result_paths};
 
 /// Bytes per read of a result.
@@ -77,7 +82,7 @@ fn below(tree: &Path, guest: &str) -> PathBuf {
 
 /// Bytes that the program wrote and printed so far.
 pub(super) fn written_bytes(dir: &Path) -> io::Result<u64> {
-    Ok(size_of(&results(dir))?.saturating_add(size_of(&dir.join("output"))?))
+    Ok(tree::space_of(&results(dir))?.saturating_add(tree::size_of(&dir.join("output"))?))
 }
 
 /// A hard link to the file, or a copy where it lies on another file system.
@@ -109,6 +114,9 @@ pub(super) fn copy_out(dir: &Path, path: &str) -> BoxStream<'static, Result<Byte
             .and_then(|()| io::Write::flush(&mut chunks))
             .map_err(|error| match error.kind() {
                 io::ErrorKind::NotFound => ExecutorError::NoSuchPath { path },
+                _ if tree::is_unbounded(&error) => {
+                    ExecutorError::Failed(Failure::task(format!("it {error}")))
+                }
                 _ => ExecutorError::Failed(Failure::node(format!(
                     "cannot read the result at '{path}' on the node: {error}"
                 ))),
@@ -135,13 +143,54 @@ fn write_tar(tree: &Path, path: &str, to: &mut Chunks) -> io::Result<()> {
         return Err(io::Error::other("a link on the way to it leads out of the task's files"));
     }
     let mut tar = tar::Builder::new(to);
-    tar.follow_symlinks(false);
     if metadata.is_dir() {
-        tar.append_dir_all(&name, &host)?;
+        let mut header = header(metadata.mode(), 0, metadata.mtime());
+        header.set_entry_type(EntryType::Directory);
+        tar.append_data(&mut header, &name, io::empty())?;
+        tree::walk(&host, |entry| append(&mut tar, &Path::new(&name).join(entry.path), entry))?;
     } else {
+        tar.follow_symlinks(false);
         tar.append_path_with_name(&host, &name)?;
     }
     tar.finish()
+}
+
+fn append(
+    tar: &mut tar::Builder<&mut Chunks>,
+    path: &Path,
+    entry: &tree::Entry<'_>,
+) -> io::Result<()> {
+    let mut header = header(entry.stat.st_mode, 0, entry.stat.st_mtime);
+    match entry.kind() {
+        FileType::Directory => {
+            header.set_entry_type(EntryType::Directory);
+            tar.append_data(&mut header, path, io::empty())
+        }
+        FileType::Symlink => {
+            header.set_entry_type(EntryType::Symlink);
+            let target = rustix::fs::readlinkat(entry.directory, entry.name, Vec::new())?;
+            tar.append_link(&mut header, path, OsStr::from_bytes(target.to_bytes()))
+        }
+        FileType::RegularFile => {
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let file = rustix::fs::openat(entry.directory, entry.name, flags, Mode::empty())?;
+            header.set_size(entry.size_bytes());
+            tar.append_data(&mut header, path, File::from(file).take(entry.size_bytes()))
+        }
+        // A program cannot create anything else.
+        _ => Ok(()),
+    }
+}
+
+fn header(mode: u32, size_bytes: u64, modified_at: i64) -> Header {
+    let mut header = Header::new_gnu();
+    header.set_entry_type(EntryType::Regular);
+    header.set_mode(mode & 0o7777);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_mtime(u64::try_from(modified_at).unwrap_or_default());
+    header.set_size(size_bytes);
+    header
 }
 
 /// Sends the chunks of a tar to a reader that may be slow.

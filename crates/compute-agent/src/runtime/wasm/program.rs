@@ -13,7 +13,7 @@ use wasm_run::{Claim, Plan};
 use super::module::{Module, check_entry_point};
 use super::store::Store;
 use super::{files, in_background};
-use crate::host::data_dir::remove_all;
+use crate::host::tree::remove_all;
 use crate::runtime::{ExecutorError, Run, environment};
 use agent_core::execution::Failure;
 

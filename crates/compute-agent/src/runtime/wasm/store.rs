@@ -30,7 +30,7 @@ use wasm_run::Compiled;
 use super::compiler::{self, CompileError};
 use super::module::{Digest, Module};
 use super::runner::Runner;
-use crate::host::data_dir::remove_all;
+use crate::host::tree::remove_all;
 
 /// Beyond either limit, the least recently used code is removed.
 const MAX_STORED_BYTES: u64 = 1 << 30;

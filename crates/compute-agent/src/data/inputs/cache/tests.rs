@@ -2,7 +2,10 @@
 
 use std::cell::Cell;
 
+use super::handle::CacheHandle;
 use super::*;
+use crate::data::inputs::placement::Quota;
+use crate::data::retry::AttemptError;
 use crate::host::disk::LimitedBy;
 use crate::testing::any_disk;
 
@@ -31,9 +34,13 @@ impl Fixture {
             std::os::unix::fs::symlink("sub/file", directory.join("link"))?;
             Ok(())
         };
-        self.cache.fill(key, &directory, &quota, fetch).await.unwrap();
+        self.handle().fill(key, &directory, &quota, fetch).await.unwrap();
         assert_eq!(fs::read_to_string(directory.join("link")).unwrap(), text);
         directory
+    }
+
+    fn handle(&self) -> CacheHandle<'_> {
+        CacheHandle::Own { cache: &self.cache, namespace: "default" }
     }
 
     fn entries(&self) -> Vec<String> {
@@ -45,6 +52,13 @@ impl Fixture {
         names.sort();
         names
     }
+}
+
+/// The names of entries, in order.
+fn entries(keys: [&str; 2]) -> Vec<String> {
+    let mut names: Vec<_> = keys.iter().map(|key| Cache::key(&["default", key])).collect();
+    names.sort();
+    names
 }
 
 #[tokio::test]
@@ -69,9 +83,9 @@ async fn the_least_recently_used_entry_is_evicted_first() {
     fixture.fill("b", "0123456789").await;
     fixture.fill("a", "0123456789").await;
     let running = fixture.fill("c", "0123456789").await;
-    assert_eq!(fixture.entries(), ["a", "c"]);
+    assert_eq!(fixture.entries(), entries(["a", "c"]));
     fixture.fill("b", "0123456789").await;
-    assert_eq!(fixture.entries(), ["b", "c"]);
+    assert_eq!(fixture.entries(), entries(["b", "c"]));
     assert_eq!(fs::read_to_string(running.join("sub/file")).unwrap(), "0123456789");
 }
 
@@ -92,7 +106,7 @@ async fn a_cached_entry_counts_towards_the_input_limit_of_its_task() {
     let quota = Quota::new(9, LimitedBy::Task, any_disk());
     let directory = fixture.dir.path().join("other");
     let refused =
-        fixture.cache.fill("a", &directory, &quota, || async { Ok(()) }).await.unwrap_err();
+        fixture.handle().fill("a", &directory, &quota, || async { Ok(()) }).await.unwrap_err();
     assert_eq!(refused, AttemptError::Permanent(quota.too_large()));
 }
 
@@ -110,7 +124,7 @@ async fn a_second_caller_waits_for_the_first() {
                 fs::create_dir(&directory)?;
                 Ok(fs::write(directory.join("file"), "text")?)
             };
-            fixture.cache.fill("a", &directory, quota, fetch).await
+            fixture.handle().fill("a", &directory, quota, fetch).await
         }
     };
     let (first, second) = tokio::join!(fill(one.clone()), fill(other.clone()));
@@ -123,4 +137,14 @@ async fn a_second_caller_waits_for_the_first() {
 fn different_lists_of_parts_have_different_keys() {
     assert_ne!(Cache::key(&["ab", "c"]), Cache::key(&["a", "bc"]));
     assert_eq!(Cache::key(&["ab", "c"]), Cache::key(&["ab", "c"]));
+}
+
+#[tokio::test]
+async fn another_namespace_fetches_for_itself() {
+    let fixture = Fixture::new(1000);
+    fixture.fill("a", "text").await;
+    let other = CacheHandle::Own { cache: &fixture.cache, namespace: "other" };
+    let directory = fixture.dir.path().join("in-other");
+    let found = other.find("a", &directory).await.unwrap();
+    assert!(matches!(found, super::handle::Found::Missing(_)) && !directory.exists());
 }

@@ -12,7 +12,7 @@ use crate::testing::OfS3;
 
 /// The sources of a node, with short retry delays.
 fn sources(settings: &Settings, cache: &Path) -> Sources {
-    let buckets = Buckets::new(&settings.aws, EgressClient::new(EgressPolicy::of(settings)), QUICK);
+    let buckets = Buckets::new(settings, EgressClient::new(EgressPolicy::of(settings)), QUICK);
     Sources { s3: buckets.map(S3::new), ..Sources::new(settings, cache.to_owned()) }
 }
 
@@ -162,6 +162,7 @@ async fn the_egress_policy_applies_to_endpoints_of_jobs_but_not_of_the_operator(
     server.put("k", b"content");
     let mut settings = server.good_settings();
     settings.allow_private_addresses = false;
+    settings.s3.endpoints.clear();
     let strict = Node::new(|cache| sources(&settings, cache));
     let port = server.endpoint().rsplit(':').next().unwrap().to_owned();
     for endpoint in [server.endpoint(), format!("http://localhost:{port}")] {
@@ -195,6 +196,9 @@ fn contradictory_params_are_declined() {
         (json!({"Bucket": "b", "Key": "k/", "VersionID": "1"}), "names a prefix"),
         (json!({"Bucket": "b", "Key": "k", "ChecksumSHA256": "abc"}), "not the base64"),
         (json!({"Bucket": "b", "Key": "k", "Endpoint": "ftp://x"}), "not an http or https URL"),
+        (json!({"Bucket": "../b", "Key": "k"}), "not the name of a bucket"),
+        (json!({"Bucket": "b?x", "Key": "k"}), "not the name of a bucket"),
+        (json!({"Bucket": "b", "Key": "k", "Region": "x@127.0.0.1:9/?"}), "the name of a region"),
     ] {
         let refused = sources.admit(&input(SourceType::S3, params, "/x")).unwrap_err();
         assert!(refused.contains(told), "{refused}");
@@ -219,4 +223,54 @@ async fn a_version_is_requested_by_its_id() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn no_key_leads_out_of_the_input() {
+    let settings = S3Server::start().await.good_settings();
+    let node = Node::new(|cache| sources(&settings, cache));
+    let outside = tempfile::tempdir().unwrap();
+    let absolute = format!("other{}/file", outside.path().display());
+    for (key, told) in [
+        // Cut by the length of the prefix it was absolute, and that is where it was written.
+        (absolute.as_str(), "does not begin with 'data/'"),
+        ("other", "does not begin with 'data/'"),
+        ("data/../../../file", "invalid"),
+    ] {
+        let server = peers::s3::listing(&["data/good", key]).await;
+        let params = json!({"Bucket": BUCKET, "Key": "data/", "Endpoint": server.url});
+        let refused = node.refusal(1, &input(SourceType::S3, params, "/in")).await;
+        assert!(refused.contains(told), "{key}: {refused}");
+    }
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_listing_without_end_is_cut_off() {
+    let settings = S3Server::start().await.good_settings();
+    let node = Node::new(|cache| sources(&settings, cache));
+    let server = peers::s3::endless_listing().await;
+    let params = json!({"Bucket": BUCKET, "Key": "data/", "Endpoint": server.url});
+    let refused = node.refusal(1, &input(SourceType::S3, params, "/in")).await;
+    assert!(refused.contains("larger than 16777216 bytes"), "{refused}");
+}
+
+#[tokio::test]
+async fn credentials_go_only_where_the_operator_lists() {
+    let server = S3Server::start().await;
+    server.put("k", b"content");
+    let mut settings = server.good_settings();
+    settings.s3.endpoints.clear();
+    let unlisted = Node::new(|cache| sources(&settings, cache));
+    // The server asks for a signature, and there is none.
+    let told = unlisted.refusal(1, &keyed(&server, "k")).await;
+    assert!(told.contains("its operator can list it in s3.endpoints"), "{told}");
+    let mut settings = server.good_settings();
+    settings.s3.buckets = vec!["team-*".to_owned()];
+    let other = Node::new(|cache| sources(&settings, cache));
+    let told = other.refusal(1, &keyed(&server, "k")).await;
+    assert!(told.contains("'bucket' is not one that this node's settings allow"), "{told}");
+    settings.s3.buckets = vec!["team-*".to_owned(), "buck*".to_owned()];
+    let listed = Node::new(|cache| sources(&settings, cache));
+    listed.fetch(1, &keyed(&server, "k")).await.unwrap();
 }

@@ -12,7 +12,7 @@ use tokio::process::Command;
 use crate::data::egress;
 use crate::data::inputs::placement::Quota;
 use crate::data::retry::AttemptError;
-use crate::host::data_dir::size_of;
+use crate::host::tree::size_of;
 
 /// Interval at which the received size is checked: git itself has no limit.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);

@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use agent_core::execution::Failure;
 use api_types::ExecutionId;
+use api_types::protocol::FailureCause;
 use api_types::quantity::Bytes;
 use api_types::source::ResultPath;
 use futures_util::StreamExt;
@@ -13,8 +14,8 @@ use tokio::sync::mpsc;
 use super::intake::{CollectError, Intake};
 use crate::data::archive::{self, ArchiveError, ChunkReader, Modes};
 use crate::data::results::publisher::publication::Publication;
-use crate::host::data_dir::remove_all;
 use crate::host::disk::{self, Disk, is_full};
+use crate::host::tree::remove_all;
 use crate::runtime::{Executor, ExecutorError};
 
 /// Chunks buffered between the engine and the disk.
@@ -56,6 +57,15 @@ pub(super) async fn take_in(
         }
         (_, Err(error @ ArchiveError::Escape { .. })) => {
             note(&format!("was not collected: {error}"))
+        }
+        (_, Err(error @ (ArchiveError::TooDeep | ArchiveError::Sparse { .. }))) => {
+            intake.spoil(Failure::task(format!("cannot collect {which}: {error}")));
+            Ok(None)
+        }
+        (Err(ExecutorError::Failed(failure)), _) if failure.cause == FailureCause::Task => {
+            let message = format!("cannot collect {which}: {}", failure.message);
+            intake.spoil(Failure { message, ..failure });
+            Ok(None)
         }
         (_, Err(ArchiveError::Io(error))) if is_full(&error) => {
             remove_all(&run.dir.results())?;

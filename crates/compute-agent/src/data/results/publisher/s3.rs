@@ -66,7 +66,7 @@ impl Publisher for S3 {
         if params.key.is_empty() || params.key.ends_with('/') {
             return Err(format!("its Key '{}' does not name an object", params.key));
         }
-        self.buckets.admit(&params.bucket, &params.endpoint)
+        self.buckets.admit(&params.bucket, &params.region, &params.endpoint)
     }
 
     fn publish<'a>(

@@ -12,7 +12,7 @@ use super::*;
 use crate::testing::OfS3;
 
 fn publishers(settings: &Settings, data_dir: &DataDir) -> Publishers {
-    let buckets = Buckets::new(&settings.aws, EgressClient::new(EgressPolicy::of(settings)), QUICK);
+    let buckets = Buckets::new(settings, EgressClient::new(EgressPolicy::of(settings)), QUICK);
     let publishers = Publishers::new(settings, data_dir.published(), settings.listen);
     Publishers { s3: buckets.map(S3::new), retry: QUICK, ..publishers }
 }

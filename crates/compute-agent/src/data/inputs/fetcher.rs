@@ -1,0 +1,220 @@
+//! Fetches an input in a process of its own, which confines itself before it reads a foreign byte.
+//!
+//! A repository, a bucket or an archive may be hostile: a name of gigabytes, a pack that explodes,
+//! a fault in a decompressor. What it breaks is then one process with a limit of memory, which may
+//! write below this one input and read nothing of the node's; never the agent. The process is the
+//! agent's own program with another first argument; it gets its [`Order`] on its standard input,
+//! and both sides send the messages of [`order`], one JSON object a line.
+//!
+//! The cache stays the agent's: the process asks for an entry, and the agent links it in, or keeps
+//! what the process fetched.
+
+pub(crate) mod order;
+
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+
+use agent_core::execution::Failure;
+use api_types::source::{InputSource, SourceType};
+use rustix::process::{Pid, Signal};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin, Command};
+use tracing::debug;
+
+use super::cache::handle::{CacheHandle, Found};
+use super::inline;
+use super::placement::{InputDestination, MountedInput, Quota};
+use crate::data::retry::AttemptError;
+use crate::host::settings::Settings;
+
+use order::{FromFetcher, MEMORY_BYTES, Order, ToFetcher, VARIABLES};
+
+/// The first argument of the program in this role.
+pub const FETCH: &str = "fetch";
+
+/// A line from the process. A failure may quote what a server said.
+const MAX_LINE_BYTES: u64 = 256 << 10;
+
+/// What is kept of the process's last words.
+const MAX_LAST_WORDS_BYTES: u64 = 2 << 10;
+
+/// Starts the processes.
+#[derive(Debug)]
+pub(super) struct Fetcher {
+    /// The agent's own program.
+    program: PathBuf,
+    settings: order::FetchSettings,
+}
+
+/// A process with all that it starts, which ends when this is dropped.
+struct Group {
+    child: Child,
+    leader: Option<Pid>,
+}
+
+// === impl Fetcher ===
+
+impl Fetcher {
+    /// None where no program is set: then the agent itself fetches, as in tests of the sources.
+    pub(super) fn new(settings: &Settings) -> Option<Self> {
+        let program = settings.program.clone()?;
+        Some(Self { program, settings: order::FetchSettings::of(settings) })
+    }
+
+    /// Whether an input needs a process: it comes from elsewhere, or is an archive.
+    pub(super) fn is_for(input: &InputSource) -> bool {
+        match input.source.source_type {
+            SourceType::LocalDirectory => false,
+            SourceType::Inline => inline::may_be_archive(input),
+            SourceType::UrlDownload
+            | SourceType::S3
+            | SourceType::RepoClone
+            | SourceType::RepoCloneLfs
+            | SourceType::Ipfs => true,
+        }
+    }
+
+    pub(super) async fn fetch(
+        &self,
+        input: &InputSource,
+        place: &InputDestination,
+        quota: &Quota,
+        cache: &CacheHandle<'_>,
+    ) -> Result<MountedInput, AttemptError> {
+        let order = Order::new(input, place, quota, &self.settings);
+        let mut group = Group::start(&self.program)?;
+        let outcome = self.follow(&mut group, &order, quota, cache).await;
+        let failed = match outcome {
+            Ok(outcome) => return outcome.map_err(AttemptError::Permanent),
+            Err(failed) => failed,
+        };
+        // A process that broke off tells why by how it ended.
+        let status = group.child.wait().await?;
+        let words = group.last_words().await;
+        debug!(%status, words, reason = %failed, "the process of a fetch broke off");
+        Err(AttemptError::Permanent(Failure::fetch(broken_off(status, &words))))
+    }
+
+    /// Carries on the conversation to its end. An outer error means that the process broke it off.
+    async fn follow(
+        &self,
+        group: &mut Group,
+        order: &Order,
+        quota: &Quota,
+        cache: &CacheHandle<'_>,
+    ) -> std::io::Result<Result<MountedInput, Failure>> {
+        use std::io::Error;
+
+        let missing = || Error::other("it has no pipes");
+        let mut input = group.child.stdin.take().ok_or_else(missing)?;
+        let output = group.child.stdout.take().ok_or_else(missing)?;
+        send(&mut input, order).await?;
+        let mut lines = BufReader::new(output);
+        let mut filling = None;
+        loop {
+            let mut line = Vec::new();
+            (&mut lines).take(MAX_LINE_BYTES).read_until(b'\n', &mut line).await?;
+            match serde_json::from_slice(&line)? {
+                FromFetcher::Progress { taken_bytes, expected_bytes } => {
+                    quota.follow(taken_bytes, expected_bytes);
+                }
+                FromFetcher::Find { key, directory } => {
+                    let directory = order
+                        .inside(&directory)
+                        .ok_or_else(|| Error::other("it names a directory that is not its own"))?;
+                    let answer = match cache.find(&key, &directory).await? {
+                        Found::Linked { bytes } => ToFetcher::Linked { bytes },
+                        Found::Missing(missing) => {
+                            filling = Some(missing);
+                            ToFetcher::Missing
+                        }
+                    };
+                    send(&mut input, &answer).await?;
+                }
+                FromFetcher::Fetched => {
+                    if let Some(filling) = filling.take() {
+                        filling.keep().await;
+                    }
+                    send(&mut input, &ToFetcher::Kept).await?;
+                }
+                FromFetcher::Done { mounted, taken_bytes } => {
+                    quota.follow(taken_bytes, taken_bytes);
+                    let inside = order.inside(&mounted.source).is_some() && !mounted.writable;
+                    return match inside && mounted.target == order.expected_target(&mounted) {
+                        true => Ok(Ok(mounted)),
+                        false => Err(Error::other("it names a mount that is not its own")),
+                    };
+                }
+                FromFetcher::Failed { failure, taken_bytes } => {
+                    quota.follow(taken_bytes, taken_bytes);
+                    return Ok(Err(failure));
+                }
+            }
+        }
+    }
+}
+
+async fn send(to: &mut ChildStdin, message: &impl serde::Serialize) -> std::io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    to.write_all(&line).await
+}
+
+/// In words for the user.
+fn broken_off(status: ExitStatus, words: &str) -> String {
+    use std::os::unix::process::ExitStatusExt;
+
+    /// What the standard library does when no memory is left.
+    const OUT_OF_MEMORY: &str = "memory allocation of";
+    let limit = MEMORY_BYTES >> 20;
+    if words.contains(OUT_OF_MEMORY) {
+        return format!("fetching it takes more than the {limit} MiB of memory that a fetch has");
+    }
+    let last = words.lines().next_back().unwrap_or_default();
+    match status.signal() {
+        Some(signal) => format!("the process that fetches it was ended by signal {signal}: {last}"),
+        None => format!("the process that fetches it broke off: {last}"),
+    }
+}
+
+// === impl Group ===
+
+impl Group {
+    fn start(program: &Path) -> std::io::Result<Self> {
+        let child = Command::new(program)
+            .arg(FETCH)
+            .arg(std::process::id().to_string())
+            .current_dir("/")
+            .env_clear()
+            .envs(
+                VARIABLES
+                    .iter()
+                    .filter_map(|name| std::env::var_os(name).map(|value| (*name, value))),
+            )
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()?;
+        let leader = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
+        Ok(Self { child, leader })
+    }
+
+    async fn last_words(&mut self) -> String {
+        let Some(stderr) = self.child.stderr.take() else { return String::new() };
+        let mut words = Vec::new();
+        // What was read before an error is all there is.
+        drop(stderr.take(MAX_LAST_WORDS_BYTES).read_to_end(&mut words).await);
+        String::from_utf8_lossy(&words).into_owned()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Before the leader is waited for, its number cannot be another's.
+        if let (Some(leader), Some(_)) = (self.leader, self.child.id()) {
+            let _ = rustix::process::kill_process_group(leader, Signal::KILL);
+        }
+    }
+}

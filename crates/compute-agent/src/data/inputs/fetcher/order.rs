@@ -1,0 +1,147 @@
+//! What the agent and the process of a fetch say to each other.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use agent_core::execution::Failure;
+use api_types::source::InputSource;
+use serde::{Deserialize, Serialize};
+
+use crate::data::inputs::placement::{InputDestination, MountedInput, Quota, QuotaRecord};
+use crate::host::settings::{AwsVariables, InputSettings, IpfsSettings, S3Settings, Settings};
+
+/// Memory of the process. Transfers are streamed, so it is the same for every size of input.
+pub(crate) const MEMORY_BYTES: u64 = 192 << 20;
+
+/// Variables that say where programs, libraries and certificates are; all that the process gets.
+pub(crate) const VARIABLES: [&str; 4] =
+    ["PATH", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR"];
+
+/// One input to fetch.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Order {
+    pub(crate) input: InputSource,
+    pub(crate) place: InputDestination,
+    pub(crate) quota: QuotaRecord,
+    pub(crate) settings: FetchSettings,
+}
+
+/// The settings that the sources depend on.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct FetchSettings {
+    allow_local_paths: Vec<String>,
+    allow_private_addresses: bool,
+    allow_unconfined: bool,
+    ipfs_api: String,
+    s3_endpoints: Vec<String>,
+    s3_buckets: Vec<String>,
+    aws: BTreeMap<String, String>,
+}
+
+/// From the process.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum FromFetcher {
+    Progress {
+        taken_bytes: u64,
+        expected_bytes: u64,
+    },
+    /// Fill the directory from the cache.
+    Find {
+        key: String,
+        directory: PathBuf,
+    },
+    /// The directory of the last [`Find`](Self::Find) is complete.
+    Fetched,
+    Done {
+        mounted: MountedInput,
+        taken_bytes: u64,
+    },
+    Failed {
+        failure: Failure,
+        taken_bytes: u64,
+    },
+}
+
+/// To the process.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum ToFetcher {
+    Linked { bytes: u64 },
+    Missing,
+    Kept,
+}
+
+// === impl Order ===
+
+impl Order {
+    pub(crate) fn new(
+        input: &InputSource,
+        place: &InputDestination,
+        quota: &Quota,
+        settings: &FetchSettings,
+    ) -> Self {
+        let mut settings = settings.clone();
+        if !needs_credentials(input) {
+            settings.aws.clear();
+        }
+        Self { input: input.clone(), place: place.clone(), quota: quota.record(), settings }
+    }
+
+    /// A path of the process, if it lies below the input's own directory.
+    pub(crate) fn inside(&self, path: &Path) -> Option<PathBuf> {
+        let plain = path.components().all(|part| part != std::path::Component::ParentDir);
+        (plain && path.starts_with(self.place.root())).then(|| path.to_owned())
+    }
+
+    /// The targets that the task asked for, as the mount may name it.
+    pub(crate) fn expected_target(&self, mounted: &MountedInput) -> String {
+        let whole = &self.input.target;
+        let plain = whole.trim_end_matches('/');
+        if mounted.target == *whole { whole.clone() } else { plain.to_owned() }
+    }
+}
+
+fn needs_credentials(input: &InputSource) -> bool {
+    input.source.source_type == api_types::source::SourceType::S3
+}
+
+// === impl FetchSettings ===
+
+impl FetchSettings {
+    pub(crate) fn of(settings: &Settings) -> Self {
+        Self {
+            allow_local_paths: settings.allow_local_paths.clone(),
+            allow_private_addresses: settings.allow_private_addresses,
+            allow_unconfined: settings.allow_unconfined,
+            ipfs_api: settings.ipfs.api.clone(),
+            s3_endpoints: settings.s3.endpoints.clone(),
+            s3_buckets: settings.s3.buckets.clone(),
+            aws: settings.aws.0.clone(),
+        }
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        Settings {
+            allow_local_paths: self.allow_local_paths.clone(),
+            allow_private_addresses: self.allow_private_addresses,
+            allow_unconfined: self.allow_unconfined,
+            ipfs: IpfsSettings { api: self.ipfs_api.clone() },
+            s3: S3Settings {
+                endpoints: self.s3_endpoints.clone(),
+                buckets: self.s3_buckets.clone(),
+            },
+            aws: AwsVariables(self.aws.clone()),
+            inputs: InputSettings::default(),
+            // It is that process already.
+            program: None,
+            ..Settings::default()
+        }
+    }
+
+    pub(crate) fn allow_unconfined(&self) -> bool {
+        self.allow_unconfined
+    }
+
+    pub(crate) fn allow_local_paths(&self) -> &[String] {
+        &self.allow_local_paths
+    }
+}

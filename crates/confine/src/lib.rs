@@ -1,0 +1,86 @@
+//! A process that gives its rights up before it reads what strangers wrote.
+//!
+//! A program that fetches or compiles for a job has its parent's user, and with it everything that
+//! the user may do: read the keys beside the data, talk to the Docker Engine, which is as good as
+//! being root. [`Confinement::enter`] takes that away, for the process and all that it starts:
+//!
+//! * Landlock: it opens the named paths and nothing else, and signals nothing outside;
+//! * seccomp: no sockets but of the internet, no other process's memory, no mounts, no namespaces,
+//!   no `io_uring`;
+//! * limits of memory, of CPU time and of core dumps.
+//!
+//! It must be called while the process has one thread: threads that exist are not confined.
+
+mod calls;
+mod files;
+
+use std::path::PathBuf;
+
+use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
+
+pub use files::is_supported;
+
+/// What a process needs for its work.
+#[derive(Debug, Clone, Default)]
+pub struct Confinement {
+    /// Files and directories to read, and programs to run; those that do not exist are left out.
+    pub read: Vec<PathBuf>,
+    /// Directories below which it creates, changes and removes files.
+    pub write: Vec<PathBuf>,
+    /// Whether it may open connections.
+    pub network: bool,
+    /// Memory of its own for each process, in bytes. Reserved addresses without memory behind them
+    /// do not count, unlike with a limit of addresses.
+    pub memory_bytes: u64,
+    pub cpu_seconds: u64,
+    /// Whether the process goes on where the kernel has no Landlock.
+    pub allow_unconfined: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ConfineError {
+    #[error("this kernel has no Landlock; allow_unconfined = true does without")]
+    Unsupported,
+    #[error("confine the process to its files")]
+    Files(#[from] landlock::RulesetError),
+    #[error("open a path for the rules of the confinement")]
+    Path(#[from] landlock::PathFdError),
+    #[error("make the filter of system calls")]
+    Filter(#[from] seccompiler::BackendError),
+    #[error("apply the filter of system calls")]
+    Calls(#[from] seccompiler::Error),
+    #[error("limit the process")]
+    Limits(#[from] rustix::io::Errno),
+}
+
+// === impl Confinement ===
+
+impl Confinement {
+    /// Confines this process for the rest of its life.
+    pub fn enter(&self) -> Result<(), ConfineError> {
+        let limit = |most: u64| Rlimit { current: Some(most), maximum: Some(most) };
+        rustix::process::setrlimit(Resource::Core, limit(0))?;
+        rustix::process::setrlimit(Resource::Data, limit(self.memory_bytes))?;
+        rustix::process::setrlimit(Resource::Cpu, limit(self.cpu_seconds))?;
+        files::restrict(self)?;
+        calls::restrict(self.network)
+    }
+}
+
+/// Ends this process with its parent: what it works for is gone then. Fails if the parent, whose
+/// process ID it is, is gone already.
+pub fn end_with_parent(parent: rustix::process::Pid) -> Result<(), rustix::io::Errno> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    match rustix::process::getppid() {
+        Some(now) if now == parent => Ok(()),
+        _ => Err(rustix::io::Errno::SRCH),
+    }
+}
+
+/// Keeps other processes of the same user out of this one's memory.
+pub fn keep_memory_private() -> Result<(), rustix::io::Errno> {
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! Bounds on what a node says: a node that lies costs memory and space within them.
+//!
+//! What no honest agent sends is refused. What an honest agent might exceed in an odd case is cut,
+//! since it would repeat a refused report for ever.
+
+use api_types::NodeId;
+use api_types::error::FieldError;
+use api_types::execution::{RUN_OUTPUT_BYTES, RunOutput};
+use api_types::protocol::{Report, SessionRequest};
+
+use crate::http::Api;
+use crate::http::error::Failure;
+
+/// Bytes of a whole session request: addresses, labels, engines, GPUs.
+const MAX_SESSION_BYTES: usize = 128 << 10;
+
+/// Labels of one node: placement tests them, and node lists contain them.
+const MAX_LABELS: usize = 256;
+
+/// Bytes of one label's key and value together.
+const MAX_LABEL_BYTES: usize = 4096;
+
+/// Addresses of one node.
+const MAX_ADDRESSES: usize = 64;
+
+/// Bytes of a report's message, and of the reason in its output.
+const MAX_MESSAGE_BYTES: usize = 16 << 10;
+
+/// Bytes of the location of a result.
+const MAX_RESULT_BYTES: usize = 16 << 10;
+
+/// Ends a text that was cut.
+const CUT: &str = " […]";
+
+/// Refuses the orchestrator's own ID: its record is not a node's to set.
+pub(super) fn foreign_node(api: &Api, node: NodeId) -> Result<NodeId, Failure> {
+    if node == api.own.id { Err(Failure::OwnNode(node)) } else { Ok(node) }
+}
+
+/// Checks a session request that came as a body of this size.
+pub(super) fn check_session(request: &SessionRequest, bytes: usize) -> Result<(), Failure> {
+    let mut problems = Vec::new();
+    let mut refuse = |path: String, reason: String| problems.push(FieldError { path, reason });
+    if bytes > MAX_SESSION_BYTES {
+        refuse(String::new(), format!("must not have more than {MAX_SESSION_BYTES} bytes"));
+    }
+    if request.addrs.len() > MAX_ADDRESSES {
+        refuse("Addrs".to_owned(), format!("must not be more than {MAX_ADDRESSES}"));
+    }
+    if request.labels.len() > MAX_LABELS {
+        refuse("Labels".to_owned(), format!("must not be more than {MAX_LABELS}"));
+    }
+    for (key, value) in &request.labels {
+        if key.is_empty() || key.len() + value.len() > MAX_LABEL_BYTES {
+            let reason =
+                format!("must have a key, and not be longer than {MAX_LABEL_BYTES} bytes together");
+            refuse(format!("Labels.{key}"), reason);
+        }
+    }
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::InvalidBody(problems)),
+    }
+}
+
+/// Cuts the texts of a report to their bounds; returns what is wrong with it otherwise.
+pub(super) fn bound_report(report: &mut Report) -> Option<(&'static str, String)> {
+    cut(&mut report.message);
+    if let Some(RunOutput {
+        stdout,
+        stdout_truncated,
+        stderr,
+        stderr_truncated,
+        runner_error,
+        ..
+    }) = &mut report.run_output
+    {
+        *stdout_truncated |= cut_to(stdout, RUN_OUTPUT_BYTES);
+        *stderr_truncated |= cut_to(stderr, RUN_OUTPUT_BYTES);
+        cut(runner_error);
+    }
+    let result = report.published_result.as_ref()?;
+    let bytes = serde_json::to_vec(&result.params).map_or(usize::MAX, |json| json.len());
+    (bytes > MAX_RESULT_BYTES).then(|| {
+        ("PublishedResult.Params", format!("must not have more than {MAX_RESULT_BYTES} bytes"))
+    })
+}
+
+fn cut(text: &mut String) {
+    if cut_to(text, MAX_MESSAGE_BYTES - CUT.len()) {
+        text.push_str(CUT);
+    }
+}
+
+/// Whether there was something to cut.
+fn cut_to(text: &mut String, bytes: usize) -> bool {
+    let is_longer = text.len() > bytes;
+    if is_longer {
+        text.truncate(text.floor_char_boundary(bytes));
+        text.shrink_to_fit();
+    }
+    is_longer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_cut_between_characters() {
+        let mut text = "é".repeat(MAX_MESSAGE_BYTES);
+        cut(&mut text);
+        assert!(text.len() <= MAX_MESSAGE_BYTES && text.ends_with(CUT), "{}", text.len());
+        let mut short = "reason".to_owned();
+        cut(&mut short);
+        assert_eq!(short, "reason");
+    }
+}
