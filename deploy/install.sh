@@ -105,6 +105,7 @@ if [ $services = yes ] && [ -n "$daemons" ]; then
         if [ -e "$destdir/etc/$name/$name.toml" ]; then
             echo "left alone: /etc/$name/$name.toml"
         else
+            # A package's post-install step gives it to the daemon's group; see below.
             install -m 0644 "$root/deploy/$name.toml" "$destdir/etc/$name/$name.toml"
         fi
         sed "s|^ExecStart=/usr/local/bin/|ExecStart=$prefix/bin/|" "$root/deploy/systemd/$name.service" \
@@ -117,6 +118,9 @@ echo "installed in $prefix/bin:$(printf ' %s' $programs)"
 if [ $systemd = yes ]; then
     for name in $daemons; do
         systemd-sysusers "$sysusers/$name.conf"
+        # It may hold passwords.
+        chgrp "$name" "/etc/$name/$name.toml"
+        chmod 0640 "/etc/$name/$name.toml"
     done
     systemctl daemon-reload
     echo "Check /etc/*/*.toml, then start the daemons: systemctl enable --now$daemons"

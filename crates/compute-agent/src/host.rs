@@ -1,7 +1,6 @@
 //! This machine and this process: devices, disk, clock, directories, settings.
 
 pub(crate) mod backoff;
-pub(crate) mod beneath;
 pub(crate) mod clock;
 pub(crate) mod data_dir;
 pub(crate) mod disk;

@@ -35,6 +35,9 @@ fn main() -> ExitCode {
     if arguments.next().as_deref() == Some(compute_agent::FETCH) {
         return compute_agent::fetch(arguments.next().as_deref());
     }
+    if let Err(error) = confine::keep_memory_private() {
+        return refuse(UNAVAILABLE, &error);
+    }
     failpoint::listen();
     let (config, health) = match Command::parse(std::env::args().skip(1)) {
         Ok(Command::Run { config }) => (config, false),

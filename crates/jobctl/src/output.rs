@@ -110,5 +110,33 @@ impl Out {
 /// Writes a message for the user to stderr.
 pub(crate) fn note(text: &str) {
     // Nothing can be done when stderr is closed.
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", printable(text));
+}
+
+/// A text as a terminal may get it: a message may quote what a node, a task or an archive says,
+/// and a control character in it would move the cursor or write to the clipboard.
+pub(crate) fn printable(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\n' | '\t' => safe.push(character),
+            control if control.is_control() => safe.extend(control.escape_default()),
+            character => safe.push(character),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_cannot_control_the_terminal() {
+        assert_eq!(
+            printable("a\tb\n\u{1b}]52;c;x\u{7}\r\u{9b}2J"),
+            "a\tb\n\\u{1b}]52;c;x\\u{7}\\r\\u{9b}2J"
+        );
+        assert_eq!(printable("größer"), "größer");
+    }
 }

@@ -1,20 +1,23 @@
 //! Downloads and unpacks published results.
 
-use std::fs::File;
-use std::io::{Seek, SeekFrom, Write};
-use std::path::Path;
+use std::fs::{File, Permissions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Component, Path};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use api_client::{Client, ClientError};
 use api_types::engine::PublisherType;
 use api_types::execution::PublishedResult;
+use api_types::quantity::Bytes;
 use flate2::read::GzDecoder;
 use futures_util::StreamExt;
 use serde_json::Value;
-use tar::Archive;
+use tar::EntryType;
+use unpack::{Beneath, Entries, Entry, RelativePath};
 
-use crate::output::Transfer;
+use crate::output::{Transfer, printable};
 
 /// Consecutive attempts without progress before a download fails.
 const ATTEMPTS: u32 = 5;
@@ -52,13 +55,18 @@ pub(crate) fn location(result: &PublishedResult) -> Option<Location> {
 }
 
 /// Downloads the URL, resuming after interruptions.
-pub(crate) async fn fetch(url: &str, file: &mut File, transfer: &Transfer) -> Result<()> {
+pub(crate) async fn fetch(
+    url: &str,
+    file: &mut File,
+    max_bytes: u64,
+    transfer: &Transfer,
+) -> Result<()> {
     let node = Client::new(url).with_context(|| format!("fetch the result {url}"))?;
     let mut received = 0;
     let mut failures = 0;
     loop {
         let before = received;
-        match resume(&node, file, &mut received, transfer).await? {
+        match resume(&node, file, &mut received, max_bytes, transfer).await? {
             Ok(()) => return Ok(()),
             Err(error) => {
                 failures = if received > before { 0 } else { failures + 1 };
@@ -76,6 +84,7 @@ async fn resume(
     node: &Client,
     file: &mut File,
     received: &mut u64,
+    max_bytes: u64,
     transfer: &Transfer,
 ) -> Result<Result<(), ClientError>> {
     let mut download = match node.download(*received).await {
@@ -90,6 +99,9 @@ async fn resume(
             Ok(piece) => {
                 file.write_all(&piece).context("write the result")?;
                 *received += piece.len() as u64;
+                if *received > max_bytes {
+                    bail!("the archive has more than {}; raise --max-bytes", Bytes(max_bytes));
+                }
                 transfer.at(*received, total);
             }
             Err(error) => return Ok(Err(error)),
@@ -99,23 +111,91 @@ async fn resume(
     Ok(Ok(()))
 }
 
-/// Unpacks into the directory; never writes outside it, and never replaces a file.
-pub(crate) fn unpack(archive: File, into: &Path) -> Result<()> {
+/// Entries of one archive: a node packs no more of a result.
+const MAX_ENTRIES: usize = 200_000;
+
+/// Bits of a file's mode that mean something for another user on another machine.
+const MODE: u32 = 0o755;
+
+/// Unpacks into the directory: never outside of it, in place of nothing that is there, and no more
+/// than this many bytes. A node may lie about everything in its archive.
+pub(crate) fn unpack(archive: File, into: &Path, max_bytes: u64) -> Result<()> {
     let mut archive = archive;
     archive.seek(SeekFrom::Start(0)).context("read the result")?;
-    std::fs::create_dir_all(into)
+    let mut files = Beneath::create(into)
         .with_context(|| format!("create the directory {}", into.display()))?;
-    let mut archive = Archive::new(GzDecoder::new(archive));
-    archive.set_overwrite(false);
-    for entry in archive.entries().context("read the result")? {
-        let mut entry = entry.context("read the result")?;
-        let path = entry.path().map(|path| path.display().to_string()).unwrap_or_default();
-        let inside = entry.unpack_in(into).with_context(|| format!("unpack {path}"))?;
-        if !inside {
-            bail!("the archive has an entry '{path}' outside of the target directory");
+    let mut entries = Entries::new(GzDecoder::new(archive));
+    let (mut count, mut bytes) = (0, 0_u64);
+    while let Some(entry) = entries.advance().context("read the result")? {
+        count += 1;
+        bytes = bytes.saturating_add(entry.size_bytes);
+        if count > MAX_ENTRIES {
+            bail!("the archive has more than {MAX_ENTRIES} entries");
         }
+        if bytes > max_bytes {
+            bail!(
+                "the archive has more than {} when it is unpacked; raise --max-bytes, or keep it \
+                 packed with --archive",
+                Bytes(max_bytes)
+            );
+        }
+        let name = printable(&entry.path.to_string_lossy());
+        let path = RelativePath::new(&entry.path)
+            .map_err(|reason| anyhow!("the archive has an entry '{name}' that {reason}"))?;
+        write_entry(&mut files, &path, &entry, &mut entries)
+            .with_context(|| format!("unpack {name}"))?;
     }
     Ok(())
+}
+
+fn write_entry(
+    files: &mut Beneath,
+    path: &RelativePath,
+    entry: &Entry,
+    content: &mut impl Read,
+) -> Result<()> {
+    match entry.kind {
+        EntryType::Directory => drop(files.directory(path)?),
+        EntryType::Regular | EntryType::Continuous => {
+            let mut file = files.create_file(path)?;
+            std::io::copy(content, &mut file)?;
+            let mode = (entry.mode & MODE) | 0o600;
+            file.set_permissions(Permissions::from_mode(mode))?;
+        }
+        EntryType::Symlink => {
+            if leads_out(path, &entry.link) {
+                bail!("it is a link that leads out of the result, to '{}'", shown(&entry.link));
+            }
+            files.create_link(path, &entry.link)?;
+        }
+        EntryType::Link => {
+            let target = RelativePath::new(&entry.link).map_err(|reason| {
+                anyhow!("it is a link to '{}' that {reason}", shown(&entry.link))
+            })?;
+            files.create_hard_link(path, &target)?;
+        }
+        // Devices and the like mean nothing here.
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Whether a link at `path` points to something that is not below the root of the result.
+fn leads_out(path: &RelativePath, target: &Path) -> bool {
+    let mut depth = path.as_path().components().count() - 1;
+    for part in target.components() {
+        match part {
+            Component::CurDir => {}
+            Component::Normal(_) => depth += 1,
+            Component::ParentDir if depth > 0 => depth -= 1,
+            Component::ParentDir | Component::RootDir | Component::Prefix(_) => return true,
+        }
+    }
+    false
+}
+
+fn shown(path: &Path) -> String {
+    printable(&path.to_string_lossy())
 }
 
 #[cfg(test)]
@@ -142,27 +222,61 @@ mod tests {
         assert_eq!(location(&PublishedResult::default()), None);
     }
 
-    /// An archive with one file of this name, which the library would refuse to add.
-    fn archive(name: &str) -> File {
+    /// More than these archives have.
+    const LIMIT: u64 = 1 << 20;
+
+    /// An archive with one entry of this kind and name, which the library would refuse to add.
+    fn archive_of(kind: EntryType, name: &str, link: &str, size_bytes: u64) -> File {
         let mut header = tar::Header::new_gnu();
         header.as_gnu_mut().unwrap().name[..name.len()].copy_from_slice(name.as_bytes());
-        header.set_size(2);
-        header.set_mode(0o644);
+        header.set_entry_type(kind);
+        header.set_link_name_literal(link).unwrap();
+        header.set_size(size_bytes);
+        header.set_mode(0o4755);
         header.set_cksum();
         let mut builder =
             tar::Builder::new(GzEncoder::new(tempfile::tempfile().unwrap(), Compression::fast()));
-        builder.append(&header, &b"hi"[..]).unwrap();
+        builder.append(&header, std::io::repeat(b'x').take(size_bytes)).unwrap();
         builder.into_inner().unwrap().finish().unwrap()
+    }
+
+    fn archive(name: &str) -> File {
+        archive_of(EntryType::Regular, name, "", 2)
     }
 
     #[test]
     fn unpacking_stays_inside_the_directory_and_replaces_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let into = directory.path().join("into");
-        unpack(archive("stdout"), &into).unwrap();
-        assert_eq!(std::fs::read_to_string(into.join("stdout")).unwrap(), "hi");
-        assert!(unpack(archive("stdout"), &into).is_err());
-        assert!(unpack(archive("../stdout"), &into).is_err());
+        unpack(archive("stdout"), &into, LIMIT).unwrap();
+        assert_eq!(std::fs::read_to_string(into.join("stdout")).unwrap(), "xx");
+        let mode = std::fs::metadata(into.join("stdout")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o755, "no right of its owner's comes along");
+        assert!(unpack(archive("../stdout"), &into, LIMIT).is_err());
         assert!(!directory.path().join("stdout").exists());
+    }
+
+    #[test]
+    fn links_stay_inside() {
+        let directory = tempfile::tempdir().unwrap();
+        for (target, is_inside) in
+            [("/etc/passwd", false), ("../../x", false), ("../x", true), ("y/../../../x", false)]
+        {
+            let link = archive_of(EntryType::Symlink, "a/link", target, 0);
+            let unpacked = unpack(link, &directory.path().join(target.replace('/', "_")), LIMIT);
+            assert_eq!(unpacked.is_ok(), is_inside, "{target}");
+        }
+    }
+
+    #[test]
+    fn an_archive_that_explodes_is_cut_off() {
+        let directory = tempfile::tempdir().unwrap();
+        let refused =
+            unpack(archive_of(EntryType::Regular, "a", "", LIMIT + 1), directory.path(), LIMIT);
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("raise --max-bytes"), "{refused}");
+        let name = archive_of(EntryType::GNULongName, "n", "", 100 << 10);
+        let refused = format!("{:#}", unpack(name, directory.path(), LIMIT).unwrap_err());
+        assert!(refused.contains("more than the 65536"), "{refused}");
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// The kernel refuses a compiling process more memory than this. Cranelift needs about twenty
 /// times the size of a typical module.
-pub const MAX_MEMORY_BYTES: u64 = 512 << 20;
+pub const MAX_MEMORY_BYTES: u64 = 280 << 20;
 
 /// The kernel ends a compiling process after this much CPU time: a typical module of several
 /// megabytes takes a few seconds.

@@ -34,6 +34,9 @@ pub const RUN: &str = "run";
 /// `compile` reads a module from stdin and writes its code to stdout.
 pub const COMPILE: &str = "compile";
 
+/// Follows [`COMPILE`] where the compiler may go on without Landlock.
+pub const UNCONFINED: &str = "unconfined";
+
 /// `describe` prints a [`compiled::Description`] of the runner.
 pub const DESCRIBE: &str = "describe";
 

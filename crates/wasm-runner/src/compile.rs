@@ -1,14 +1,14 @@
 //! Compilation, in a process that exits afterwards.
 //!
-//! The limits are set before the first byte of the module is read. A module that exceeds them ends
-//! this process without a verdict.
+//! The process confines itself before it reads the first byte of the module. A module that exceeds
+//! its limits ends this process without a verdict.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Read, Write};
 use std::process::ExitCode;
 
+use confine::Confinement;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use wasm_run::compiled::{self, Compiled, Description, Function, Verdict};
 use wasmtime::error::Context as _;
 use wasmtime::{ExternType, FuncType, Module};
@@ -27,10 +27,15 @@ pub(crate) fn describe() -> wasmtime::Result<ExitCode> {
 }
 
 /// Compiles stdin to stdout, and writes the verdict to stderr.
-pub(crate) fn compile() -> wasmtime::Result<ExitCode> {
-    limit(Resource::Data, compiled::MAX_MEMORY_BYTES)?;
-    limit(Resource::Cpu, compiled::MAX_CPU_SECONDS)?;
-    limit(Resource::Core, 0)?;
+pub(crate) fn compile(allow_unconfined: bool) -> wasmtime::Result<ExitCode> {
+    // The module and the file for the code are open already: it opens nothing.
+    let confinement = Confinement {
+        memory_bytes: compiled::MAX_MEMORY_BYTES,
+        cpu_seconds: compiled::MAX_CPU_SECONDS,
+        allow_unconfined,
+        ..Confinement::default()
+    };
+    confinement.enter().context("confine the compiler")?;
     end_with_the_agent()?;
     let mut module = Vec::new();
     std::io::stdin().lock().read_to_end(&mut module).context("read the module")?;
@@ -46,12 +51,6 @@ pub(crate) fn compile() -> wasmtime::Result<ExitCode> {
     };
     std::io::stderr().lock().write_all(&serde_json::to_vec(&verdict)?)?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn limit(resource: Resource, most: u64) -> wasmtime::Result<()> {
-    let most = getrlimit(resource).maximum.map_or(most, |hard| hard.min(most));
-    let limit = Rlimit { current: Some(most), maximum: Some(most) };
-    setrlimit(resource, limit).with_context(|| format!("limit {resource:?} to {most}"))
 }
 
 /// Ends this process when the agent closes the other end of stderr: it has crashed or given up.

@@ -45,11 +45,14 @@ fn carry_out(arguments: &[&std::ffi::OsStr]) -> wasmtime::Result<ExitCode> {
             let boot_id = boot_id.to_str().context("the boot ID is not UTF-8")?;
             run::run(Path::new(directory), boot_id)
         }
-        (Some(wasm_run::COMPILE), [_]) => compile::compile(),
+        (Some(wasm_run::COMPILE), [_]) => compile::compile(false),
+        (Some(wasm_run::COMPILE), [_, word]) if *word == wasm_run::UNCONFINED => {
+            compile::compile(true)
+        }
         (Some(wasm_run::DESCRIBE), [_]) => compile::describe(),
         _ => bail!(
             "the compute agent starts this program; usage: wasm-runner run DIRECTORY BOOT_ID | \
-             compile | describe"
+             compile [unconfined] | describe"
         ),
     }
 }

@@ -1,7 +1,5 @@
 //! Unpacks untrusted tars: no entry leaves the directory, and size and number are bounded.
 
-mod entries;
-
 use std::fs::{File, Permissions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -12,10 +10,9 @@ use rustix::fs::Mode;
 use rustix::io::Errno;
 use tar::EntryType;
 use tokio::sync::mpsc;
+use unpack::{BadPath, Beneath, Entries, Entry, RelativePath};
 
-use crate::host::beneath::{BadPath, Beneath, RelativePath};
 use crate::host::disk::Disk;
-use entries::{Entries, Entry};
 
 /// Bytes that are written at once, and the smallest hole.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -75,7 +72,7 @@ pub(crate) fn unpack(
     let mut entries = Entries::new(reader);
     let mut total_bytes: u64 = 0;
     let mut count = 0;
-    while let Some(entry) = entries.next()? {
+    while let Some(entry) = entries.advance()? {
         count += 1;
         if count > MAX_ENTRIES {
             return Err(ArchiveError::TooManyEntries);

@@ -104,7 +104,8 @@ fn confinement(order: &Order) -> Confinement {
         network: kind != SourceType::Inline,
         memory_bytes: if is_git { GIT_MEMORY_BYTES } else { MEMORY_BYTES },
         cpu_seconds: CPU_SECONDS,
-        allow_unconfined: order.settings.allow_unconfined(),
+        // Without Landlock, git is not offered.
+        allow_unconfined: !is_git || order.settings.allow_unconfined(),
     }
 }
 

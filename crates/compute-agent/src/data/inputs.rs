@@ -72,7 +72,12 @@ impl Sources {
     /// Builds the sources that the settings and the machine allow; they may keep inputs in
     /// `cache`.
     pub(crate) fn new(settings: &Settings, cache: PathBuf) -> Self {
-        Self::with_programs(settings, cache, Programs::of_this_machine())
+        // Git reads more of what strangers wrote than anything else.
+        let programs = match settings.allow_unconfined || confine::is_supported() {
+            true => Programs::of_this_machine(),
+            false => Programs::default(),
+        };
+        Self::with_programs(settings, cache, programs)
     }
 
     fn with_programs(settings: &Settings, cache: PathBuf, programs: Programs) -> Self {

@@ -61,6 +61,8 @@ pub struct Settings {
     pub allow_local_paths: Vec<String>,
     /// Whether jobs may use URLs that lead to loopback, private and link-local addresses.
     pub allow_private_addresses: bool,
+    /// Whether tasks may have a network (`Network: Full`).
+    pub allow_network: bool,
     /// Whether fetching and compiling go on where the kernel cannot confine them.
     pub allow_unconfined: bool,
     pub inputs: InputSettings,
@@ -277,6 +279,7 @@ impl Default for Settings {
             gpu: GpuSettings::default(),
             allow_local_paths: Vec::new(),
             allow_private_addresses: false,
+            allow_network: true,
             allow_unconfined: false,
             inputs: InputSettings::default(),
             results: ResultSettings::default(),

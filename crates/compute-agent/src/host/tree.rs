@@ -13,8 +13,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, Stat};
 use rustix::io::Errno;
-
-use super::beneath::{MAX_DEPTH, open_directory};
+use unpack::{MAX_DEPTH, open_directory};
 
 /// Entries of one tree that are counted; their names take 140 MB at most.
 const MAX_ENTRIES: usize = 500_000;

@@ -42,7 +42,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Availability, Executor, ExecutorError, OutputChunk, Run};
 use crate::host::clock;
-use crate::host::settings::DockerSettings;
+use crate::host::settings::Settings;
 use bollard::errors::Error;
 use error::{is_conflict, is_not_found};
 use sandbox::Sandboxes;
@@ -73,6 +73,8 @@ const RETRY_LONGEST: Duration = Duration::from_secs(5);
 
 pub(crate) struct Docker {
     host: String,
+    /// Whether tasks may ask for a network.
+    allow_network: bool,
     /// None until the Engine has responded once.
     client: RwLock<Option<bollard::Docker>>,
     changes: Semaphore,
@@ -88,13 +90,14 @@ pub(crate) struct Docker {
 
 impl Docker {
     /// `record` is the file that records the pulled images.
-    pub(crate) fn new(settings: &DockerSettings, node_id: NodeId, record: &Path) -> Self {
+    pub(crate) fn new(settings: &Settings, node_id: NodeId, record: &Path) -> Self {
         Self {
-            host: settings.host.clone(),
+            host: settings.docker.host.clone(),
+            allow_network: settings.allow_network,
             client: RwLock::new(None),
             changes: Semaphore::new(MAX_CHANGES_AT_ONCE),
             images: image::Images::new(settings, record),
-            sandboxes: Sandboxes::new(node_id, settings.sandbox_pool),
+            sandboxes: Sandboxes::new(node_id, settings.docker.sandbox_pool),
             room: room::Room::default(),
             fresh: Mutex::default(),
         }
@@ -264,7 +267,11 @@ impl Executor for Docker {
         }
         self.images.admit(params.pull_policy)?;
         match work.task.network.network_type {
-            NetworkType::None | NetworkType::Full => Ok(()),
+            NetworkType::None => Ok(()),
+            NetworkType::Full if self.allow_network => Ok(()),
+            NetworkType::Full => Err("tasks have no network on this node (allow_network); \
+                                      supported: None"
+                .to_owned()),
             NetworkType::Http => Err("network type 'HTTP' is not supported on this node; \
                                       supported: None, Full"
                 .to_owned()),

@@ -57,12 +57,11 @@ pub(crate) struct Engines {
 
 fn docker(settings: &Settings, around: &Surroundings<'_>) -> Result<Box<dyn Executor>, String> {
     let record = around.data_dir.images();
-    Ok(Box::new(Docker::new(&settings.docker, around.node_id, &record)))
+    Ok(Box::new(Docker::new(settings, around.node_id, &record)))
 }
 
 fn wasm(settings: &Settings, around: &Surroundings<'_>) -> Result<Box<dyn Executor>, String> {
-    let runner = &settings.wasm.runner;
-    Ok(Box::new(Wasm::new(around.data_dir, runner, around.tasks.clone())?))
+    Ok(Box::new(Wasm::new(around.data_dir, settings, around.tasks.clone())?))
 }
 
 // === impl Engines ===

@@ -50,6 +50,7 @@ use tracing::info;
 use super::{Executor, ExecutorError, OutputChunk, Run};
 use crate::host::clock;
 use crate::host::data_dir::{DataDir, ExecutionDirs};
+use crate::host::settings::Settings;
 use crate::host::tree::remove_all;
 use crate::node::tasks::Tasks;
 use process::{Ended, Process};
@@ -92,8 +93,13 @@ struct Running {
 
 impl Wasm {
     /// Creates the engine, or returns why this machine cannot have it.
-    pub(crate) fn new(data_dir: &DataDir, runner: &str, tasks: Tasks) -> Result<Self, String> {
-        let runner = Arc::new(Runner::find(runner)?);
+    pub(crate) fn new(
+        data_dir: &DataDir,
+        settings: &Settings,
+        tasks: Tasks,
+    ) -> Result<Self, String> {
+        let runner = Runner::find(&settings.wasm.runner, settings.allow_unconfined)?;
+        let runner = Arc::new(runner);
         let boot_id = wasm_run::process::boot_id()
             .map_err(|error| format!("cannot read the ID of this boot: {error}"))?;
         let store = Store::open(&data_dir.wasm_cache(), Arc::clone(&runner))

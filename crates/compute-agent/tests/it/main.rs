@@ -20,6 +20,7 @@ mod daemon;
 mod engines;
 mod failing;
 mod gpus;
+mod hostile;
 mod http;
 mod image;
 mod interrupted;

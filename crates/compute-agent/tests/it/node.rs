@@ -137,6 +137,8 @@ impl DockerNode {
         let image = image::ensure(&docker).await;
         let node = Node::start(|settings| {
             settings.engines = vec![EngineType::Docker];
+            // The registries of these tests are on this machine.
+            settings.allow_private_addresses = true;
             change(settings);
         })
         .await;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use api_types::quantity::{InvalidQuantity, parse_bytes};
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -16,7 +17,14 @@ pub(crate) struct GetArgs {
     /// Save the archives (.tar.gz) without unpacking
     #[arg(long)]
     pub(crate) archive: bool,
+    /// Refuse a result that is larger than this, packed or unpacked
+    #[arg(long, value_name = "BYTES", default_value = "10GB", value_parser = bytes)]
+    pub(crate) max_bytes: u64,
     /// Show no progress
     #[arg(short, long)]
     pub(crate) quiet: bool,
+}
+
+fn bytes(text: &str) -> Result<u64, InvalidQuantity> {
+    parse_bytes(text)
 }

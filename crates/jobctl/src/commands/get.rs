@@ -59,10 +59,10 @@ pub(super) async fn get(session: &Session, args: &GetArgs) -> Result<Exit> {
 async fn download(url: &str, execution: &Execution, target: &Path, args: &GetArgs) -> Result<()> {
     let mut archive = tempfile::tempfile().context("create a temporary file")?;
     let transfer = Transfer::new(args.quiet, &execution.id.short());
-    fetch(url, &mut archive, &transfer).await?;
+    fetch(url, &mut archive, args.max_bytes, &transfer).await?;
     drop(transfer);
     if !args.archive {
-        return unpack(archive, target);
+        return unpack(archive, target, args.max_bytes);
     }
     let mut write = || -> std::io::Result<()> {
         if let Some(folder) = target.parent() {

@@ -18,13 +18,13 @@ use regex::Regex;
 use ring::digest::{Context, SHA256};
 use tokio::fs::{self, File};
 use tokio::io::AsyncWriteExt;
+use unpack::{Beneath, RelativePath};
 
 use super::cache::Cache;
 use super::placement::{InputDestination, MountedInput, Quota};
 use super::source::{Fetch, Source, params};
 use crate::data::retry::AttemptError;
 use crate::data::s3::{Bucket, Buckets};
-use crate::host::beneath::{Beneath, RelativePath};
 use crate::host::tree;
 
 /// Objects of one input; a larger input is refused, before the node's disk suffers.

@@ -29,6 +29,10 @@ pub struct DockerSettings {
     /// By registry, like `registry.example.com:5000` or `docker.io`.
     #[serde(deserialize_with = "credentials")]
     pub credentials: BTreeMap<String, RegistryCredentials>,
+    /// Registries that images may be pulled from; `*` stands for all that are not on a private
+    /// address. One that is named here may be on any.
+    #[serde(deserialize_with = "values::list")]
+    pub registries: Vec<String>,
     /// The configuration of docker's command line, for registries that `credentials` does not
     /// list; none is read when it is empty.
     pub config_file: PathBuf,
@@ -97,6 +101,7 @@ impl Default for DockerSettings {
             host: host.unwrap_or_else(|| DEFAULT_HOST.to_owned()),
             pull_policy: PullPolicy::Missing,
             credentials: BTreeMap::new(),
+            registries: vec!["*".to_owned()],
             images_max_percent: 85,
             images_max_bytes: 0,
             config_file: directory.map(|path| path.join("config.json")).unwrap_or_default(),

@@ -11,6 +11,7 @@ mod pull;
 mod record;
 mod reference;
 mod refusal;
+mod registries;
 mod seen;
 
 use std::collections::{HashMap, HashSet};
@@ -30,7 +31,7 @@ use tracing::debug;
 use super::error::{is_not_found, of_engine};
 use crate::data::progress::Progress as Telling;
 use crate::host::clock;
-use crate::host::settings::DockerSettings;
+use crate::host::settings::Settings;
 use crate::runtime::ExecutorError;
 use collector::Collector;
 use credentials::Credentials;
@@ -38,6 +39,7 @@ use progress::Progress;
 use pull::PullError;
 use record::{Hold, Record};
 use reference::full_name;
+use registries::Registries;
 use seen::Seen;
 
 /// A pull shared by all tasks that wait for it: it continues while one of them waits.
@@ -47,6 +49,7 @@ type Pulling = BoxFuture<'static, Result<(), PullError>>;
 pub(super) struct Images {
     policy: PullPolicy,
     credentials: Arc<Credentials>,
+    registries: Registries,
     /// By image name, as tasks write it.
     under_way: Mutex<HashMap<String, UnderWay>>,
     seen: Seen,
@@ -65,7 +68,9 @@ struct UnderWay {
 
 impl Images {
     /// `record` is the file that records the pulled images.
-    pub(super) fn new(settings: &DockerSettings, record: &Path) -> Self {
+    pub(super) fn new(settings: &Settings, record: &Path) -> Self {
+        let registries = Registries::new(settings);
+        let settings = &settings.docker;
         let record = Record::open(record);
         Self {
             collector: Collector::new(settings, record.clone()),
@@ -74,6 +79,7 @@ impl Images {
             look: Arc::default(),
             policy: settings.pull_policy,
             credentials: Arc::new(Credentials::new(settings)),
+            registries,
             under_way: Mutex::default(),
         }
     }
@@ -140,6 +146,10 @@ impl Images {
                 None => {}
             },
         }
+        self.registries.check(image).await.map_err(|reason| {
+            let message = format!("image '{image}' cannot be pulled: {reason}");
+            ExecutorError::Failed(Failure::fetch(message))
+        })?;
         let (pulling, progress) = self.join_pull(client, image);
         let progress_text = || format!("pulling image '{image}': {}", *progress.borrow());
         told.during(pulling, progress_text).await.map_err(PullError::into_error)

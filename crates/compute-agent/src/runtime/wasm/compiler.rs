@@ -69,8 +69,8 @@ pub(super) async fn compile(
     let (module, code) =
         opened.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(on_disk)?;
     let not_started = |error| CompileError::Node(format!("{}: {error}", runner.path().display()));
-    let mut command = runner.command();
-    command.arg(wasm_run::COMPILE).stdin(module).stdout(code).stderr(Stdio::piped());
+    let mut command = runner.compiler();
+    command.stdin(module).stdout(code).stderr(Stdio::piped());
     let mut child = command.kill_on_drop(true).spawn().map_err(not_started)?;
     let mut told = Vec::new();
     let outcome = async {

@@ -22,6 +22,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 pub(super) struct Runner {
     path: PathBuf,
     compatibility: String,
+    /// Whether it compiles where the kernel cannot confine it.
+    allow_unconfined: bool,
 }
 
 // === impl Runner ===
@@ -29,14 +31,19 @@ pub(super) struct Runner {
 impl Runner {
     /// The program in the settings, or else the one beside the agent's own, or else the one on
     /// `PATH`. Otherwise why there is none.
-    pub(super) fn find(setting: &str) -> Result<Self, String> {
+    pub(super) fn find(setting: &str, allow_unconfined: bool) -> Result<Self, String> {
+        if !allow_unconfined && !confine::is_supported() {
+            let reason = "this kernel has no Landlock, which confines the compiler; \
+                          allow_unconfined = true does without";
+            return Err(reason.to_owned());
+        }
         let path = match setting {
             "" => default_path().ok_or_else(|| {
                 format!("there is no {PROGRAM} beside the agent's program and none on PATH; install it, or set wasm.runner")
             })?,
             path => PathBuf::from(path),
         };
-        let mut runner = Self { path, compatibility: String::new() };
+        let mut runner = Self { path, compatibility: String::new(), allow_unconfined };
         runner.compatibility = runner.describe()?.compatibility;
         Ok(runner)
     }
@@ -76,6 +83,16 @@ impl Runner {
     /// The compatibility key of its code.
     pub(super) fn compatibility(&self) -> &str {
         &self.compatibility
+    }
+
+    /// Starts the compiler.
+    pub(super) fn compiler(&self) -> Command {
+        let mut command = self.command();
+        command.arg(wasm_run::COMPILE);
+        if self.allow_unconfined {
+            command.arg(wasm_run::UNCONFINED);
+        }
+        command
     }
 
     /// Starts it detached: no terminal, no signal and no descriptor of the agent reaches it, and

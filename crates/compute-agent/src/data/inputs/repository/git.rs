@@ -1,12 +1,13 @@
 //! Runs the `git` program, isolated from everything except one repository.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use reqwest::Url;
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 
 use crate::data::egress;
@@ -16,6 +17,9 @@ use crate::host::tree::size_of;
 
 /// Interval at which the received size is checked: git itself has no limit.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// Bytes that git prints: a hundred thousand references have ten million.
+const MAX_OUTPUT_BYTES: u64 = 32 << 20;
 
 /// Seconds at less than this many bytes a second after which a connection counts as dead.
 const LEAST_SPEED: [&str; 2] = ["http.lowSpeedLimit=100", "http.lowSpeedTime=60"];
@@ -74,6 +78,12 @@ impl Git {
             "credential.helper=",
             "advice.detachedHead=false",
             "gc.auto=0",
+            // A pack is unpacked within the memory of a fetch.
+            "pack.threads=1",
+            "core.bigFileThreshold=16m",
+            "core.deltaBaseCacheLimit=16m",
+            "core.packedGitWindowSize=16m",
+            "core.packedGitLimit=48m",
         ]
         .into_iter()
         .chain(LEAST_SPEED)
@@ -145,7 +155,8 @@ impl Git {
             command.env(format!("GIT_CONFIG_KEY_{index}"), key);
             command.env(format!("GIT_CONFIG_VALUE_{index}"), value);
         }
-        let mut output = std::pin::pin!(command.output());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut output = std::pin::pin!(output(&mut command));
         let output = loop {
             match tokio::time::timeout(LOOK_AGAIN, &mut output).await {
                 Ok(output) => break output,
@@ -153,7 +164,7 @@ impl Git {
             }
         };
         let output = output.map_err(|error| {
-            AttemptError::permanent(format!("cannot run the program 'git': {error}"))
+            AttemptError::permanent(format!("cannot run git {}: {error}", arguments[0]))
         })?;
         let looked = look(watched);
         if output.status.success() {
@@ -164,6 +175,28 @@ impl Git {
         looked?;
         Err(attempt_error(arguments[0], &self.url, &String::from_utf8_lossy(&output.stderr)))
     }
+}
+
+/// Runs the program to its end, as long as it says no more than one may hold in memory.
+async fn output(command: &mut Command) -> std::io::Result<Output> {
+    let mut child = command.spawn()?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (stdout, stderr) = tokio::try_join!(bounded(stdout), bounded(stderr))?;
+    Ok(Output { status: child.wait().await?, stdout, stderr })
+}
+
+async fn bounded(stream: Option<impl AsyncRead + Unpin>) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(stream) = stream {
+        stream.take(MAX_OUTPUT_BYTES + 1).read_to_end(&mut bytes).await?;
+    }
+    if bytes.len() as u64 > MAX_OUTPUT_BYTES {
+        return Err(std::io::Error::other(format!(
+            "it says more than {} MiB: the server has too many references",
+            MAX_OUTPUT_BYTES >> 20
+        )));
+    }
+    Ok(bytes)
 }
 
 /// Whether the received size exceeds the limit.
@@ -190,7 +223,8 @@ fn origin(url: &Url) -> String {
 }
 
 /// Errors of git that are permanent.
-const LASTING: [&str; 10] = [
+const LASTING: [&str; 11] = [
+    "ut of memory",
     "not found",
     "does not exist",
     "not appear to be a git repository",

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::host::mint;
-use crate::host::settings::DockerSettings;
+use crate::host::settings::{DockerSettings, Settings};
 use crate::runtime::docker::Docker as Engine;
 use crate::runtime::{Executor, Run};
 use crate::testing::plain_work;
@@ -34,7 +34,8 @@ impl Bench {
     }
 
     async fn start_with(node_id: NodeId, slots: u16, silence: Silence) -> Option<Self> {
-        let settings = DockerSettings { sandbox_pool: slots, ..DockerSettings::default() };
+        let docker = DockerSettings { sandbox_pool: slots, ..DockerSettings::default() };
+        let settings = Settings { docker, ..Settings::default() };
         let mut engine = Engine::new(&settings, node_id, std::path::Path::new("no-record"));
         engine.sandboxes.silence = silence;
         let engine = Arc::new(engine);

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 /// Deepest nesting that the agent creates or measures. People's trees have a few dozen levels;
 /// whatever walks a tree may hold a descriptor for each.
-pub(crate) const MAX_DEPTH: usize = 128;
+pub const MAX_DEPTH: usize = 128;
 
 /// Longest relative path: together with the directory that it lies in it must stay below the
 /// kernel's limit of 4,096 bytes.
@@ -26,7 +26,7 @@ const FILE_MODE: Mode = Mode::from_raw_mode(0o600);
 
 /// Why a name is not used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum BadPath {
+pub enum BadPath {
     #[error("leads out of its directory")]
     Escape,
     #[error(
@@ -39,11 +39,11 @@ pub(crate) enum BadPath {
 /// A path below a directory: plain names only, of bounded depth and length. It may be empty, and
 /// is then the directory itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RelativePath(PathBuf);
+pub struct RelativePath(PathBuf);
 
 /// An open directory below which files are created.
 #[derive(Debug)]
-pub(crate) struct Beneath {
+pub struct Beneath {
     root: OwnedFd,
     /// The directory that was used last, since many files in a row lie in the same one.
     last: Option<(PathBuf, OwnedFd)>,
@@ -52,7 +52,7 @@ pub(crate) struct Beneath {
 // === impl RelativePath ===
 
 impl RelativePath {
-    pub(crate) fn new(path: &Path) -> Result<Self, BadPath> {
+    pub fn new(path: &Path) -> Result<Self, BadPath> {
         let mut plain = PathBuf::new();
         let mut depth = 0;
         for part in path.components() {
@@ -73,11 +73,11 @@ impl RelativePath {
         Ok(Self(plain))
     }
 
-    pub(crate) fn as_path(&self) -> &Path {
+    pub fn as_path(&self) -> &Path {
         &self.0
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.as_os_str().is_empty()
     }
 
@@ -91,7 +91,7 @@ impl RelativePath {
 
 impl Beneath {
     /// Opens the directory; creates it if it does not exist.
-    pub(crate) fn create(directory: &Path) -> io::Result<Self> {
+    pub fn create(directory: &Path) -> io::Result<Self> {
         std::fs::create_dir_all(directory)?;
         let root = open_directory(CWD, directory.as_os_str())?;
         rustix::fs::fchmod(&root, DIRECTORY_MODE)?;
@@ -99,7 +99,7 @@ impl Beneath {
     }
 
     /// Opens a directory and creates what is missing on the way.
-    pub(crate) fn directory(&mut self, path: &RelativePath) -> io::Result<BorrowedFd<'_>> {
+    pub fn directory(&mut self, path: &RelativePath) -> io::Result<BorrowedFd<'_>> {
         self.open_or_create(path.as_path())
     }
 
@@ -125,7 +125,7 @@ impl Beneath {
     }
 
     /// Creates an empty file for writing, in place of a file or link of the same name.
-    pub(crate) fn create_file(&mut self, path: &RelativePath) -> io::Result<File> {
+    pub fn create_file(&mut self, path: &RelativePath) -> io::Result<File> {
         let (directory, name) = self.place(path)?;
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -133,13 +133,13 @@ impl Beneath {
     }
 
     /// Creates a symbolic link, whose target may be anything: nothing here follows it.
-    pub(crate) fn create_link(&mut self, path: &RelativePath, target: &Path) -> io::Result<()> {
+    pub fn create_link(&mut self, path: &RelativePath, target: &Path) -> io::Result<()> {
         let (directory, name) = self.place(path)?;
         Ok(rustix::fs::symlinkat(target, directory, name)?)
     }
 
     /// Gives a file that is below this directory a second name.
-    pub(crate) fn create_hard_link(
+    pub fn create_hard_link(
         &mut self,
         path: &RelativePath,
         target: &RelativePath,
@@ -162,7 +162,7 @@ impl Beneath {
 }
 
 /// Opens a directory that is not a link.
-pub(crate) fn open_directory(at: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
+pub fn open_directory(at: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(at, name, flags, Mode::empty())?)
 }

@@ -12,13 +12,13 @@ use std::path::PathBuf;
 use tar::{EntryType, Header, PaxExtensions};
 
 /// Bytes of one extension header: a long name, a long link target, or PAX records.
-pub(super) const MAX_EXTENSION_BYTES: u64 = 64 << 10;
+const MAX_EXTENSION_BYTES: u64 = 64 << 10;
 
 /// The unit of the format.
 const BLOCK_BYTES: u64 = 512;
 
 /// The entries of an archive, in order.
-pub(super) struct Entries<R> {
+pub struct Entries<R> {
     reader: R,
     /// What is left of the current entry: its content, and the rest of its last block.
     content_bytes: u64,
@@ -27,12 +27,12 @@ pub(super) struct Entries<R> {
 
 /// One entry; its content is read through [`Entries`].
 #[derive(Debug)]
-pub(super) struct Entry {
-    pub(super) kind: EntryType,
-    pub(super) path: PathBuf,
-    pub(super) link: PathBuf,
-    pub(super) mode: u32,
-    pub(super) size_bytes: u64,
+pub struct Entry {
+    pub kind: EntryType,
+    pub path: PathBuf,
+    pub link: PathBuf,
+    pub mode: u32,
+    pub size_bytes: u64,
 }
 
 /// What extension headers say of the entry that follows them.
@@ -46,12 +46,12 @@ struct Extensions {
 // === impl Entries ===
 
 impl<R: Read> Entries<R> {
-    pub(super) fn new(reader: R) -> Self {
+    pub fn new(reader: R) -> Self {
         Self { reader, content_bytes: 0, padding_bytes: 0 }
     }
 
     /// The next entry; skips what was not read of the last one.
-    pub(super) fn next(&mut self) -> io::Result<Option<Entry>> {
+    pub fn advance(&mut self) -> io::Result<Option<Entry>> {
         let mut extensions = Extensions::default();
         loop {
             self.skip_rest()?;

@@ -1,0 +1,11 @@
+//! Reads archives of strangers, and creates files under names that strangers chose.
+//!
+//! [`Entries`] reads a tar with a bound on everything that it holds in memory. [`Beneath`] creates
+//! files below one open directory, whatever they are called and whatever links lie on the way. The
+//! limits of size and number, and what to do with modes and links, are the caller's.
+
+mod beneath;
+mod entries;
+
+pub use beneath::{BadPath, Beneath, MAX_DEPTH, RelativePath, open_directory};
+pub use entries::{Entries, Entry};
