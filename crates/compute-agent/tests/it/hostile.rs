@@ -30,7 +30,7 @@ fn with_input(kind: SourceType, params: Value) -> Work {
 }
 
 async fn node() -> Node {
-    Node::start(|settings| settings.allow_private_addresses = true).await
+    Node::start(|_| ()).await
 }
 
 /// The message of an execution that fails for its input, after which the node does other work.

@@ -63,7 +63,7 @@ impl Gate {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_killed_while_it_fetches_fetches_again() {
     let gate = Gate::start().await;
-    let mut node = Node::start(|settings| settings.allow_private_addresses = true).await;
+    let mut node = Node::start(|_| ()).await;
     let mut work = work(EngineType::Noop, json!({}));
     let params = json!({ "URL": format!("{}/data.txt", gate.url) });
     work.task.input_sources = vec![InputSource {

@@ -50,6 +50,8 @@ impl Node {
             orchestrator: orchestrator.url(),
             engines: vec![EngineType::Noop],
             stop_grace_seconds: 1,
+            // The servers and registries of these tests are on this machine.
+            allow_private_addresses: true,
             program: Some(env!("CARGO_BIN_EXE_compute-agent").into()),
             ..Settings::default()
         };
@@ -137,8 +139,6 @@ impl DockerNode {
         let image = image::ensure(&docker).await;
         let node = Node::start(|settings| {
             settings.engines = vec![EngineType::Docker];
-            // The registries of these tests are on this machine.
-            settings.allow_private_addresses = true;
             change(settings);
         })
         .await;

@@ -222,6 +222,55 @@ async fn a_session_with_invalid_labels_is_refused() {
 }
 
 #[tokio::test]
+async fn no_node_joins_as_the_orchestrator() {
+    let server = Server::start().await;
+    let path = node_path(&server.node_id(), "/session");
+    let refused = server.put(&path, &session_request()).await;
+    refused.refused(409, "NodeConflict").says("is the orchestrator itself");
+}
+
+#[tokio::test]
+async fn what_a_node_says_is_bounded() {
+    let server = Server::start().await;
+    let mut request = session_request();
+    request["ComputeNodeInfo"]["ExecutionEngines"] = json!(vec!["docker"; 20_000]);
+    assert_eq!(
+        server.put(&node_path(&fresh_node_id(), "/session"), &request).await.problems(),
+        [": must not have more than 131072 bytes"]
+    );
+
+    let node = FakeNode::join(&server).await;
+    let job = server.submit(plain_job()).await;
+    let execution = text(&executions(&server, &job, 1).await[0]["ID"]);
+    for (sequence, state) in [(1, 3), (2, 5)] {
+        let report =
+            json!({ "ExecutionID": execution, "Sequence": sequence, "ComputeState": state });
+        node.report(&server, report).await;
+    }
+    let long = "x".repeat(1 << 20);
+    let mut report = json!({
+        "ExecutionID": execution, "Sequence": 3, "ComputeState": 7, "Message": long,
+        "RunOutput": {
+            "stdout": long, "stdouttruncated": false, "stderr": "", "stderrtruncated": false,
+            "exitCode": 0, "runnerError": long,
+        },
+        "PublishedResult": { "Type": "local", "Params": { "URL": long } },
+    });
+    let path = node_path(&node.id, "/executions");
+    let batch = |report: &Value| json!({ "Session": node.session, "Reports": [report] });
+    assert_eq!(
+        server.put(&path, &batch(&report)).await.problems(),
+        ["Reports[0].PublishedResult.Params: must not have more than 16384 bytes"]
+    );
+    report["PublishedResult"] = json!({ "Type": "local", "Params": { "URL": "http://n/x" } });
+    node.report(&server, report).await;
+    let stored = &executions(&server, &job, 1).await[0];
+    assert!(stored.to_string().len() < 64 << 10, "{}", stored.to_string().len());
+    assert!(text(&stored["ComputeState"]["Message"]).ends_with(" […]"));
+    assert_eq!(stored["RunOutput"]["stdouttruncated"], true);
+}
+
+#[tokio::test]
 async fn the_stream_requires_a_session_and_a_get() {
     let server = Server::start().await;
     let node = FakeNode::join(&server).await;
