@@ -1,0 +1,89 @@
+// The draft of a submission: kept in this browser until it is submitted, with the key that makes a repetition harmless.
+
+/** @import { Json } from "../../types.d.ts" */
+
+const KEY = "draft";
+// A draft with a large inline input does not fit; then only this visit has it.
+const LARGEST = 1_000_000;
+
+/** @typedef {{ text: string, mode: "form" | "text", key: string, from: string }} Draft */
+
+/** @returns {Draft | null} */
+export function savedDraft() {
+  try {
+    const draft = JSON.parse(localStorage.getItem(KEY) ?? "null");
+    return typeof draft?.text === "string" ? draft : null;
+  } catch {
+    return null;
+  }
+}
+
+/** @param {Draft | null} draft */
+export function saveDraft(draft) {
+  try {
+    if (draft && draft.text.length <= LARGEST) localStorage.setItem(KEY, JSON.stringify(draft));
+    else localStorage.removeItem(KEY);
+  } catch {
+    // Without storage the draft lives as long as the page.
+  }
+}
+
+/** A key for `Idempotency-Key`; `crypto.randomUUID` exists only over HTTPS. */
+export function newKey() {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0"))
+    .join("");
+}
+
+/** What a text is written in: JSON begins with a brace, everything else is read as YAML. @param {string} text */
+export function languageOf(text) {
+  return text.trimStart().startsWith("{") ? "json" : "yaml";
+}
+
+/**
+ * The job in a text of JSON, with or without the wrapper `Job`.
+ * @param {string} text
+ * @returns {{ job: Json } | { problem: string, line: number }}
+ */
+export function parseJob(text) {
+  try {
+    const value = JSON.parse(text);
+    return { job: wrapped(value) ? value[wrapped(value) ?? ""] : value };
+  } catch (error) {
+    return {
+      problem: String(/** @type {Error} */ (error).message),
+      line: lineOfError(text, /** @type {Error} */ (error).message),
+    };
+  }
+}
+
+/** The key of the wrapper, which the service matches without regard to case. @param {Json} value */
+function wrapped(value) {
+  if (typeof value !== "object" || value === null) return undefined;
+  return Object.keys(value).find((key) => key.toLowerCase() === "job" && typeof value[key] === "object");
+}
+
+/** @param {string} text @param {string} message of the JSON parser */
+function lineOfError(text, message) {
+  const line = /line (\d+)/.exec(message);
+  if (line) return Number(line[1]);
+  const at = /position (\d+)/.exec(message);
+  return at ? text.slice(0, Number(at[1])).split("\n").length : text.split("\n").length;
+}
+
+/** @param {Json} job */
+export function jobText(job) {
+  return JSON.stringify({ Job: job }, null, 2);
+}
+
+/** What is sent: JSON gets the wrapper that the API wants, YAML is indented below one. @param {string} text */
+export function bodyOf(text) {
+  if (languageOf(text) === "yaml") {
+    const isWrapped = /^job\s*:/im.test(text.replace(/^\s*#.*$/gm, ""));
+    return {
+      body: isWrapped ? text : `Job:\n${text.replace(/^---\s*$/m, "").replace(/^/gm, "  ")}`,
+      type: "application/yaml",
+    };
+  }
+  const parsed = parseJob(text);
+  return { body: "job" in parsed ? JSON.stringify({ Job: parsed.job }) : text, type: "application/json" };
+}
