@@ -98,7 +98,6 @@ class Live extends EventTarget {
 
 /** The URL of the own worker, as the page's policy demands it. @param {string} url */
 function trusted(url) {
-  // deno-lint-ignore no-explicit-any
   const types = /** @type {any} */ (globalThis).trustedTypes;
   if (!types) return url;
   return types.createPolicy("ui", {

@@ -17,8 +17,9 @@ const MOST = 6;
 export function searchBox() {
   const input = h("input", {
     type: "search",
-    placeholder: "Search or paste an ID",
+    placeholder: "Search",
     "aria-label": "Search for a job by name, or any record by ID",
+    title: "A job's name, or the ID of a job, an execution or a node",
     autocomplete: "off",
     spellcheck: "false",
     role: "combobox",

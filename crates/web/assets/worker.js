@@ -12,7 +12,6 @@ let stop = null;
 /** @type {import("./stream.js").Message | null} */
 let state = null;
 
-// deno-lint-ignore no-explicit-any
 const scope = /** @type {any} */ (self);
 
 scope.onconnect = (/** @type {MessageEvent} */ event) => {

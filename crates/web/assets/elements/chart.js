@@ -62,7 +62,7 @@ export function loadChart(samples, seconds) {
       "figcaption",
       { class: "legend small" },
       key("used", `CPU in use ${round(last.Allocated.CPU)}`),
-      key("capacity", `capacity ${round(last.Capacity.CPU)} cores`),
+      key("most", `capacity ${round(last.Capacity.CPU)} cores`),
       key("queued", `jobs waiting ${round(last.Queued)}`),
     ),
     h("details", { class: "small" }, h("summary", null, "As a table"), table(samples)),

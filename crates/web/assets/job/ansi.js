@@ -1,4 +1,5 @@
 // Splits a line of output into pieces of text with the style that its escape sequences ask for.
+// deno-lint-ignore-file no-control-regex
 
 /** @typedef {{ text: string, style: string }} Piece `style` is a list of classes */
 
@@ -16,7 +17,6 @@ const PALETTE = [
   [200, 200, 200],
 ];
 
-// deno-lint-ignore no-control-regex
 const ESCAPE =
   /\x1b\[([0-9;:?]*)([@-~])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-Z\\-_]?|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]/g;
 

@@ -25,7 +25,7 @@ export function executionDetails(row) {
       pair("Message", row.ComputeState.Message),
       pair("Reported by the runner", out.runnerError),
       pair(
-        "Wanted",
+        "Desired state",
         `${DESIRED[row.DesiredState.StateType] ?? row.DesiredState.StateType}${
           row.DesiredState.Message ? `: ${row.DesiredState.Message}` : ""
         }`,

@@ -113,7 +113,7 @@ function head() {
       h("th", { scope: "col" }, "Execution"),
       h("th", { class: "mid fit", scope: "col" }, "Node"),
       h("th", { class: "mid number", scope: "col" }, "Exit code"),
-      h("th", { class: "mid number", scope: "col" }, "Took"),
+      h("th", { class: "mid number", scope: "col" }, "Duration"),
       h("th", { class: "number", scope: "col" }, "Changed"),
     ),
   );

@@ -55,6 +55,8 @@ export default function logs({ job, signal, query }) {
   const tell = () => {
     const kept = buffer.lines.length < buffer.total
       ? `; the newest ${count(buffer.lines.length)} are kept here, the download has all`
+      : buffer.total >= TAIL
+      ? "; what came before the end is in the download"
       : "";
     const words = {
       starting: "Reading…",

@@ -130,6 +130,8 @@ export function filterBar(filters, changed, end) {
       { class: "choices", role: "group", "aria-label": "State" },
       STATES.map(([value, word]) => stateButton(value, word, () => current, update)),
     ),
+    end,
+    h("span", { class: "break" }),
     choice(
       "Type",
       [["", "Any type"], ...TYPES.map((type) => /** @type {[string, string]} */ ([type, type]))],
@@ -159,7 +161,6 @@ export function filterBar(filters, changed, end) {
       (order) => update({ order }),
     ),
     current.before ? h("a", { class: "button", href: "/jobs" }, icon("close"), "Back to the newest") : null,
-    end,
   );
 }
 

@@ -3,7 +3,7 @@
 import { runTime, timeAgo } from "../elements/clock.js";
 import { idText } from "../elements/copy.js";
 import { h } from "../dom.js";
-import { count, plural } from "../format.js";
+import { count } from "../format.js";
 import { badge, isEnded, jobLook } from "../state.js";
 
 /** @import { Job } from "../../types.d.ts" */
@@ -11,7 +11,8 @@ import { badge, isEnded, jobLook } from "../state.js";
 // A message longer than this shows its first lines, and all of it with focus.
 const LONG = 240;
 // What a message adds to the state's own word is worth a line; these say nothing more.
-const OBVIOUS = /^(an execution runs|all \d+ executions? completed|submitted|)$/;
+export const OBVIOUS =
+  /^(an execution runs|its execution completed|all \d+ executions? completed|submitted|placed|)$/;
 
 /**
  * @param {Job} job
@@ -34,22 +35,22 @@ export function jobRow(job, before, state) {
       data: { version },
       title: state.gone ? "No longer matches the filters" : null,
     },
-    h("td", { class: "fit" }, box),
-    h("td", { class: "fit" }, badge(jobLook(job.State.StateType))),
+    h("td", { class: "mid fit" }, box),
+    h("td", { class: "mid fit" }, badge(jobLook(job.State.StateType))),
     h(
       "td",
       null,
       h("a", { class: "main", href: `/jobs/${job.ID}` }, job.Name),
       " ",
       idText(job.ID),
-      reason(job),
       narrowFacts(job),
+      reason(job),
     ),
     h("td", { class: "wide wrap" }, job.Namespace),
     h("td", { class: "wide" }, job.Type),
     h("td", { class: "mid number" }, progress(job)),
     h("td", { class: "mid number" }, ran(job)),
-    h("td", { class: "number muted" }, timeAgo(job.CreateTime)),
+    h("td", { class: "mid number muted" }, timeAgo(job.CreateTime)),
   );
 }
 
@@ -62,12 +63,13 @@ export function reason(job) {
 
 /** @param {Job} job */
 function narrowFacts(job) {
-  const counts = job.Executions;
-  if (!counts) return null;
   return h(
     "p",
-    { class: "narrow small muted" },
-    `${job.Type}, ${counts.Completed} of ${plural(counts.Total, "execution")} completed`,
+    { class: "narrow row-facts small muted" },
+    badge(jobLook(job.State.StateType)),
+    h("span", null, job.Type),
+    h("span", null, progress(job)),
+    timeAgo(job.CreateTime),
   );
 }
 

@@ -7,6 +7,7 @@ import { fill, h } from "../dom.js";
 import { plural } from "../format.js";
 import { keepFresh } from "../fresh.js";
 import { waitingPanel } from "../job/waiting.js";
+import { OBVIOUS } from "../jobs/row.js";
 import { stopJobs } from "../jobs/stop.js";
 import { failure, loading } from "../notes.js";
 import { retitle } from "../router.js";
@@ -195,7 +196,7 @@ function fact(word, value) {
 
 /** The job's message, unless the panel below says it in parts. @param {Job} job @param {Explanation | null} explanation */
 function message(job, explanation) {
-  if (!job.State.Message || explanation?.Waiting) return null;
+  if (OBVIOUS.test(job.State.Message) || explanation?.Waiting) return null;
   if (job.State.StateType === "Failed") {
     return h("div", { class: "panel failed" }, h("p", { class: "wrap" }, job.State.Message));
   }

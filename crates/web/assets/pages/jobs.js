@@ -78,14 +78,14 @@ class JobList {
       h(
         "tr",
         null,
-        h("th", { class: "fit" }, this.all),
-        h("th", { class: "fit", scope: "col" }, "State"),
+        h("th", { class: "mid fit" }, this.all),
+        h("th", { class: "mid fit", scope: "col" }, "State"),
         h("th", { scope: "col" }, "Job"),
         h("th", { class: "wide", scope: "col" }, "Namespace"),
         h("th", { class: "wide", scope: "col" }, "Type"),
         h("th", { class: "mid number", scope: "col" }, "Executions"),
         h("th", { class: "mid number", scope: "col" }, "Run time"),
-        h("th", { class: "number", scope: "col" }, "Submitted"),
+        h("th", { class: "mid number", scope: "col" }, "Submitted"),
       ),
     );
   }

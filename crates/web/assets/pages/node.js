@@ -232,7 +232,7 @@ function showExecutions(box, rows, more) {
           "tr",
           null,
           ["State", "Execution", "Job"].map((word) => h("th", { scope: "col" }, word)),
-          h("th", { class: "number", scope: "col" }, "Here for"),
+          h("th", { class: "number", scope: "col" }, "Age"),
         ),
       ),
       h(
@@ -272,7 +272,7 @@ function showHistory(box, events) {
   if (!box.firstChild) {
     fill(
       box,
-      h("section", { class: "section" }, h("header", null, h("h2", null, "What became of it")), h("div")),
+      h("section", { class: "section" }, h("header", null, h("h2", null, "History")), h("div")),
     );
   }
   const body = /** @type {HTMLElement} */ (box.querySelector("section > div"));

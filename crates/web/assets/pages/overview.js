@@ -330,7 +330,7 @@ function showNodes(box, nodes) {
         ? `${plural(away.length, "node")} of ${count(compute.length)} ${
           away.length === 1 ? "needs" : "need"
         } someone.`
-        : `${compute.length === 1 ? "The node is" : `All ${count(compute.length)} nodes are`} well.`,
+        : `${plural(compute.length, "node")}, all well.`,
     ),
     grid,
     compute.length > 200

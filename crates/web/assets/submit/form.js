@@ -74,7 +74,7 @@ export class Form {
     const wide = ["lines", "pairs", "constraints", "paths", "module"].includes(field.kind);
     const box = h(
       "label",
-      { class: `field ${wide ? "full" : ""}` },
+      { class: `field ${wide ? "full" : field.path.includes(".Resources.") ? "short" : ""}` },
       h("span", null, field.name),
       input,
       extra ?? null,
