@@ -190,10 +190,6 @@ class SubmitPage {
   /** @param {ApiError} error */
   #refused(error) {
     const named = error.details.filter((detail) => typeof detail?.Path === "string");
-    const parsed = languageOf(this.draft.text) === "json" ? parseJob(this.draft.text) : null;
-    if (parsed && "problem" in parsed) {
-      return this.#showProblems([{ Reason: parsed.problem, line: parsed.line }]);
-    }
     const line = /line (\d+)/.exec(error.message);
     this.#showProblems(
       named.length ? named : [{ Reason: error.message, line: line ? Number(line[1]) : undefined }],

@@ -42,17 +42,14 @@ export function languageOf(text) {
 /**
  * The job in a text of JSON, with or without the wrapper `Job`.
  * @param {string} text
- * @returns {{ job: Json } | { problem: string, line: number }}
+ * @returns {{ job: Json } | { problem: string }}
  */
 export function parseJob(text) {
   try {
     const value = JSON.parse(text);
     return { job: wrapped(value) ? value[wrapped(value) ?? ""] : value };
   } catch (error) {
-    return {
-      problem: String(/** @type {Error} */ (error).message),
-      line: lineOfError(text, /** @type {Error} */ (error).message),
-    };
+    return { problem: String(/** @type {Error} */ (error).message) };
   }
 }
 
@@ -60,14 +57,6 @@ export function parseJob(text) {
 function wrapped(value) {
   if (typeof value !== "object" || value === null) return undefined;
   return Object.keys(value).find((key) => key.toLowerCase() === "job" && typeof value[key] === "object");
-}
-
-/** @param {string} text @param {string} message of the JSON parser */
-function lineOfError(text, message) {
-  const line = /line (\d+)/.exec(message);
-  if (line) return Number(line[1]);
-  const at = /position (\d+)/.exec(message);
-  return at ? text.slice(0, Number(at[1])).split("\n").length : text.split("\n").length;
 }
 
 /** @param {Json} job */
