@@ -87,11 +87,16 @@ Deno.test("differences are lines, with lines around them", () => {
 });
 
 Deno.test("JSON and YAML get the wrapper once", () => {
-  assertEquals(bodyOf('{"Name": "a"}'), { body: '{"Job":{"Name":"a"}}', type: "application/json" });
-  assertEquals(bodyOf('{"job": {"Name": "a"}}'), { body: '{"Job":{"Name":"a"}}', type: "application/json" });
+  assertEquals(bodyOf('{"Name": "a"}'), { body: '{"Job":{"Name":"a"}}', type: "application/json", above: 0 });
+  assertEquals(bodyOf('{"job": {"Name": "a"}}'), {
+    body: '{"Job":{"Name":"a"}}',
+    type: "application/json",
+    above: 0,
+  });
   assertEquals(bodyOf("Name: a\nType: batch"), {
     body: "Job:\n  Name: a\n  Type: batch",
     type: "application/yaml",
+    above: 1,
   });
   assertEquals(bodyOf("# mine\nJob:\n  Name: a").body, "# mine\nJob:\n  Name: a");
 });
@@ -99,7 +104,7 @@ Deno.test("JSON and YAML get the wrapper once", () => {
 Deno.test("a text that is not JSON is sent as it is, so that the service names its line", () => {
   const text = '{\n  "Job": {\n    "Name": oops\n  }\n}';
   assert("problem" in parseJob(text));
-  assertEquals(bodyOf(text), { body: text, type: "application/json" });
+  assertEquals(bodyOf(text), { body: text, type: "application/json", above: 0 });
 });
 
 const RECORD = {

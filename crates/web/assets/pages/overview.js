@@ -157,7 +157,7 @@ function showNumbers(parts, cluster) {
       "a",
       { class: "figure", href: "/nodes" },
       badge(
-        away || nodes.Pending
+        away || nodes.Pending || !nodes.Total
           ? { word: "Nodes", tone: "attention", icon: "warning" }
           : { word: "Nodes", tone: "completed", icon: "nodes" },
       ),
@@ -297,7 +297,7 @@ function showNodes(box, nodes) {
         h(
           "p",
           null,
-          "Jobs wait until a node runs them. Start an agent on any machine with Docker or WebAssembly work to do:",
+          "Jobs wait until a node runs them. Start an agent on any machine:",
         ),
         joinCommands(),
       ),

@@ -191,9 +191,9 @@ class SubmitPage {
   #refused(error) {
     const named = error.details.filter((detail) => typeof detail?.Path === "string");
     const line = /line (\d+)/.exec(error.message);
-    this.#showProblems(
-      named.length ? named : [{ Reason: error.message, line: line ? Number(line[1]) : undefined }],
-    );
+    const { above } = bodyOf(this.draft.text);
+    const whole = { Reason: error.message, line: line ? Math.max(1, Number(line[1]) - above) : undefined };
+    this.#showProblems(named.length ? named : [whole]);
   }
 
   /** @type {{ Path?: string, Reason: string, line?: number }[] | null} */

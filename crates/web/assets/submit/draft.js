@@ -64,15 +64,18 @@ export function jobText(job) {
   return JSON.stringify({ Job: job }, null, 2);
 }
 
-/** What is sent: JSON gets the wrapper that the API wants, YAML is indented below one. @param {string} text */
+/**
+ * What is sent: JSON gets the wrapper that the API wants, YAML is indented below one.
+ * @param {string} text
+ * @returns {{ body: string, type: string, above: number }} `above` counts the lines that were put above the text
+ */
 export function bodyOf(text) {
   if (languageOf(text) === "yaml") {
-    const isWrapped = /^job\s*:/im.test(text.replace(/^\s*#.*$/gm, ""));
-    return {
-      body: isWrapped ? text : `Job:\n${text.replace(/^---\s*$/m, "").replace(/^/gm, "  ")}`,
-      type: "application/yaml",
-    };
+    const type = "application/yaml";
+    if (/^job\s*:/im.test(text)) return { body: text, type, above: 0 };
+    return { body: `Job:\n${text.replace(/^---\s*$/m, "").replace(/^/gm, "  ")}`, type, above: 1 };
   }
   const parsed = parseJob(text);
-  return { body: "job" in parsed ? JSON.stringify({ Job: parsed.job }) : text, type: "application/json" };
+  const body = "job" in parsed ? JSON.stringify({ Job: parsed.job }) : text;
+  return { body, type: "application/json", above: 0 };
 }
