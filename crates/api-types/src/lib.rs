@@ -6,6 +6,7 @@
 pub mod engine;
 pub mod error;
 pub mod execution;
+pub mod explanation;
 pub mod history;
 pub mod id;
 pub mod job;
@@ -19,6 +20,7 @@ pub mod routes;
 pub mod selector;
 pub mod source;
 pub mod submission;
+pub mod summary;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod time;

@@ -13,9 +13,11 @@ use telemetry::traces::{OtlpError, Tracer};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use web::Pages;
 
 use crate::driver::presence;
 use crate::driver::{self, Driver, DriverError};
+use crate::http::guard::Guard;
 use crate::http::{self, Api, Own, Permits};
 use crate::identity::{Identity, IdentityError};
 use crate::logs::Access;
@@ -71,10 +73,13 @@ impl Orchestrator {
         let listener = TcpListener::bind(settings.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
 
+        let labels = labels();
+        let machine = labels.get(HOSTNAME).map(String::as_str).unwrap_or_default();
+        let guard = Guard::new(address, machine, &settings.allowed_hosts);
         let (scheduler, retention) = (settings.scheduler(), settings.retention());
         let view = Arc::new(View::default());
-        let (identity, reads, handle, driver, observer) = {
-            let (view, data_dir) = (Arc::clone(&view), settings.data_dir.clone());
+        let (identity, reads, handle, driver, observer, pages) = {
+            let (view, data_dir, ui) = (Arc::clone(&view), settings.data_dir.clone(), settings.ui);
             let otlp = settings.otlp.clone();
             // Loads the complete live state, which takes seconds when it is large.
             tokio::task::spawn_blocking(move || {
@@ -84,7 +89,8 @@ impl Orchestrator {
                 let (store, reads) = sqlite::open(&data_dir)?;
                 let (handle, driver) =
                     driver::start(Box::new(store), view, scheduler, retention, observer.clone())?;
-                Ok::<_, StartError>((identity, reads, handle, driver, observer))
+                let pages = ui.then(Pages::load);
+                Ok::<_, StartError>((identity, reads, handle, driver, observer, pages))
             })
             .await??
         };
@@ -99,13 +105,15 @@ impl Orchestrator {
             handle,
             reader,
             view,
-            own: Own { id: node_id, address, labels: labels(), requester },
+            own: Own { id: node_id, address, labels, requester },
             logs: Arc::new(logs),
             waiting: Permits::of_waiting_reads(),
             streams: Permits::of_event_streams(),
             large_bodies: Permits::of_large_bodies(),
             log_readers: Permits::of_log_readers(),
             observer,
+            guard,
+            pages,
             stopping: stopping.clone(),
         });
         tokio::spawn(listen_for_pauses(Arc::clone(&api.view), stopping.clone()));
@@ -151,11 +159,14 @@ impl Drop for Orchestrator {
     }
 }
 
+/// The label with the name of the machine.
+const HOSTNAME: &str = "hostname";
+
 fn labels() -> BTreeMap<String, String> {
     let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
     BTreeMap::from([
         ("Operating-System".to_owned(), std::env::consts::OS.to_owned()),
         ("Architecture".to_owned(), api_types::version::VersionRecord::current().goarch),
-        ("hostname".to_owned(), hostname),
+        (HOSTNAME.to_owned(), hostname),
     ])
 }

@@ -26,6 +26,9 @@ pub(crate) struct ListArgs {
     /// Only jobs with exactly this name
     #[arg(long)]
     pub(crate) name: Option<String>,
+    /// Only jobs whose name begins with this
+    #[arg(long, value_name = "PREFIX", conflicts_with = "name")]
+    pub(crate) name_prefix: Option<String>,
     /// Only jobs created since then: 10m, 2h, or a time in RFC 3339
     #[arg(long, value_name = "WHEN")]
     pub(crate) since: Option<String>,
@@ -35,6 +38,9 @@ pub(crate) struct ListArgs {
     /// All jobs, without a limit
     #[arg(short, long, conflicts_with = "limit")]
     pub(crate) all: bool,
+    /// In the order of their last change instead of their creation
+    #[arg(long)]
+    pub(crate) changed: bool,
     /// Oldest first
     #[arg(short, long)]
     pub(crate) reverse: bool,

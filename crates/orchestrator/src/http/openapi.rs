@@ -70,9 +70,12 @@ pub(super) const CALL: &[Code] = &[TooManyRequests, StoreUnavailable, ShuttingDo
 /// Requests that need a session.
 pub(super) const SESSION: &[Code] = &[StaleSession, Forbidden];
 
-/// All of these; a bug can end any request.
+/// What any request may be refused with: a bug can end it, and [`guard`](super::guard) checks it.
+const ANY: &[Code] = &[Internal, Forbidden, MisdirectedRequest];
+
+/// All of these, and what any request may be refused with.
 pub(super) fn refusals(sets: &[&[Code]]) -> Vec<Code> {
-    sets.iter().copied().flatten().copied().chain([Internal]).collect()
+    sets.iter().copied().chain([ANY]).flatten().copied().collect()
 }
 
 /// The OpenAPI document of this service

@@ -24,6 +24,7 @@ const COVERED: &[crate::Covered] = &[
     crate::create::COVERS,
     crate::events::COVERS,
     crate::executions::COVERS,
+    crate::explain::COVERS,
     crate::health::COVERS,
     crate::history::COVERS,
     crate::jobs::COVERS,

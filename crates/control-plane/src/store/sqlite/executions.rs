@@ -3,8 +3,8 @@
 //! A page of a job's executions scans every execution of the job, without its results, and sorts:
 //! about 1 µs each. Indexes in four orders would be rewritten with every change instead.
 
-use api_types::ExecutionId;
-use api_types::execution::{PublishedResult, RunOutput};
+use api_types::execution::{ComputeState, PublishedResult, RunOutput};
+use api_types::{ExecutionId, JobId};
 use api_types::quantity::Resources;
 use rusqlite::{Connection, Row, Statement, Transaction, params};
 use scheduler::change::{Changes, ExecutionRow, OutputRow};
@@ -167,6 +167,23 @@ pub(super) fn executions(
         items.extend(row::one(&mut statement, [number], read_stored)?);
     }
     Ok(Page { items, more })
+}
+
+/// Scans every execution of the job, like a page of them.
+pub(super) fn failures(
+    connection: &Connection,
+    job: JobId,
+    limit: u32,
+) -> Result<Vec<ExecutionRow>, StoreError> {
+    let failed = [ComputeState::Failed, ComputeState::AskForBidRejected].map(u8::from);
+    let sql = format!(
+        "SELECT {COLUMNS} FROM job AS j
+            CROSS JOIN execution AS e INDEXED BY execution_job ON e.job = j.number
+         WHERE j.id = ?1 AND e.compute IN (?2, ?3)
+         ORDER BY e.modify_time DESC, e.id DESC LIMIT ?4"
+    );
+    let parameters = params![job.bytes(), failed[0], failed[1], limit];
+    row::all(&mut *connection.prepare_cached(&sql)?, parameters, read_row)
 }
 
 /// The page's executions and one more, if there is one.

@@ -1,5 +1,7 @@
 //! Examples in the document: values of the response types, so that they are spelled like responses.
 
+mod watching;
+
 use std::collections::BTreeMap;
 
 use api_types::engine::{EngineSpec, EngineType, Params, PublisherType};
@@ -29,6 +31,8 @@ use api_types::version::VersionRecord;
 use api_types::{EvaluationId, ExecutionId, JobId, NodeId, Timestamp};
 use serde_json::{Value, json};
 use uuid::Uuid;
+
+pub(in crate::http) use watching::explanation;
 
 const JOB: JobId = JobId::from_uuid(Uuid::from_u128(0x62df246c_d5cc_4c6d_aef9_bd480ed3b259));
 const EXECUTION: ExecutionId =

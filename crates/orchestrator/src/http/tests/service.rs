@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::driver;
+use crate::http::guard::Guard;
 use crate::http::{Api, Own, Permits, serve};
 use crate::logs::Access;
 use crate::observer::Observer;
@@ -151,6 +152,8 @@ impl Service {
             streams: Permits::of_event_streams(),
             large_bodies: Permits::of_large_bodies(),
             observer: Observer::default(),
+            guard: Guard::new(address, "", &[]),
+            pages: None,
             stopping: stopping.clone(),
         });
         tokio::spawn(serve::serve(listener, Arc::clone(&api), stopping));
