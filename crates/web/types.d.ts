@@ -29,7 +29,7 @@ export interface Job {
   Namespace: string;
   Type: string;
   Priority: number;
-  Count: number;
+  Count?: number;
   Labels: Record<string, string>;
   State: JobState;
   Version: number;
@@ -109,6 +109,7 @@ export interface Explanation {
   JobID: string;
   State: string;
   Message: string;
+  Executions: Counts;
   Waiting: null | {
     Since: string;
     Ahead: number;
@@ -129,11 +130,11 @@ export interface Explanation {
 export interface Cluster {
   Time: string;
   Jobs: Record<string, number>;
-  Executions: { Waiting: number; Starting: number; Running: number };
+  Executions: { Starting: number; Running: number };
   Nodes: Record<string, number>;
   Capacity: Resources;
   Allocated: Resources;
-  Waiting: { Jobs: number; Since: string };
+  OldestWait: string;
 }
 
 export interface LoadSample {

@@ -7,28 +7,30 @@ import { icon } from "../icons.js";
 import { joinCommands } from "../join.js";
 import { executionLook } from "../state.js";
 
-/** @import { Explanation, Job, NodeVerdict } from "../../types.d.ts" */
+/** @import { Explanation, NodeVerdict } from "../../types.d.ts" */
 
 const NEVER = /can ever (take|fit)/;
 const NODES_NAMED = 8;
 
-/** @param {Job} job @param {Explanation} explanation */
-export function waitingPanel(job, explanation) {
+/** @param {Explanation} explanation */
+export function waitingPanel(explanation) {
   const { Waiting: waiting, Nodes: nodes, Failures: failures } = explanation;
   const parts = [];
-  if (waiting) parts.push(waits(job, explanation, waiting, nodes));
+  if (waiting) parts.push(waits(explanation, waiting, nodes));
   if (failures.length) parts.push(failed(failures));
   return parts.length ? h("div", null, parts) : null;
 }
 
 /**
- * @param {Job} job @param {Explanation} explanation
+ * @param {Explanation} explanation
  * @param {NonNullable<Explanation["Waiting"]>} waiting @param {NodeVerdict[]} nodes
  */
-function waits(job, explanation, waiting, nodes) {
+function waits(explanation, waiting, nodes) {
   const none = nodes.length === 0;
   const hopeless = none || NEVER.test(explanation.Message);
-  const slots = waiting.Slots === job.Count ? "" : ` for ${plural(waiting.Slots, "execution")}`;
+  const slots = waiting.Slots === explanation.Executions.Total
+    ? ""
+    : ` for ${plural(waiting.Slots, "execution")}`;
   return h(
     "section",
     { class: `panel ${hopeless ? "attention" : "waiting"}`, "aria-label": "Why this job waits" },

@@ -4,7 +4,7 @@ import { get, path } from "../api.js";
 import { runTime, timeAgo } from "../elements/clock.js";
 import { idText } from "../elements/copy.js";
 import { fill, h } from "../dom.js";
-import { plural } from "../format.js";
+import { count, plural } from "../format.js";
 import { keepFresh } from "../fresh.js";
 import { waitingPanel } from "../job/waiting.js";
 import { OBVIOUS } from "../jobs/row.js";
@@ -13,7 +13,7 @@ import { failure, loading } from "../notes.js";
 import { retitle } from "../router.js";
 import { badge, isEnded, jobLook } from "../state.js";
 
-/** @import { Explanation, Job, Shown, Visit } from "../../types.d.ts" */
+/** @import { Counts, Explanation, Job, Shown, Visit } from "../../types.d.ts" */
 
 /** @typedef {{ job: Job, signal: AbortSignal, query: URLSearchParams }} TabContext */
 /** @typedef {{ default: (context: TabContext) => HTMLElement }} TabModule */
@@ -70,8 +70,7 @@ export default function page(visit) {
       job !== null && (change.jobs.has(job.ID) || (change.cluster && !isEnded(job.State.StateType))),
     load: async (signal) => {
       const { Job } = await get(path(["jobs", asked]), signal);
-      const waits = !isEnded(Job.State.StateType);
-      const explanation = waits ? await get(path(["jobs", Job.ID, "explain"]), signal) : null;
+      const explanation = await get(path(["jobs", Job.ID, "explain"]), signal);
       return { Job, explanation };
     },
     show: ({ Job, explanation }) => {
@@ -84,7 +83,7 @@ export default function page(visit) {
       if (isFirst) void showTab();
     },
     fail: (error) => {
-      if (!job) {
+      if (tabs.hidden) {
         fill(head, h("header", { class: "title" }, h("h1", null, "Job ", asked)), failure(error, refresh));
       }
     },
@@ -122,7 +121,7 @@ function markTabs(tabs, id, current) {
   }
 }
 
-/** @param {HTMLElement} head @param {Job} job @param {Explanation | null} explanation @param {() => void} refresh */
+/** @param {HTMLElement} head @param {Job} job @param {Explanation} explanation @param {() => void} refresh */
 function showHead(head, job, explanation, refresh) {
   const version = JSON.stringify([job.Revision, job.State, explanation]);
   if (head.dataset.version === version) return;
@@ -160,7 +159,7 @@ function showHead(head, job, explanation, refresh) {
     h(
       "p",
       { class: "facts" },
-      fact(job.Type, `${plural(job.Count, "execution")} wanted`),
+      fact(job.Type, progressText(explanation.Executions)),
       fact("namespace", job.Namespace),
       fact("priority", String(job.Priority)),
       h("span", null, "submitted ", timeAgo(job.CreateTime)),
@@ -183,10 +182,21 @@ function showHead(head, job, explanation, refresh) {
         : null,
     ),
     message(job, explanation),
-    explanation ? waitingPanel(job, explanation) : null,
+    ended ? null : waitingPanel(explanation),
   );
   const again = had && head.querySelector(`[data-name="${had}"]`);
   if (again instanceof HTMLElement) again.focus({ preventScroll: true });
+}
+
+/** How far the executions are, without what is zero. @param {Counts} counts */
+function progressText(counts) {
+  const parts = [
+    counts.Waiting ? `${count(counts.Waiting)} waiting` : "",
+    counts.Running ? `${count(counts.Running)} running` : "",
+    counts.Completed ? `${count(counts.Completed)} completed` : "",
+    counts.Failed ? `${count(counts.Failed)} failed` : "",
+  ].filter(Boolean);
+  return `${plural(counts.Total, "execution")}${parts.length ? `: ${parts.join(", ")}` : ""}`;
 }
 
 /** @param {string} word @param {string} value */
@@ -194,9 +204,9 @@ function fact(word, value) {
   return h("span", null, `${word} `, h("strong", null, value));
 }
 
-/** The job's message, unless the panel below says it in parts. @param {Job} job @param {Explanation | null} explanation */
+/** The job's message, unless the panel below says it in parts. @param {Job} job @param {Explanation} explanation */
 function message(job, explanation) {
-  if (OBVIOUS.test(job.State.Message) || explanation?.Waiting) return null;
+  if (OBVIOUS.test(job.State.Message) || explanation.Waiting) return null;
   if (job.State.StateType === "Failed") {
     return h("div", { class: "panel failed" }, h("p", { class: "wrap" }, job.State.Message));
   }

@@ -175,7 +175,7 @@ function showNumbers(parts, cluster) {
       { class: "muted small" },
       `${plural(cluster.Executions.Running, "execution")} running, ${
         count(cluster.Executions.Starting)
-      } starting, ${count(cluster.Executions.Waiting)} waiting for room`,
+      } starting`,
     ),
   );
 }
@@ -243,12 +243,11 @@ function showLoad(box, signal) {
 /** @param {HTMLElement} box @param {Job[]} jobs @param {Cluster} cluster */
 function showWaiting(box, jobs, cluster) {
   if (!jobs.length) return fill(box, h("p", { class: "quiet-note" }, "Nothing waits."));
+  const waiting = (cluster.Jobs.Queued ?? 0) + (cluster.Jobs.Pending ?? 0);
   fill(
     box,
     jobTable("Jobs that wait", jobs, "Since", (job) => job.CreateTime),
-    cluster.Waiting.Jobs > jobs.length
-      ? h("p", { class: "quiet-note" }, `${count(cluster.Waiting.Jobs)} jobs wait for room.`)
-      : null,
+    waiting > jobs.length ? h("p", { class: "quiet-note" }, `${plural(waiting, "job")} in all.`) : null,
   );
 }
 
