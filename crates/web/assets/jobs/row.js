@@ -9,7 +9,7 @@ import { badge, isEnded, jobLook } from "../state.js";
 /** @import { Job } from "../../types.d.ts" */
 
 // A message longer than this shows its first lines, and all of it with focus.
-const LONG = 240;
+const LONG = 600;
 // What a message adds to the state's own word is worth a line; these say nothing more.
 export const OBVIOUS =
   /^(an execution runs|its execution completed|all \d+ executions? completed|submitted|placed|)$/;

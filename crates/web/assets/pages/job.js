@@ -194,7 +194,7 @@ function progressText(counts) {
     counts.Waiting ? `${count(counts.Waiting)} waiting` : "",
     counts.Running ? `${count(counts.Running)} running` : "",
     counts.Completed ? `${count(counts.Completed)} completed` : "",
-    counts.Failed ? `${count(counts.Failed)} failed` : "",
+    counts.Failed ? plural(counts.Failed, "failure") : "",
   ].filter(Boolean);
   return `${plural(counts.Total, "execution")}${parts.length ? `: ${parts.join(", ")}` : ""}`;
 }
