@@ -74,10 +74,17 @@ pub trait Reads: Send + Sync {
     /// The same jobs without their specifications.
     fn summaries(&self, query: &JobQuery) -> Result<Page<StoredSummary>, StoreError>;
     fn summary(&self, id: JobId) -> Result<Option<StoredSummary>, StoreError>;
+    /// Counts every job that is over.
+    fn job_totals(&self) -> Result<JobTotals, StoreError>;
     fn execution(&self, id: ExecutionId) -> Result<Option<StoredExecution>, StoreError>;
     fn executions(&self, query: &ExecutionQuery) -> Result<Page<StoredExecution>, StoreError>;
     /// The executions of a job that failed or were declined, the latest first.
     fn failures(&self, job: JobId, limit: u32) -> Result<Vec<ExecutionRow>, StoreError>;
+    /// Executions that have not ended, the oldest first.
+    fn live_executions(
+        &self,
+        query: &LiveExecutionsQuery,
+    ) -> Result<Page<LiveExecution>, StoreError>;
     fn history(&self, query: &HistoryQuery) -> Result<Page<EventRow>, StoreError>;
     /// Events of one node, which may be forgotten.
     fn node_history(&self, query: &NodeHistoryQuery) -> Result<Page<EventRow>, StoreError>;
@@ -179,6 +186,15 @@ pub struct StoredSummary {
     pub queued_spec: Option<String>,
 }
 
+/// Jobs of all namespaces, counted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct JobTotals {
+    /// Of each state in which a job is over.
+    pub ended: Vec<(JobStateType, u64)>,
+    /// When the oldest queued job was submitted.
+    pub oldest_queued: Option<Timestamp>,
+}
+
 /// An execution with its rows from other tables.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredExecution {
@@ -240,6 +256,25 @@ pub struct ExecutionQuery {
     pub reverse: bool,
     pub after: Option<ExecutionPosition>,
     pub limit: u32,
+}
+
+#[derive(Debug, Clone)]
+pub struct LiveExecutionsQuery {
+    /// Of any node if `None`.
+    pub node: Option<NodeId>,
+    pub reverse: bool,
+    /// The `number` of the last row of the previous page.
+    pub after: Option<u64>,
+    pub limit: u32,
+}
+
+/// A live execution, and what its record has of its job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LiveExecution {
+    /// Counts executions in the order of their creation.
+    pub number: u64,
+    pub execution: StoredExecution,
+    pub spec_json: Arc<str>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use web::Pages;
 
+use crate::cluster::Watched;
 use crate::driver::presence;
 use crate::driver::{self, Driver, DriverError};
 use crate::http::guard::Guard;
@@ -64,6 +65,20 @@ async fn listen_for_pauses(view: Arc<View>, stopping: CancellationToken) {
     }
 }
 
+/// Starts what keeps pages and charts up to date.
+fn spawn_watching(api: &Arc<Api>) {
+    let watching = Arc::clone(api);
+    tokio::spawn(async move { watching.cluster.sample(watching.stopping.clone()).await });
+    let watching = Arc::clone(api);
+    tokio::spawn(async move { watching.view.changes().run(watching.stopping.clone()).await });
+}
+
+/// Differs from that of any other process, so that nobody resumes a stream of another one.
+fn process_name() -> String {
+    let Reading { wall, boot, .. } = Reading::now();
+    format!("{:x}-{boot:x}", wall.0)
+}
+
 // === impl Orchestrator ===
 
 impl Orchestrator {
@@ -100,6 +115,8 @@ impl Orchestrator {
         let requester = Requester { id: node_id.to_string(), public_key: identity.public_key };
         let tracer = observer.tracer.clone();
         let reader = Reader::new(reads);
+        let cluster =
+            Watched::new(Arc::clone(&view), Arc::clone(&observer.metrics), reader.clone());
         let logs = Access::new(reader.clone(), Arc::clone(&view), stopping.clone());
         let api = Arc::new(Api {
             handle,
@@ -112,10 +129,13 @@ impl Orchestrator {
             large_bodies: Permits::of_large_bodies(),
             log_readers: Permits::of_log_readers(),
             observer,
+            cluster,
+            process: process_name(),
             guard,
             pages,
             stopping: stopping.clone(),
         });
+        spawn_watching(&api);
         tokio::spawn(listen_for_pauses(Arc::clone(&api.view), stopping.clone()));
         let server = tokio::spawn(http::serve::serve(listener, api, stopping.clone()));
         Ok(Self { address, node_id, stopping, server, driver, tracer })

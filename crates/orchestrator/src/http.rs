@@ -4,6 +4,8 @@
 
 mod agent;
 mod body;
+mod changes;
+mod cluster;
 mod edge;
 pub(crate) mod error;
 mod events;
@@ -41,6 +43,7 @@ use tokio_util::sync::CancellationToken;
 use utoipa_axum::router::OpenApiRouter;
 use web::Pages;
 
+use crate::cluster::Watched;
 use crate::driver::Handle;
 use crate::logs::Access;
 use crate::observer::Observer;
@@ -67,6 +70,9 @@ pub(crate) struct Api {
     /// For large request bodies.
     pub large_bodies: Permits,
     pub observer: Observer,
+    pub cluster: Watched,
+    /// Names this process in the IDs of its messages.
+    pub process: String,
     /// Whose requests are answered.
     pub guard: Guard,
     /// The web pages, unless the settings leave them out.
@@ -104,6 +110,8 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .merge(executions::router())
         .merge(history::router())
         .merge(events::router())
+        .merge(changes::router())
+        .merge(cluster::router())
         .merge(results::router())
         .merge(logs::router())
         .merge(nodes::router())
@@ -154,6 +162,11 @@ impl<S: Send + Sync> FromRequestParts<S> for Parameter {
             Err(_) => Err(Failure::PathNotFound { path: parts.uri.path().to_owned() }),
         }
     }
+}
+
+#[cfg(test)]
+pub(crate) fn example_node() -> api_types::node::Node {
+    openapi::examples::describe_node().node
 }
 
 #[cfg(test)]

@@ -59,7 +59,14 @@ pub(crate) struct DescribeArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ExecutionsArgs {
     /// ID of the job, or a prefix of it
-    pub(crate) job: String,
+    #[arg(required_unless_present_any = ["node", "live"])]
+    pub(crate) job: Option<String>,
+    /// Executions of all jobs that have not ended on this node
+    #[arg(long, value_name = "NODE", conflicts_with = "job")]
+    pub(crate) node: Option<String>,
+    /// Executions of all jobs that have not ended
+    #[arg(long, conflicts_with = "job")]
+    pub(crate) live: bool,
     /// Maximum number of executions
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: Option<u32>,

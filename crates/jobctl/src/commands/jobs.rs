@@ -1,7 +1,7 @@
 //! `jobctl list`, `describe`, `executions`, `history`: records of jobs.
 
 use anyhow::Result;
-use api_client::{ClientError, ExecutionsQuery, HistoryQuery, JobsQuery};
+use api_client::{ClientError, ExecutionsQuery, HistoryQuery, JobsQuery, LiveExecutionsQuery};
 use api_types::history::HistoryEvent;
 use serde::Serialize;
 
@@ -119,15 +119,26 @@ pub(super) async fn describe(session: &Session, args: &DescribeArgs) -> Result<E
 }
 
 pub(super) async fn executions(session: &Session, args: &ExecutionsArgs) -> Result<Exit> {
+    let client = &session.client;
     let fetch = async || {
         collect(args.limit, async |rows, token| {
-            let query = ExecutionsQuery {
-                limit: Some(rows),
-                next_token: token,
-                order_by: Some("create_time".to_owned()),
-                ..ExecutionsQuery::default()
+            let page = if let Some(job) = &args.job {
+                let query = ExecutionsQuery {
+                    limit: Some(rows),
+                    next_token: token,
+                    order_by: Some("create_time".to_owned()),
+                    ..ExecutionsQuery::default()
+                };
+                client.job_executions(job, &query).await?
+            } else {
+                let query = LiveExecutionsQuery {
+                    node_id: args.node.clone(),
+                    limit: Some(rows),
+                    next_token: token,
+                    reverse: false,
+                };
+                client.live_executions(&query).await?
             };
-            let page = session.client.job_executions(&args.job, &query).await?;
             Ok((page.executions, page.next_token))
         })
         .await

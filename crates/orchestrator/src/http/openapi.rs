@@ -10,6 +10,7 @@ pub(super) mod params;
 use std::sync::Arc;
 
 use api_types::Code::{self, *};
+use api_types::cluster::ChangeNotice;
 use api_types::history::{HistoryEvent, HistoryGap};
 use api_types::log::{LogFrame, LogLine};
 use api_types::openapi::{About, finish};
@@ -34,7 +35,9 @@ const ABOUT: About = About {
         people.",
     tags: &[
         ("Jobs", "Submit, watch, read and stop jobs."),
+        ("Executions", "Executions of any job."),
         ("Events", "All events, as they happen."),
+        ("Cluster", "All nodes and jobs together."),
         ("Nodes", "The nodes of the cluster."),
         ("Agent", "What the addressed node reports about itself."),
         ("Health", "For operators and load balancers."),
@@ -48,7 +51,7 @@ const ABOUT: About = About {
 #[derive(OpenApi)]
 #[openapi(
     paths(requester::gone, document),
-    components(schemas(AssignmentLine, HistoryEvent, HistoryGap, LogFrame, LogLine))
+    components(schemas(AssignmentLine, ChangeNotice, HistoryEvent, HistoryGap, LogFrame, LogLine))
 )]
 struct Beside;
 

@@ -30,6 +30,7 @@ pub(super) enum List {
     Results = 4,
     Nodes = 5,
     NodeHistory = 6,
+    LiveExecutions = 7,
 }
 
 /// A list in one of its orders.

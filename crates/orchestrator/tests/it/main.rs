@@ -15,6 +15,8 @@ pub(crate) use covers;
 
 mod agent;
 mod body;
+mod changes;
+mod cluster;
 mod create;
 mod daemon;
 mod errors;
@@ -41,3 +43,4 @@ mod stop;
 mod stream;
 mod summaries;
 mod waiting;
+mod yaml;

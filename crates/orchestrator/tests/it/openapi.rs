@@ -21,6 +21,8 @@ crate::covers! {
 const COVERED: &[crate::Covered] = &[
     COVERS,
     crate::agent::COVERS,
+    crate::changes::COVERS,
+    crate::cluster::COVERS,
     crate::create::COVERS,
     crate::events::COVERS,
     crate::executions::COVERS,

@@ -16,8 +16,8 @@ use super::open::PREPARED_STATEMENTS;
 use super::row::{self, Id};
 use super::{events, executions, history, jobs, marks, nodes, results, summaries};
 use crate::store::{
-    EventsPage, EventsQuery, ExecutionQuery, HistoryQuery, JobQuery, NodeHistoryQuery, Page, Reads,
-    ResultQuery, StoreError, StoreSize, StoredExecution, StoredJob, StoredResult, StoredSummary,
+    EventsPage, EventsQuery, ExecutionQuery, HistoryQuery, JobQuery, JobTotals, LiveExecution,
+    LiveExecutionsQuery, NodeHistoryQuery, Page, Reads, ResultQuery, StoreError, StoreSize, StoredExecution, StoredJob, StoredResult, StoredSummary,
 };
 
 /// Concurrent reads; more wait for one to end. Twice the cores of the smallest intended machine,
@@ -128,6 +128,10 @@ impl Reads for SqliteReads {
         self.read(|connection| summaries::summary(connection, id))
     }
 
+    fn job_totals(&self) -> Result<JobTotals, StoreError> {
+        self.read(summaries::totals)
+    }
+
     fn execution(&self, id: ExecutionId) -> Result<Option<StoredExecution>, StoreError> {
         self.read(|connection| executions::execution(connection, id))
     }
@@ -138,6 +142,13 @@ impl Reads for SqliteReads {
 
     fn failures(&self, job: JobId, limit: u32) -> Result<Vec<ExecutionRow>, StoreError> {
         self.read(|connection| executions::failures(connection, job, limit))
+    }
+
+    fn live_executions(
+        &self,
+        query: &LiveExecutionsQuery,
+    ) -> Result<Page<LiveExecution>, StoreError> {
+        self.read(|connection| executions::live(connection, query))
     }
 
     fn history(&self, query: &HistoryQuery) -> Result<Page<EventRow>, StoreError> {

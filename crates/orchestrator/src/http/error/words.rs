@@ -87,7 +87,9 @@ impl Failure {
     pub(super) fn hint(&self) -> String {
         match self {
             Self::UnsupportedMediaType { .. } => {
-                "send the body with 'Content-Type: application/json'".to_owned()
+                "send the body with 'Content-Type: application/json', a job also with \
+                 'application/yaml'"
+                    .to_owned()
             }
             Self::InvalidNextToken { .. } => {
                 "send a NextToken with the operation, order_by and reverse that it came from, or \
