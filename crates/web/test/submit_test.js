@@ -3,7 +3,7 @@
 import { assert, assertEquals } from "./assert.js";
 import { asCurl, asJobctl, resubmittable } from "../assets/submit/copy.js";
 import { diff, hunks } from "../assets/submit/diff.js";
-import { bodyOf, jobText, parseJob } from "../assets/submit/draft.js";
+import { bodyOf, inOwnLines, jobText, parseJob } from "../assets/submit/draft.js";
 import { EXAMPLES } from "../assets/submit/examples.js";
 import { fromText, GROUPS, read, toText, write } from "../assets/submit/fields.js";
 import { lineOf } from "../assets/submit/locate.js";
@@ -99,6 +99,15 @@ Deno.test("JSON and YAML get the wrapper once", () => {
     above: 1,
   });
   assertEquals(bodyOf("# mine\nJob:\n  Name: a").body, "# mine\nJob:\n  Name: a");
+});
+
+Deno.test("a message about wrapped YAML names the lines of the text", () => {
+  const message = "did not find ']' at line 7 column 3, while parsing at line 5 column 13";
+  assertEquals(
+    inOwnLines(message, 1),
+    "did not find ']' at line 6 column 1, while parsing at line 4 column 11",
+  );
+  assertEquals(inOwnLines(message, 0), message);
 });
 
 Deno.test("a text that is not JSON is sent as it is, so that the service names its line", () => {

@@ -7,7 +7,7 @@ import { describe, failure, loading } from "../notes.js";
 import { notify } from "../notice.js";
 import { go } from "../router.js";
 import { asCurl, asJobctl, resubmittable } from "../submit/copy.js";
-import { bodyOf, jobText, languageOf, newKey, parseJob, saveDraft } from "../submit/draft.js";
+import { bodyOf, inOwnLines, jobText, languageOf, newKey, parseJob, saveDraft } from "../submit/draft.js";
 import { Editor } from "../submit/editor.js";
 import { EXAMPLES } from "../submit/examples.js";
 import { Form } from "../submit/form.js";
@@ -190,10 +190,12 @@ class SubmitPage {
   /** @param {ApiError} error */
   #refused(error) {
     const named = error.details.filter((detail) => typeof detail?.Path === "string");
-    const line = /line (\d+)/.exec(error.message);
-    const { above } = bodyOf(this.draft.text);
-    const whole = { Reason: error.message, line: line ? Math.max(1, Number(line[1]) - above) : undefined };
-    this.#showProblems(named.length ? named : [whole]);
+    const reason = inOwnLines(error.message, bodyOf(this.draft.text).above);
+    const line = /line (\d+)/.exec(reason);
+    const last = this.draft.text.trimEnd().split("\n").length;
+    this.#showProblems(
+      named.length ? named : [{ Reason: reason, line: line ? Math.min(last, Number(line[1])) : undefined }],
+    );
   }
 
   /** @type {{ Path?: string, Reason: string, line?: number }[] | null} */

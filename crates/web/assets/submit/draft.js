@@ -79,3 +79,15 @@ export function bodyOf(text) {
   const body = "job" in parsed ? JSON.stringify({ Job: parsed.job }) : text;
   return { body, type: "application/json", above: 0 };
 }
+
+/**
+ * A parser's message with the places of the reader's own text: `above` lines stand above it, and it is indented below them.
+ * @param {string} message @param {number} above
+ */
+export function inOwnLines(message, above) {
+  if (!above) return message;
+  return message.replace(
+    /line (\d+) column (\d+)/g,
+    (_, line, column) => `line ${Math.max(1, line - above)} column ${Math.max(1, column - 2)}`,
+  );
+}

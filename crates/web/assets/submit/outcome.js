@@ -99,9 +99,9 @@ export function differences(before, after) {
             ? h(
               "span",
               { class: line.kind },
-              `${{ same: " ", added: "+", removed: "-" }[line.kind]} ${line.text}\n`,
+              `${{ same: " ", added: "+", removed: "-" }[line.kind]} ${line.text}`,
             )
-            : h("span", { class: "muted" }, "  …\n")
+            : h("span", { class: "muted" }, "  …")
         ),
       )
       : h("p", { class: "quiet-note" }, "None: this submits the same job once more."),
