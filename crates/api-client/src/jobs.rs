@@ -4,10 +4,12 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use api_types::execution::{ListExecutions, ListResults};
+use api_types::explanation::Explanation;
 use api_types::history::ListHistory;
 use api_types::job::{CreateJob, DescribeJob, DryRun, Job, ListJobs, StopJob};
 use api_types::routes;
 use api_types::submission::{CreateJobRequest, JobSubmission};
+use api_types::summary::ListJobSummaries;
 use bytes::Bytes;
 use reqwest::Method;
 
@@ -26,6 +28,7 @@ pub struct JobsQuery {
     pub state: Option<String>,
     pub job_type: Option<String>,
     pub name: Option<String>,
+    pub name_prefix: Option<String>,
     pub created_after: Option<String>,
     pub created_before: Option<String>,
     pub limit: Option<u32>,
@@ -109,11 +112,23 @@ impl Client {
         self.get(routes::JOBS).query(&query.pairs().0).send().await
     }
 
+    /// `GET /jobs?view=summary`: the same jobs without their specifications.
+    pub async fn summarise_jobs(&self, query: &JobsQuery) -> Result<ListJobSummaries, ClientError> {
+        let mut pairs = query.pairs().0;
+        pairs.push(("view", "summary".to_owned()));
+        self.get(routes::JOBS).query(&pairs).send().await
+    }
+
     /// `GET /jobs/:id`; the id may be short.
     pub async fn describe_job(&self, id: impl Display) -> Result<Job, ClientError> {
         let response: DescribeJob =
             self.get(&routes::fill(routes::JOB, segment(id))).send().await?;
         Ok(response.job)
+    }
+
+    /// `GET /jobs/:id/explain`: what it waits for, and what failed.
+    pub async fn explain_job(&self, id: impl Display) -> Result<Explanation, ClientError> {
+        self.get(&routes::fill(routes::JOB_EXPLAIN, segment(id))).send().await
     }
 
     /// Returns the job once its revision exceeds `after_revision`, or after `wait`.
@@ -191,6 +206,7 @@ impl JobsQuery {
             .add("state", self.state.as_ref())
             .add("type", self.job_type.as_ref())
             .add("name", self.name.as_ref())
+            .add("name_prefix", self.name_prefix.as_ref())
             .add("created_after", self.created_after.as_ref())
             .add("created_before", self.created_before.as_ref())
             .add("limit", self.limit)

@@ -7,6 +7,7 @@
 
 mod agent;
 mod client;
+mod cluster;
 mod download;
 mod error;
 mod events;
@@ -18,6 +19,7 @@ mod protocol;
 mod query;
 
 pub use agent::LogsQuery;
+pub use cluster::LiveExecutionsQuery;
 pub use client::{CONNECT_TIMEOUT, Client, MAX_RESPONSE_BYTES, REQUEST_TIMEOUT};
 pub use download::Download;
 pub use error::{ClientError, InvalidBaseUrl};

@@ -55,6 +55,8 @@ pub enum Code {
     BodyTooLarge,
     /// 415.
     UnsupportedMediaType,
+    /// 421: the `Host` header names another server.
+    MisdirectedRequest,
     /// 429: `Retry-After` says when to retry.
     TooManyRequests,
     /// 500: a fault of the service, logged with the request id.
@@ -122,6 +124,7 @@ impl Code {
             Self::Gone => 410,
             Self::BodyTooLarge => 413,
             Self::UnsupportedMediaType => 415,
+            Self::MisdirectedRequest => 421,
             Self::TooManyRequests => 429,
             Self::Internal => 500,
             Self::NodeUnavailable | Self::StoreUnavailable | Self::ShuttingDown => 503,

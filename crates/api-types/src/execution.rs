@@ -175,7 +175,15 @@ pub struct RunOutput {
     pub runner_error: String,
 }
 
-/// Response of Job Executions.
+/// Response of Describe Execution.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase")]
+pub struct DescribeExecution {
+    pub execution: Execution,
+}
+
+/// Response of Job Executions and of List Live Executions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "PascalCase")]

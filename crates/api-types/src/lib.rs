@@ -3,9 +3,11 @@
 //! Everything here is plain data with serde: no I/O, no clock, no HTTP library.
 //! `docs/api.md` is the source of every name and shape.
 
+pub mod cluster;
 pub mod engine;
 pub mod error;
 pub mod execution;
+pub mod explanation;
 pub mod history;
 pub mod id;
 pub mod job;
@@ -19,6 +21,7 @@ pub mod routes;
 pub mod selector;
 pub mod source;
 pub mod submission;
+pub mod summary;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod time;

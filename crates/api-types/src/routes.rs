@@ -2,6 +2,7 @@
 
 pub const JOBS: &str = "/api/v1/orchestrator/jobs";
 pub const JOB: &str = "/api/v1/orchestrator/jobs/{job_id}";
+pub const JOB_EXPLAIN: &str = "/api/v1/orchestrator/jobs/{job_id}/explain";
 pub const JOB_HISTORY: &str = "/api/v1/orchestrator/jobs/{job_id}/history";
 pub const JOB_EXECUTIONS: &str = "/api/v1/orchestrator/jobs/{job_id}/executions";
 pub const JOB_RESULTS: &str = "/api/v1/orchestrator/jobs/{job_id}/results";
@@ -14,6 +15,11 @@ pub const NODE_HEARTBEAT: &str = "/api/v1/orchestrator/nodes/{node_id}/heartbeat
 pub const NODE_ASSIGNMENTS: &str = "/api/v1/orchestrator/nodes/{node_id}/assignments";
 pub const NODE_EXECUTIONS: &str = "/api/v1/orchestrator/nodes/{node_id}/executions";
 pub const NODE_STREAM: &str = "/api/v1/orchestrator/nodes/{node_id}/streams/{stream_id}";
+pub const EXECUTIONS: &str = "/api/v1/orchestrator/executions";
+pub const EXECUTION: &str = "/api/v1/orchestrator/executions/{execution_id}";
+pub const CLUSTER: &str = "/api/v1/orchestrator/cluster";
+pub const CLUSTER_LOAD: &str = "/api/v1/orchestrator/cluster/load";
+pub const CHANGES: &str = "/api/v1/orchestrator/changes";
 pub const EVENTS: &str = "/api/v1/orchestrator/events";
 
 pub const ALIVE: &str = "/api/v1/agent/alive";

@@ -3,6 +3,7 @@
 //! One writer, the driver, owns a [`Store`]; any number of readers share [`Reads`], which never
 //! wait for the writer. Only the modules below this one know SQL.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,8 +71,20 @@ pub trait Reads: Send + Sync {
     -> Result<Vec<ExecutionId>, StoreError>;
     fn job(&self, id: JobId) -> Result<Option<StoredJob>, StoreError>;
     fn jobs(&self, query: &JobQuery) -> Result<Page<StoredJob>, StoreError>;
+    /// The same jobs without their specifications.
+    fn summaries(&self, query: &JobQuery) -> Result<Page<StoredSummary>, StoreError>;
+    fn summary(&self, id: JobId) -> Result<Option<StoredSummary>, StoreError>;
+    /// Counts every job that is over.
+    fn job_totals(&self) -> Result<JobTotals, StoreError>;
     fn execution(&self, id: ExecutionId) -> Result<Option<StoredExecution>, StoreError>;
     fn executions(&self, query: &ExecutionQuery) -> Result<Page<StoredExecution>, StoreError>;
+    /// The executions of a job that failed or were declined, the latest first.
+    fn failures(&self, job: JobId, limit: u32) -> Result<Vec<ExecutionRow>, StoreError>;
+    /// Executions that have not ended, the oldest first.
+    fn live_executions(
+        &self,
+        query: &LiveExecutionsQuery,
+    ) -> Result<Page<LiveExecution>, StoreError>;
     fn history(&self, query: &HistoryQuery) -> Result<Page<EventRow>, StoreError>;
     /// Events of one node, which may be forgotten.
     fn node_history(&self, query: &NodeHistoryQuery) -> Result<Page<EventRow>, StoreError>;
@@ -149,6 +162,39 @@ pub struct StoredJob {
     pub modify_time: Timestamp,
 }
 
+/// What a list shows of a job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredSummary {
+    pub id: JobId,
+    pub name: String,
+    pub namespace: String,
+    pub job_type: JobType,
+    pub priority: u32,
+    pub labels: BTreeMap<String, String>,
+    pub state: JobStateType,
+    pub message: String,
+    pub version: u64,
+    pub revision: u64,
+    pub create_time: Timestamp,
+    pub modify_time: Timestamp,
+    pub start_time: Option<Timestamp>,
+    pub slots: u32,
+    pub running: u32,
+    pub completed: u32,
+    pub failed: u32,
+    /// The `JobSpec` as JSON, of a queued job whose specification is not large.
+    pub queued_spec: Option<String>,
+}
+
+/// Jobs of all namespaces, counted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct JobTotals {
+    /// Of each state in which a job is over.
+    pub ended: Vec<(JobStateType, u64)>,
+    /// When the oldest queued job was submitted.
+    pub oldest_queued: Option<Timestamp>,
+}
+
 /// An execution with its rows from other tables.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredExecution {
@@ -173,6 +219,8 @@ pub struct JobQuery {
     pub states: Vec<JobStateType>,
     pub job_type: Option<JobType>,
     pub name: Option<String>,
+    /// The beginning of the name.
+    pub name_prefix: Option<String>,
     /// Created at or after.
     pub created_after: Option<Timestamp>,
     /// Created before.
@@ -188,13 +236,16 @@ pub struct JobQuery {
 pub enum JobOrder {
     #[default]
     CreateTime,
+    /// By the last change, which moves a job that changes meanwhile to the end.
+    ModifyTime,
     Id,
 }
 
-/// The position of a job in either order.
+/// The position of a job in any order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobPosition {
-    pub create_time: Timestamp,
+    /// Of its creation or of its last change, whichever the order goes by; ignored in order of IDs.
+    pub time: Timestamp,
     pub id: JobId,
 }
 
@@ -205,6 +256,25 @@ pub struct ExecutionQuery {
     pub reverse: bool,
     pub after: Option<ExecutionPosition>,
     pub limit: u32,
+}
+
+#[derive(Debug, Clone)]
+pub struct LiveExecutionsQuery {
+    /// Of any node if `None`.
+    pub node: Option<NodeId>,
+    pub reverse: bool,
+    /// The `number` of the last row of the previous page.
+    pub after: Option<u64>,
+    pub limit: u32,
+}
+
+/// A live execution, and what its record has of its job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LiveExecution {
+    /// Counts executions in the order of their creation.
+    pub number: u64,
+    pub execution: StoredExecution,
+    pub spec_json: Arc<str>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -325,6 +395,17 @@ pub enum StoreError {
     Sqlite(#[from] rusqlite::Error),
     #[error("access {}", .path.display())]
     Io { path: PathBuf, source: std::io::Error },
+}
+
+impl JobOrder {
+    /// The position of a job with these times.
+    pub fn position(self, id: JobId, create_time: Timestamp, modify_time: Timestamp) -> JobPosition {
+        let time = match self {
+            Self::CreateTime | Self::Id => create_time,
+            Self::ModifyTime => modify_time,
+        };
+        JobPosition { time, id }
+    }
 }
 
 impl StoreSize {

@@ -65,7 +65,7 @@ pub(crate) enum Command {
     List(ListArgs),
     /// Show a job with its executions and events
     Describe(DescribeArgs),
-    /// List the executions of a job
+    /// List the executions of a job, or those that are live
     Executions(ExecutionsArgs),
     /// List the events of a job and its executions
     History(HistoryArgs),
@@ -81,6 +81,11 @@ pub(crate) enum Command {
     Get(GetArgs),
     /// Explain what a job waits for, node by node
     Explain(DescribeArgs),
+    /// Show how busy the cluster is
+    Cluster {
+        #[command(flatten)]
+        output: OutputArgs,
+    },
     /// List, describe and manage nodes
     #[command(subcommand)]
     Node(NodeCommand),

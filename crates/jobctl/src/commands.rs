@@ -1,5 +1,6 @@
 //! The commands, one file per group; each returns the exit code.
 
+mod cluster;
 mod context;
 mod events;
 mod explain;
@@ -58,6 +59,9 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit> {
         Command::Stop(args) => stop::stop(&Session::open(out, &global)?, &args).await,
         Command::Get(args) => get::get(&Session::open(out, &global)?, &args).await,
         Command::Explain(args) => explain::explain(&Session::open(out, &global)?, &args).await,
+        Command::Cluster { output } => {
+            cluster::describe(&Session::open(out, &global)?, output.format).await
+        }
         Command::Node(command) => nodes::run(&Session::open(out, &global)?, &command).await,
     }
 }

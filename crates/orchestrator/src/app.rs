@@ -13,9 +13,12 @@ use telemetry::traces::{OtlpError, Tracer};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use web::Pages;
 
+use crate::cluster::Watched;
 use crate::driver::presence;
 use crate::driver::{self, Driver, DriverError};
+use crate::http::guard::Guard;
 use crate::http::{self, Api, Own, Permits};
 use crate::identity::{Identity, IdentityError};
 use crate::logs::Access;
@@ -62,6 +65,20 @@ async fn listen_for_pauses(view: Arc<View>, stopping: CancellationToken) {
     }
 }
 
+/// Starts what keeps pages and charts up to date.
+fn spawn_watching(api: &Arc<Api>) {
+    let watching = Arc::clone(api);
+    tokio::spawn(async move { watching.cluster.sample(watching.stopping.clone()).await });
+    let watching = Arc::clone(api);
+    tokio::spawn(async move { watching.view.changes().run(watching.stopping.clone()).await });
+}
+
+/// Differs from that of any other process, so that nobody resumes a stream of another one.
+fn process_name() -> String {
+    let Reading { wall, boot, .. } = Reading::now();
+    format!("{:x}-{boot:x}", wall.0)
+}
+
 // === impl Orchestrator ===
 
 impl Orchestrator {
@@ -71,10 +88,13 @@ impl Orchestrator {
         let listener = TcpListener::bind(settings.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
 
+        let labels = labels();
+        let machine = labels.get(HOSTNAME).map(String::as_str).unwrap_or_default();
+        let guard = Guard::new(address, machine, &settings.allowed_hosts);
         let (scheduler, retention) = (settings.scheduler(), settings.retention());
         let view = Arc::new(View::default());
-        let (identity, reads, handle, driver, observer) = {
-            let (view, data_dir) = (Arc::clone(&view), settings.data_dir.clone());
+        let (identity, reads, handle, driver, observer, pages) = {
+            let (view, data_dir, ui) = (Arc::clone(&view), settings.data_dir.clone(), settings.ui);
             let otlp = settings.otlp.clone();
             // Loads the complete live state, which takes seconds when it is large.
             tokio::task::spawn_blocking(move || {
@@ -84,7 +104,8 @@ impl Orchestrator {
                 let (store, reads) = sqlite::open(&data_dir)?;
                 let (handle, driver) =
                     driver::start(Box::new(store), view, scheduler, retention, observer.clone())?;
-                Ok::<_, StartError>((identity, reads, handle, driver, observer))
+                let pages = ui.then(Pages::load);
+                Ok::<_, StartError>((identity, reads, handle, driver, observer, pages))
             })
             .await??
         };
@@ -94,20 +115,27 @@ impl Orchestrator {
         let requester = Requester { id: node_id.to_string(), public_key: identity.public_key };
         let tracer = observer.tracer.clone();
         let reader = Reader::new(reads);
+        let cluster =
+            Watched::new(Arc::clone(&view), Arc::clone(&observer.metrics), reader.clone());
         let logs = Access::new(reader.clone(), Arc::clone(&view), stopping.clone());
         let api = Arc::new(Api {
             handle,
             reader,
             view,
-            own: Own { id: node_id, address, labels: labels(), requester },
+            own: Own { id: node_id, address, labels, requester },
             logs: Arc::new(logs),
             waiting: Permits::of_waiting_reads(),
             streams: Permits::of_event_streams(),
             large_bodies: Permits::of_large_bodies(),
             log_readers: Permits::of_log_readers(),
             observer,
+            cluster,
+            process: process_name(),
+            guard,
+            pages,
             stopping: stopping.clone(),
         });
+        spawn_watching(&api);
         tokio::spawn(listen_for_pauses(Arc::clone(&api.view), stopping.clone()));
         let server = tokio::spawn(http::serve::serve(listener, api, stopping.clone()));
         Ok(Self { address, node_id, stopping, server, driver, tracer })
@@ -151,11 +179,14 @@ impl Drop for Orchestrator {
     }
 }
 
+/// The label with the name of the machine.
+const HOSTNAME: &str = "hostname";
+
 fn labels() -> BTreeMap<String, String> {
     let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
     BTreeMap::from([
         ("Operating-System".to_owned(), std::env::consts::OS.to_owned()),
         ("Architecture".to_owned(), api_types::version::VersionRecord::current().goarch),
-        ("hostname".to_owned(), hostname),
+        (HOSTNAME.to_owned(), hostname),
     ])
 }

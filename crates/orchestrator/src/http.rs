@@ -4,10 +4,13 @@
 
 mod agent;
 mod body;
+mod changes;
+mod cluster;
 mod edge;
 pub(crate) mod error;
 mod events;
 mod executions;
+pub(crate) mod guard;
 mod health;
 mod history;
 mod jobs;
@@ -30,14 +33,17 @@ use std::sync::Arc;
 
 use api_types::NodeId;
 use axum::Router;
-use axum::extract::{FromRequestParts, Path};
+use axum::body::Body;
+use axum::extract::{FromRequestParts, Path, State};
 use axum::response::{IntoResponse, Response};
 use control_plane::store::Reads;
 use http::request::Parts;
-use http::{Method, Uri};
+use http::{HeaderMap, Method, Uri};
 use tokio_util::sync::CancellationToken;
 use utoipa_axum::router::OpenApiRouter;
+use web::Pages;
 
+use crate::cluster::Watched;
 use crate::driver::Handle;
 use crate::logs::Access;
 use crate::observer::Observer;
@@ -45,6 +51,7 @@ use crate::reads::Reader;
 use crate::submission::Requester;
 use crate::view::View;
 use error::Failure;
+use guard::Guard;
 pub(crate) use waiting::Permits;
 
 /// What the handlers share.
@@ -63,6 +70,13 @@ pub(crate) struct Api {
     /// For large request bodies.
     pub large_bodies: Permits,
     pub observer: Observer,
+    pub cluster: Watched,
+    /// Names this process in the IDs of its messages.
+    pub process: String,
+    /// Whose requests are answered.
+    pub guard: Guard,
+    /// The web pages, unless the settings leave them out.
+    pub pages: Option<Pages>,
     /// Cancelled when the service stops: streams end.
     pub stopping: CancellationToken,
 }
@@ -96,6 +110,8 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .merge(executions::router())
         .merge(history::router())
         .merge(events::router())
+        .merge(changes::router())
+        .merge(cluster::router())
         .merge(results::router())
         .merge(logs::router())
         .merge(nodes::router())
@@ -107,13 +123,24 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
     router
         .merge(requester::router())
         .merge(openapi::router(collected))
-        .fallback(path_not_found)
+        .fallback(elsewhere)
         .method_not_allowed_fallback(method_not_allowed)
+        .layer(axum::middleware::from_fn_with_state(Arc::clone(&api), guard::check))
         .layer(axum::middleware::from_fn(edge::note_route))
         .with_state(api)
 }
 
-async fn path_not_found(uri: Uri) -> Response {
+/// No operation has the path: it may be that of a page or of one of its files.
+async fn elsewhere(
+    State(api): State<Arc<Api>>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response {
+    let page = api.pages.as_ref().and_then(|pages| pages.answer(&method, uri.path(), &headers));
+    if let Some(page) = page {
+        return page.map(Body::from);
+    }
     Failure::PathNotFound { path: uri.path().to_owned() }.into_response()
 }
 
@@ -135,6 +162,11 @@ impl<S: Send + Sync> FromRequestParts<S> for Parameter {
             Err(_) => Err(Failure::PathNotFound { path: parts.uri.path().to_owned() }),
         }
     }
+}
+
+#[cfg(test)]
+pub(crate) fn example_node() -> api_types::node::Node {
+    openapi::examples::describe_node().node
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 
 mod lenient;
 mod tree;
+pub(crate) mod yaml;
 
 use api_types::error::FieldError;
 use serde::de::DeserializeOwned;

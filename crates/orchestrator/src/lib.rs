@@ -1,7 +1,9 @@
 //! The daemon that schedules and stores jobs and, as a library, its parts.
 
 mod app;
+mod changes;
 pub mod clock;
+mod cluster;
 pub mod driver;
 pub mod feed;
 mod http;

@@ -7,6 +7,7 @@ pub(crate) mod scrape;
 
 use std::time::Duration;
 
+use api_types::cluster::{JobCounts, LiveExecutions};
 use api_types::execution::ComputeState;
 use api_types::job::JobStateType;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -50,6 +51,12 @@ const ENDED_EXECUTIONS: [ComputeState; 5] = [
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct State {
     state: &'static str,
+}
+
+/// Jobs and executions, counted.
+pub(crate) struct Counts {
+    pub(crate) jobs: JobCounts,
+    pub(crate) executions: LiveExecutions,
 }
 
 pub(crate) struct Metrics {
@@ -171,6 +178,35 @@ impl Metrics {
             let count = counted(census.executions.get(&state));
             self.executions.get_or_create(&of_execution(state)).set(count);
         }
+    }
+
+    /// What the gauges and counters of jobs and executions say; of jobs that are over, those that
+    /// ended since the start.
+    pub(crate) fn counts(&self) -> Counts {
+        let live = |state| {
+            let count = self.jobs.get_or_create(&of_job(state)).get();
+            u64::try_from(count).unwrap_or(0)
+        };
+        let ended = |state| self.job_ends.get_or_create(&of_job(state)).get();
+        let executions = |state| {
+            let count = self.executions.get_or_create(&of_execution(state)).get();
+            u64::try_from(count).unwrap_or(0)
+        };
+        let jobs = JobCounts {
+            pending: live(JobStateType::Pending),
+            queued: live(JobStateType::Queued),
+            running: live(JobStateType::Running),
+            completed: ended(JobStateType::Completed),
+            failed: ended(JobStateType::Failed),
+            stopped: ended(JobStateType::Stopped),
+        };
+        let placed =
+            [ComputeState::New, ComputeState::AskForBid, ComputeState::AskForBidAccepted];
+        let executions = LiveExecutions {
+            starting: placed.into_iter().map(executions).sum(),
+            running: executions(ComputeState::BidAccepted),
+        };
+        Counts { jobs, executions }
     }
 
     pub(crate) fn committed(&self, inputs: usize, took: Duration) {

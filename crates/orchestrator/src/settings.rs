@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use figment::Figment;
 use figment::providers::{Env, Format, Serialized, Toml};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use telemetry::log::LogFormat;
 use telemetry::traces::OtlpSettings;
@@ -26,6 +26,9 @@ const MAX_NODE_TTL_SECONDS: u64 = 86_400;
 const MAX_SECONDS: u64 = 100 * 365 * 86_400;
 
 const DAY_SECONDS: u64 = 86_400;
+
+/// The longest name of the domain name system.
+const MAX_HOST_NAME_BYTES: usize = 253;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
@@ -47,6 +50,11 @@ pub struct Settings {
     pub job_retention: u64,
     /// How many finished jobs are kept; 0 for all of them.
     pub job_retention_count: u64,
+    /// Whether the web pages are served.
+    pub ui: bool,
+    /// Host names under which the service may be addressed, besides those that it knows itself.
+    #[serde(deserialize_with = "comma_list")]
+    pub allowed_hosts: Vec<String>,
     /// Log lines for people, or JSON for machines.
     pub log_format: LogFormat,
     /// Where traces are sent, if anywhere.
@@ -69,8 +77,8 @@ pub enum InvalidSettings {
 fn unknown_settings(names: &[String]) -> String {
     format!(
         "unknown settings: {}; known: listen, data_dir, node_ttl, approve_new_nodes, \
-         drain_deadline, starvation_seconds, node_retention, job_retention, job_retention_count, log_format, \
-         otlp",
+         drain_deadline, starvation_seconds, node_retention, job_retention, job_retention_count, ui, \
+         allowed_hosts, log_format, otlp",
         names.join(", ")
     )
 }
@@ -87,6 +95,8 @@ impl Default for Settings {
             node_retention: 30 * DAY_SECONDS,
             job_retention: 30 * DAY_SECONDS,
             job_retention_count: 1_000_000,
+            ui: true,
+            allowed_hosts: Vec::new(),
             log_format: LogFormat::Text,
             otlp: OtlpSettings::default(),
         }
@@ -152,6 +162,10 @@ impl Settings {
             let reason = "must name a directory".to_owned();
             return Err(InvalidSettings::Refused { key: "data_dir", reason });
         }
+        if let Some(host) = self.allowed_hosts.iter().find(|host| !is_host_name(host)) {
+            let reason = format!("'{host}' is not a host name; name it without scheme and port");
+            return Err(InvalidSettings::Refused { key: "allowed_hosts", reason });
+        }
         self.otlp.check().map_err(|(key, reason)| InvalidSettings::Refused { key, reason })?;
         Ok(self)
     }
@@ -176,6 +190,26 @@ impl Settings {
             count: unlimited(self.job_retention_count),
         }
     }
+}
+
+/// A list, or one string with commas, as environment variables have it.
+fn comma_list<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Texts {
+        One(String),
+        Many(Vec<String>),
+    }
+    let texts = match Texts::deserialize(from)? {
+        Texts::One(text) => text.split(',').map(|part| part.trim().to_owned()).collect(),
+        Texts::Many(texts) => texts,
+    };
+    Ok(texts.into_iter().filter(|text| !text.is_empty()).collect())
+}
+
+fn is_host_name(text: &str) -> bool {
+    text.len() <= MAX_HOST_NAME_BYTES
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
 }
 
 /// The bound of a setting in which 0 means none.
@@ -230,6 +264,14 @@ mod tests {
     }
 
     #[test]
+    fn allowed_hosts_are_a_list_or_a_text_with_commas() {
+        for toml in ["allowed_hosts = ['a', 'b.example']", "allowed_hosts = 'a, b.example,'"] {
+            assert_eq!(extract(toml).unwrap().allowed_hosts, ["a", "b.example"], "{toml}");
+        }
+        assert!(extract("allowed_hosts = ''").unwrap().allowed_hosts.is_empty());
+    }
+
+    #[test]
     fn every_unknown_key_is_named() {
         let error =
             extract("listen = 1\ndatadir = 'x'\nnode_tll = 2\n[store]\nkind = 'x'").unwrap_err();
@@ -248,6 +290,10 @@ mod tests {
             ("node_retention = 9000000000", "node_retention: must be at most 3153600000 seconds"),
             ("job_retention = 9000000000", "job_retention: must be at most"),
             ("job_retention_count = 'all'", "job_retention_count"),
+            ("ui = 'yes'", "ui"),
+            ("allowed_hosts = [1]", "allowed_hosts"),
+            ("allowed_hosts = 'a.example, http://b'", "allowed_hosts: 'http://b' is not a host"),
+            ("allowed_hosts = ['a.example:1234']", "allowed_hosts: 'a.example:1234' is not"),
             ("log_format = 'xml'", "log_format"),
             ("otlp.endpoint = 'collector'", "otlp.endpoint: is not an http or https URL"),
             ("otlp.sampling_ratio = 2", "otlp.sampling_ratio: must be between 0 and 1"),

@@ -10,6 +10,7 @@ use api_types::NodeId;
 use api_types::node::Node;
 use scheduler::demand::Demand;
 
+use crate::changes::ChangeFeed;
 use crate::driver::presence::Presence;
 use crate::feed::Feed;
 use crate::specs::SpecCache;
@@ -19,6 +20,7 @@ pub struct View {
     nodes: RwLock<BTreeMap<NodeId, Arc<Node>>>,
     explanations: RwLock<HashMap<Arc<Demand>, Arc<str>>>,
     feed: Feed,
+    changes: ChangeFeed,
     presence: Presence,
     specs: SpecCache,
 }
@@ -34,6 +36,11 @@ impl View {
     /// Specifications that were read or submitted recently.
     pub(crate) fn specs(&self) -> &SpecCache {
         &self.specs
+    }
+
+    /// Which records changed, for those who watch.
+    pub(crate) fn changes(&self) -> &ChangeFeed {
+        &self.changes
     }
 
     pub fn feed(&self) -> &Feed {
@@ -54,15 +61,29 @@ impl View {
         self.explanations.read().unwrap_or_else(PoisonError::into_inner).get(demand).cloned()
     }
 
-    /// Updates nodes; `None` for a forgotten one.
-    pub(crate) fn update_nodes(&self, changed: impl IntoIterator<Item = (NodeId, Option<Node>)>) {
+    /// Updates nodes; `None` for a forgotten one. Returns those whose record differs by more than a
+    /// heartbeat.
+    pub(crate) fn update_nodes(
+        &self,
+        changed: impl IntoIterator<Item = (NodeId, Option<Node>)>,
+    ) -> Vec<NodeId> {
+        let mut different = Vec::new();
         let mut nodes = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
         for (id, node) in changed {
+            let differs = match (nodes.get(&id), &node) {
+                (Some(before), Some(now)) => !differ_by_heartbeat(before, now),
+                (None, None) => false,
+                (None, Some(_)) | (Some(_), None) => true,
+            };
+            if differs {
+                different.push(id);
+            }
             match node {
                 Some(node) => nodes.insert(id, Arc::new(node)),
                 None => nodes.remove(&id),
             };
         }
+        different
     }
 
     /// Updates explanations; `None` for a demand that no longer waits.
@@ -85,7 +106,59 @@ impl View {
         self.specs.clear();
         self.presence.clear();
         self.feed.wake_all();
+        self.changes.note_everything();
         self.nodes.write().unwrap_or_else(PoisonError::into_inner).clear();
         self.explanations.write().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// Whether two records of a node differ in nothing but the time of the last heartbeat.
+fn differ_by_heartbeat(before: &Node, now: &Node) -> bool {
+    let Node {
+        peer_info,
+        node_type,
+        labels,
+        compute_node_info,
+        service_version,
+        membership,
+        connection,
+        eligibility,
+        health,
+        reserved_since,
+        last_heartbeat: _,
+    } = now;
+    before.compute_node_info == *compute_node_info
+        && before.health == *health
+        && before.connection == *connection
+        && before.eligibility == *eligibility
+        && before.membership == *membership
+        && before.reserved_since == *reserved_since
+        && before.labels == *labels
+        && before.peer_info == *peer_info
+        && before.node_type == *node_type
+        && before.service_version == *service_version
+}
+
+#[cfg(test)]
+mod tests {
+    use api_types::node::Eligibility;
+
+    use super::*;
+    use crate::http::example_node;
+
+    #[test]
+    fn a_heartbeat_alone_is_no_change_of_a_node() {
+        let view = View::default();
+        let node = example_node();
+        let id = node.peer_info.id;
+        let update = |node: Option<Node>| view.update_nodes([(id, node)]);
+        assert!(update(None).is_empty());
+        assert_eq!(update(Some(node.clone())), [id]);
+        let heard = Node { last_heartbeat: "later".to_owned(), ..node.clone() };
+        assert!(update(Some(heard.clone())).is_empty());
+        assert_eq!(view.node(id).as_deref(), Some(&heard));
+        let cordoned = Node { eligibility: Eligibility::Cordoned, ..node };
+        assert_eq!(update(Some(cordoned)), [id]);
+        assert_eq!(update(None), [id]);
     }
 }

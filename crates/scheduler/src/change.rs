@@ -70,8 +70,12 @@ pub struct JobRow {
     pub waiting_since: Option<Moment>,
     /// When the job's last live part ended; retention counts from here.
     pub ended_at: Option<Moment>,
-    /// Whether any execution of the job has ever started.
-    pub started: bool,
+    /// When an execution of the job first started; for display only.
+    pub start_time: Option<Timestamp>,
+    /// Executions whose process has started and that have not ended.
+    pub running: u32,
+    /// Executions that failed, each retry by itself.
+    pub failed: u32,
     /// Number of slots: `Count`, or the number of nodes that the job covers.
     pub slots: u32,
     /// Slots at and above this index have never been tried.
@@ -279,6 +283,25 @@ pub struct LiveJobRow {
     pub spec_json: Arc<str>,
     pub create_time: Timestamp,
     pub created_at: Moment,
+}
+
+// === impl JobRow ===
+
+impl JobRow {
+    /// Counts an execution that goes from one state to another at this time; returns whether that
+    /// changes the row.
+    pub(crate) fn count(&mut self, from: ComputeState, to: ComputeState, time: Timestamp) -> bool {
+        let runs = |state| state == ComputeState::BidAccepted;
+        let (was_running, is_running) = (runs(from), runs(to));
+        let fails = from != to && to == ComputeState::Failed;
+        if is_running && self.start_time.is_none() {
+            self.start_time = Some(time);
+        }
+        self.running += u32::from(is_running);
+        self.running -= u32::from(was_running);
+        self.failed += u32::from(fails);
+        was_running != is_running || fails
+    }
 }
 
 // === impl EventRow ===

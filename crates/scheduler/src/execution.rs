@@ -220,17 +220,13 @@ impl Scheduler {
             node.running += 1;
             self.touched.insert(node_id);
         }
-        if let Some(job) = self.jobs.get_mut(&job_id) {
+        if let Some(job) = self.jobs.get(&job_id) {
             turn.out.facts.push(Fact::Started {
                 at: turn.wall.max(job.row.last_event_time),
                 submitted: job.plan.create_time,
                 placed,
                 is_first: is_first && job.plan.job_type != JobType::Daemon,
             });
-            if !job.row.started {
-                job.row.started = true;
-                turn.out.changes.jobs.insert(job_id, job.row.clone());
-            }
         }
         self.fetch_worked(turn, job_id);
         self.probe_started(turn, node_id, id);
@@ -303,6 +299,12 @@ impl Scheduler {
             subject: EventSubject::Execution { job: row.job, id, node: row.node, previous, new },
         });
         turn.out.changes.executions.insert(id, row.clone());
+        let job_id = row.job;
+        if let Some(job) = self.jobs.get_mut(&job_id)
+            && job.row.count(previous, new, time)
+        {
+            turn.out.changes.jobs.insert(job_id, job.row.clone());
+        }
     }
 
     /// The time that a job's event shows: the wall clock, but never earlier than the last event.

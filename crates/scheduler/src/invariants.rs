@@ -76,6 +76,7 @@ fn check_jobs(scheduler: &Scheduler) {
     let mut held = 0;
     for (id, job) in scheduler.jobs.iter() {
         held += job.executions.len();
+        let mut running = 0;
         let mut indices: Vec<u32> = job.pending.iter().map(|slot| slot.index).collect();
         for execution in &job.executions {
             let row = &scheduler.executions[execution];
@@ -87,7 +88,10 @@ fn check_jobs(scheduler: &Scheduler) {
                 "job {id} is over and execution {execution} is still wanted"
             );
             indices.push(row.index);
+            running += u32::from(row.compute == ComputeState::BidAccepted);
         }
+        assert_eq!(job.row.running, running, "job {id} miscounts what it runs");
+        assert!(running == 0 || job.row.start_time.is_some(), "job {id} runs and never started");
         assert!(
             !job.is_terminal() || !job.executions.is_empty(),
             "job {id} is over and still live"

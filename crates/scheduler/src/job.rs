@@ -195,6 +195,11 @@ impl LiveJob {
     fn fresh_end(&self) -> u32 {
         if self.plan.is_per_node() { self.row.fresh } else { self.row.slots }
     }
+
+    /// Slots that were never tried.
+    pub(crate) fn untried_slots(&self) -> u32 {
+        self.fresh_end().saturating_sub(self.row.fresh)
+    }
 }
 
 // === impl Scheduler: jobs ===
@@ -220,7 +225,9 @@ impl Scheduler {
             last_event_time: turn.wall,
             waiting_since: None,
             ended_at: None,
-            started: false,
+            start_time: None,
+            running: 0,
+            failed: 0,
             slots: if plan.is_per_node() { 0 } else { spec.count },
             fresh: 0,
             completed: 0,

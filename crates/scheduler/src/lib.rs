@@ -53,6 +53,7 @@ mod restore;
 mod retry;
 mod session;
 pub mod silence;
+mod standing;
 pub mod text;
 pub mod time;
 mod timer;
@@ -69,6 +70,7 @@ use pool::Queue;
 use reservation::Reservations;
 pub use restore::{Restore, RestoreError};
 use silence::Silence;
+pub use standing::{Ahead, Standing, Waits};
 use time::{Moment, Now};
 use timer::{Timer, Timers};
 

@@ -80,7 +80,7 @@ impl Scheduler {
         }
         let waits = self.is_blocked(job);
         let busy = !job.executions.is_empty() || job.is_delayed();
-        let state = match (busy, waits, job.row.started) {
+        let state = match (busy, waits, job.row.start_time.is_some()) {
             (false, true, _) => JobStateType::Queued,
             (true, _, true) | (false, false, true) => JobStateType::Running,
             (true, _, false) | (false, false, false) => JobStateType::Pending,

@@ -24,6 +24,7 @@ mod results;
 mod row;
 mod schema;
 mod select;
+mod summaries;
 
 use std::fs::File;
 use std::path::PathBuf;

@@ -26,6 +26,9 @@ pub(crate) struct ListArgs {
     /// Only jobs with exactly this name
     #[arg(long)]
     pub(crate) name: Option<String>,
+    /// Only jobs whose name begins with this
+    #[arg(long, value_name = "PREFIX", conflicts_with = "name")]
+    pub(crate) name_prefix: Option<String>,
     /// Only jobs created since then: 10m, 2h, or a time in RFC 3339
     #[arg(long, value_name = "WHEN")]
     pub(crate) since: Option<String>,
@@ -35,6 +38,9 @@ pub(crate) struct ListArgs {
     /// All jobs, without a limit
     #[arg(short, long, conflicts_with = "limit")]
     pub(crate) all: bool,
+    /// In the order of their last change instead of their creation
+    #[arg(long)]
+    pub(crate) changed: bool,
     /// Oldest first
     #[arg(short, long)]
     pub(crate) reverse: bool,
@@ -53,7 +59,14 @@ pub(crate) struct DescribeArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ExecutionsArgs {
     /// ID of the job, or a prefix of it
-    pub(crate) job: String,
+    #[arg(required_unless_present_any = ["node", "live"])]
+    pub(crate) job: Option<String>,
+    /// Executions of all jobs that have not ended on this node
+    #[arg(long, value_name = "NODE", conflicts_with = "job")]
+    pub(crate) node: Option<String>,
+    /// Executions of all jobs that have not ended
+    #[arg(long, conflicts_with = "job")]
+    pub(crate) live: bool,
     /// Maximum number of executions
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: Option<u32>,

@@ -1,126 +1,67 @@
 //! `jobctl explain`: what a job waits for, node by node.
 
-use anyhow::{Context, Result};
-use api_types::NodeId;
-use api_types::execution::{ComputeState, Execution};
-use api_types::job::{DryRunNode, Job};
-use serde::Serialize;
+use anyhow::Result;
+use api_types::explanation::{Explanation, WaitingJob};
+use api_types::job::Job;
+use api_types::summary::ExecutionCounts;
 
 use super::{Exit, Session};
 use crate::cli::DescribeArgs;
 use crate::clock;
-use crate::output::{Cell, Fields, Format, Layout, Table, age};
-use crate::submission;
+use crate::output::{Cell, Fields, Format, Layout, Table, age, age_of_text};
 use crate::view::{DryRunRow, job_tone, state_word};
-use crate::waiting::executions;
-
-#[derive(Debug, Serialize)]
-struct Explanation {
-    #[serde(rename = "JobID")]
-    job_id: api_types::JobId,
-    #[serde(rename = "State")]
-    state: String,
-    #[serde(rename = "Message")]
-    message: String,
-    /// The failed and rejected executions.
-    #[serde(rename = "Failures")]
-    failures: Vec<Failure>,
-    /// For each node, whether it could run another execution; empty for an ended job.
-    #[serde(rename = "Nodes")]
-    nodes: Vec<DryRunNode>,
-}
-
-#[derive(Debug, Serialize)]
-struct Failure {
-    #[serde(rename = "ExecutionID")]
-    execution_id: api_types::ExecutionId,
-    #[serde(rename = "NodeID")]
-    node_id: NodeId,
-    #[serde(rename = "State")]
-    state: &'static str,
-    #[serde(rename = "Reason")]
-    reason: String,
-}
 
 pub(super) async fn explain(session: &Session, args: &DescribeArgs) -> Result<Exit> {
-    let client = &session.client;
-    let job = client.describe_job(&args.job).await?;
-    let id = job.id.to_string();
-    let all = executions(client, &id).await?;
-    let failures = all.iter().filter_map(failure).collect();
-    let nodes = if job.state.state_type.is_terminal() {
-        Vec::new()
-    } else {
-        let body = submission::resubmission(&job.spec)?;
-        client.dry_run_job_raw(body).await.context("find out where it could run")?.nodes
-    };
-    let explanation = Explanation {
-        job_id: job.id,
-        state: job.state.state_type.to_string(),
-        message: job.state.message.clone(),
-        failures,
-        nodes,
-    };
+    let explanation = session.client.explain_job(&args.job).await?;
     match args.output.format {
         Format::Json => session.out.json(&explanation)?,
         Format::Yaml => session.out.yaml(&explanation)?,
-        Format::Name => session.out.line(&id)?,
+        Format::Name => session.out.line(&explanation.job_id.to_string())?,
         Format::Table | Format::Wide => {
-            show(session, &job, &all, &explanation, args.output.format).await?;
+            let job = session.client.describe_job(explanation.job_id).await?;
+            show(session, &job, &explanation, args.output.format).await?;
         }
     }
     Ok(Exit::Done)
 }
 
-fn failure(execution: &Execution) -> Option<Failure> {
-    let state = execution.compute_state.state_type;
-    let failed = match state {
-        ComputeState::Failed | ComputeState::AskForBidRejected => true,
-        ComputeState::Undefined
-        | ComputeState::New
-        | ComputeState::AskForBid
-        | ComputeState::AskForBidAccepted
-        | ComputeState::BidAccepted
-        | ComputeState::BidRejected
-        | ComputeState::Completed
-        | ComputeState::Cancelled => false,
-    };
-    failed.then(|| Failure {
-        execution_id: execution.id,
-        node_id: execution.node_id,
-        state: state_word(state),
-        reason: execution.compute_state.message.clone(),
-    })
-}
-
 async fn show(
     session: &Session,
     job: &Job,
-    all: &[Execution],
     explanation: &Explanation,
     format: Format,
 ) -> Result<()> {
     let out = session.out;
     let now = clock::now();
-    let state = job.state.state_type;
+    let state = explanation.state;
     let mut fields = Fields::default();
     fields
         .add("Job", format!("{} {}", job.id, job.spec.name))
         .add_toned("State", format!("{state} for {}", age(now, job.modify_time)), job_tone(state))
-        .add_some("Message", &job.state.message)
-        .add("Executions", count_by_state(all));
+        .add_some("Message", &explanation.message)
+        .add("Executions", counts(&explanation.executions));
+    if let Some(waiting) = &explanation.waiting {
+        let since = age_of_text(now, &waiting.since);
+        fields
+            .add("Waiting", format!("{} for {since}", executions(waiting.slots)))
+            .add("Ahead", ahead(waiting));
+        if let Some(node) = waiting.reserved_node {
+            fields.add("Reserved", format!("{} is kept free for it", node.short()));
+        }
+    }
     out.fields(&fields)?;
     if !explanation.failures.is_empty() {
-        let mut table = Table::new(vec!["EXECUTION", "NODE", "STATE", "REASON"]);
+        let mut table = Table::new(vec!["EXECUTION", "NODE", "STATE", "AGE", "REASON"]);
         for failure in &explanation.failures {
             table.push(vec![
                 Cell::plain(failure.execution_id.short()),
                 Cell::plain(failure.node_id.short()),
-                Cell::plain(failure.state),
+                Cell::plain(state_word(failure.state)),
+                Cell::age(age_of_text(now, &failure.time)),
                 Cell::plain(&failure.reason),
             ]);
         }
-        out.line("\nFailures so far:")?;
+        out.line("\nFailures, the latest first:")?;
         out.table(&table)?;
     }
     if state.is_terminal() {
@@ -128,23 +69,34 @@ async fn show(
     }
     let rows = DryRunRow::all(&explanation.nodes, &session.hostnames().await?);
     if rows.is_empty() {
-        return out.line("\nThere is no compute node: start an agent, or approve one.");
+        return out.line("\nThere is no compute node for it: start an agent, or approve one.");
     }
-    out.line("\nIf the job were submitted again now:")?;
+    out.line("\nWhether a node could take another execution now:")?;
     out.list(format, &Layout::of(format), &rows)
 }
 
-/// `2 Completed, 1 Running`, ordered by state number.
-fn count_by_state(executions: &[Execution]) -> String {
-    let counts: Vec<_> = ComputeState::ALL
-        .iter()
-        .map(|state| {
-            let count =
-                executions.iter().filter(|found| found.compute_state.state_type == *state).count();
-            (state, count)
-        })
-        .filter(|(_, count)| *count > 0)
-        .map(|(state, count)| format!("{count} {}", state_word(*state)))
-        .collect();
-    if counts.is_empty() { "none yet".to_owned() } else { counts.join(", ") }
+/// `2 in all, 1 running, 1 failed`: what is not zero.
+fn counts(counts: &ExecutionCounts) -> String {
+    let parts = [
+        (counts.waiting, "waiting"),
+        (counts.running, "running"),
+        (counts.completed, "completed"),
+        (counts.failed, "failed"),
+    ];
+    let parts = parts.into_iter().filter(|(count, _)| *count > 0);
+    let parts = parts.map(|(count, word)| format!(", {count} {word}"));
+    format!("{} in all{}", counts.total, parts.collect::<String>())
+}
+
+fn executions(count: u32) -> String {
+    if count == 1 { "1 execution".to_owned() } else { format!("{count} executions") }
+}
+
+fn ahead(waiting: &WaitingJob) -> String {
+    match (waiting.ahead, waiting.ahead_is_more) {
+        (0, false) => "no other job, it is the first in its queue".to_owned(),
+        (1, false) => "1 other job".to_owned(),
+        (jobs, false) => format!("{jobs} other jobs"),
+        (jobs, true) => format!("more than {jobs} other jobs"),
+    }
 }

@@ -1,19 +1,23 @@
 //! `jobctl list`, `describe`, `executions`, `history`: records of jobs.
 
 use anyhow::Result;
-use api_client::{ClientError, ExecutionsQuery, HistoryQuery, JobsQuery};
+use api_client::{ClientError, ExecutionsQuery, HistoryQuery, JobsQuery, LiveExecutionsQuery};
 use api_types::history::HistoryEvent;
+use serde::Serialize;
 
 use super::{Exit, Session};
 use crate::cli::{DescribeArgs, ExecutionsArgs, HistoryArgs, ListArgs};
 use crate::clock;
-use crate::output::{Format, Layout, note, show, watch};
+use crate::output::{Format, Layout, Listed, note, show, watch};
 use crate::pages::{Collected, collect};
 use crate::view::job_fields;
 use crate::waiting;
 
 /// The query value of `--all-namespaces`.
 const ALL_NAMESPACES: &str = "*";
+
+/// The query value of `--changed`.
+const BY_CHANGE: &str = "modify_time";
 
 /// Number of latest events that `describe` shows.
 const DESCRIBED_EVENTS: usize = 10;
@@ -30,18 +34,48 @@ pub(super) async fn list(session: &Session, args: &ListArgs) -> Result<Exit> {
         state: args.state.clone(),
         job_type: args.job_type.clone(),
         name: args.name.clone(),
+        name_prefix: args.name_prefix.clone(),
+        order_by: args.changed.then(|| BY_CHANGE.to_owned()),
         created_after: args.since(clock::now()),
         reverse: !args.reverse,
         ..JobsQuery::default()
     };
     let limit = (!args.all).then_some(args.limit);
-    let fetch = async || {
-        collect(limit, async |rows, token| {
-            let query = JobsQuery { limit: Some(rows), next_token: token, ..query.clone() };
-            session.client.list_jobs(&query).await.map(|page| (page.jobs, page.next_token))
-        })
-        .await
-    };
+    let client = &session.client;
+    // Programs get whole records, people a row.
+    match args.watch.output.format {
+        Format::Json | Format::Yaml => {
+            let page = async |query: JobsQuery| {
+                client.list_jobs(&query).await.map(|page| (page.jobs, page.next_token))
+            };
+            list_as(session, args, async || collect_jobs(limit, &query, &page).await).await
+        }
+        Format::Name | Format::Table | Format::Wide => {
+            let page = async |query: JobsQuery| {
+                client.summarise_jobs(&query).await.map(|page| (page.jobs, page.next_token))
+            };
+            list_as(session, args, async || collect_jobs(limit, &query, &page).await).await
+        }
+    }
+}
+
+/// Page after page of the query, up to the limit.
+async fn collect_jobs<T>(
+    limit: Option<u32>,
+    query: &JobsQuery,
+    page: &impl AsyncFn(JobsQuery) -> Result<(Vec<T>, String), ClientError>,
+) -> Result<Collected<T>, ClientError> {
+    collect(limit, async |rows, token| {
+        page(JobsQuery { limit: Some(rows), next_token: token, ..query.clone() }).await
+    })
+    .await
+}
+
+async fn list_as<T: Listed + Serialize>(
+    session: &Session,
+    args: &ListArgs,
+    fetch: impl AsyncFn() -> Result<Collected<T>, ClientError>,
+) -> Result<Exit> {
     let format = args.watch.output.format;
     let mut layout = Layout::of(format);
     layout.namespaces = args.all_namespaces;
@@ -85,15 +119,26 @@ pub(super) async fn describe(session: &Session, args: &DescribeArgs) -> Result<E
 }
 
 pub(super) async fn executions(session: &Session, args: &ExecutionsArgs) -> Result<Exit> {
+    let client = &session.client;
     let fetch = async || {
         collect(args.limit, async |rows, token| {
-            let query = ExecutionsQuery {
-                limit: Some(rows),
-                next_token: token,
-                order_by: Some("create_time".to_owned()),
-                ..ExecutionsQuery::default()
+            let page = if let Some(job) = &args.job {
+                let query = ExecutionsQuery {
+                    limit: Some(rows),
+                    next_token: token,
+                    order_by: Some("create_time".to_owned()),
+                    ..ExecutionsQuery::default()
+                };
+                client.job_executions(job, &query).await?
+            } else {
+                let query = LiveExecutionsQuery {
+                    node_id: args.node.clone(),
+                    limit: Some(rows),
+                    next_token: token,
+                    reverse: false,
+                };
+                client.live_executions(&query).await?
             };
-            let page = session.client.job_executions(&args.job, &query).await?;
             Ok((page.executions, page.next_token))
         })
         .await

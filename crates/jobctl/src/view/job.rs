@@ -1,11 +1,82 @@
 //! Jobs in a list.
 
-use api_types::job::Job;
+use api_types::job::{Job, JobState};
+use api_types::summary::JobSummary;
+use api_types::{JobId, Timestamp};
 
 use super::job_tone;
 use crate::output::{Cell, Layout, Listed, age};
 
+/// What a row shows, of a record or of a summary.
+struct Row<'a> {
+    id: JobId,
+    namespace: &'a str,
+    name: &'a str,
+    job_type: &'a str,
+    priority: u32,
+    count: u32,
+    state: &'a JobState,
+    /// How many of the executions have completed; a record does not say.
+    done: Option<u32>,
+    create_time: Timestamp,
+    modify_time: Timestamp,
+}
+
 impl Listed for Job {
+    fn columns(layout: &Layout) -> Vec<&'static str> {
+        Row::columns(layout)
+    }
+
+    fn cells(&self, layout: &Layout) -> Vec<Cell> {
+        let row = Row {
+            id: self.id,
+            namespace: &self.spec.namespace,
+            name: &self.spec.name,
+            job_type: self.spec.job_type.as_str(),
+            priority: self.spec.priority,
+            count: self.spec.count,
+            state: &self.state,
+            done: None,
+            create_time: self.create_time,
+            modify_time: self.modify_time,
+        };
+        row.cells(layout)
+    }
+
+    fn name(&self) -> String {
+        self.id.to_string()
+    }
+}
+
+impl Listed for JobSummary {
+    fn columns(layout: &Layout) -> Vec<&'static str> {
+        Row::columns(layout)
+    }
+
+    fn cells(&self, layout: &Layout) -> Vec<Cell> {
+        let row = Row {
+            id: self.id,
+            namespace: &self.namespace,
+            name: &self.name,
+            job_type: self.job_type.as_str(),
+            priority: self.priority,
+            count: self.executions.total,
+            state: &self.state,
+            done: Some(self.executions.completed),
+            create_time: self.create_time,
+            modify_time: self.modify_time,
+        };
+        row.cells(layout)
+    }
+
+    fn name(&self) -> String {
+        self.id.to_string()
+    }
+}
+
+// === impl Row ===
+
+impl Row<'_> {
     fn columns(layout: &Layout) -> Vec<&'static str> {
         let mut columns = vec!["ID"];
         if layout.wide || layout.namespaces {
@@ -13,42 +84,36 @@ impl Listed for Job {
         }
         columns.extend(["NAME", "TYPE"]);
         if layout.wide {
-            columns.extend(["PRIORITY", "COUNT"]);
+            columns.push("PRIORITY");
         }
-        columns.extend(["STATE", "AGE"]);
+        columns.extend(["STATE", "DONE", "AGE"]);
         if layout.wide {
             columns.extend(["CHANGED", "MESSAGE"]);
         }
         columns
     }
 
-    fn cells(&self, layout: &Layout) -> Vec<Cell> {
+    fn cells(self, layout: &Layout) -> Vec<Cell> {
         let id = self.id;
-        let spec = &self.spec;
         // The default name is the ID, which has its own column.
-        let name = if spec.name == id.to_string() { "-" } else { &spec.name };
+        let name = if self.name == id.to_string() { "-" } else { self.name };
         let mut cells = vec![Cell::plain(if layout.wide { id.to_string() } else { id.short() })];
         if layout.wide || layout.namespaces {
-            cells.push(Cell::plain(&spec.namespace));
+            cells.push(Cell::plain(self.namespace));
         }
-        cells.extend([Cell::plain(name), Cell::plain(spec.job_type.as_str())]);
+        cells.extend([Cell::plain(name), Cell::plain(self.job_type)]);
         if layout.wide {
-            cells.extend([
-                Cell::plain(spec.priority.to_string()),
-                Cell::plain(spec.count.to_string()),
-            ]);
+            cells.push(Cell::plain(self.priority.to_string()));
         }
         let state = self.state.state_type;
         cells.push(Cell::new(state.as_str(), job_tone(state)));
+        let done = self.done.map_or_else(|| "-".to_owned(), |done| done.to_string());
+        cells.push(Cell::plain(format!("{done}/{}", self.count)));
         cells.push(Cell::age(age(layout.now, self.create_time)));
         if layout.wide {
             cells.push(Cell::age(age(layout.now, self.modify_time)));
             cells.push(Cell::plain(&self.state.message));
         }
         cells
-    }
-
-    fn name(&self) -> String {
-        self.id.to_string()
     }
 }

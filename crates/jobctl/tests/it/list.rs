@@ -36,7 +36,12 @@ async fn jobs_are_listed_newest_first() {
 
     let selected = service.run(&["list", "--selector", "team in (docs)", "-o", "name"]).await;
     assert_eq!(selected.stdout, format!("{done}\n"));
-    let by_state = service.run(&["list", "-A", "--state", "failed,queued", "-o", "name"]).await;
+    let named = service.run(&["list", "-A", "--name-prefix", "wor", "-o", "name"]).await;
+    assert_eq!(named.stdout, format!("{done}\n"));
+    service.run(&["stop", &stuck]).await.normal();
+    let changed = service.run(&["list", "-A", "--changed", "--limit", "1", "-o", "name"]).await;
+    assert_eq!(changed.stdout, format!("{stuck}\n"));
+    let by_state = service.run(&["list", "-A", "--state", "failed,stopped", "-o", "name"]).await;
     assert_eq!(by_state.stdout, format!("{stuck}\n{failed}\n"));
     let oldest =
         service.run(&["list", "-A", "--reverse", "-a", "-o", "name", "--since", "10m"]).await;

@@ -248,9 +248,12 @@ impl Work {
     fn release(&mut self, release: Release<Caller>) {
         let Release { nodes, sessions, lease, explanations, batch, held, .. } = release;
         self.view.presence().publish(sessions, lease);
-        self.view.update_nodes(nodes);
+        let changes = &batch.output.changes;
+        let nodes = self.view.update_nodes(nodes);
+        let reasons_changed = !explanations.is_empty();
         self.view.update_explanations(explanations);
-        self.view.feed().announce(&batch.output.changes);
+        self.view.feed().announce(changes);
+        self.view.changes().note(changes, &nodes, reasons_changed);
         self.observer.metrics.happened(&batch.output);
         self.spans.happened(&batch.output);
         for held in held {

@@ -39,6 +39,22 @@ pub(super) struct JsonBody {
     _permits: Option<OwnedSemaphorePermit>,
 }
 
+/// A required body in one of the languages of jobs.
+pub(super) struct JobBody {
+    pub(super) body: JsonBody,
+    pub(super) language: Language,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Language {
+    Json,
+    Yaml,
+}
+
+/// The registered type of YAML, and those that were used before (RFC 9512).
+const YAML_TYPES: [&str; 4] =
+    ["application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"];
+
 /// An optional request body.
 pub(super) struct OptionalBody(pub(super) Option<JsonBody>);
 
@@ -47,15 +63,28 @@ impl FromRequest<Arc<Api>> for OptionalBody {
 
     async fn from_request(request: Request, api: &Arc<Api>) -> Result<Self, Failure> {
         let (parts, body) = request.into_parts();
-        let received = receive(&parts.headers, body, &api.large_bodies);
-        let body = tokio::time::timeout(BODY_TIMEOUT, received)
-            .await
-            .map_err(|_| Failure::BodyTooSlow)??;
+        let body = receive_in_time(&parts.headers, body, api).await?;
         if body.bytes.is_empty() {
             return Ok(Self(None));
         }
-        check_content_type(&parts.headers)?;
-        Ok(Self(Some(body)))
+        match language(&parts.headers) {
+            Some(Language::Json) => Ok(Self(Some(body))),
+            Some(Language::Yaml) | None => Err(unsupported(&parts.headers)),
+        }
+    }
+}
+
+impl FromRequest<Arc<Api>> for JobBody {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, api: &Arc<Api>) -> Result<Self, Failure> {
+        let (parts, body) = request.into_parts();
+        let body = receive_in_time(&parts.headers, body, api).await?;
+        if body.bytes.is_empty() {
+            return Err(Failure::MalformedBody { reason: "the body is empty".to_owned() });
+        }
+        let language = language(&parts.headers).ok_or_else(|| unsupported(&parts.headers))?;
+        Ok(Self { body, language })
     }
 }
 
@@ -87,6 +116,15 @@ impl JsonBody {
             Unreadable::Shape(problems) => Failure::InvalidBody(problems),
         })
     }
+}
+
+async fn receive_in_time(
+    headers: &HeaderMap,
+    body: Body,
+    api: &Api,
+) -> Result<JsonBody, Failure> {
+    let received = receive(headers, body, &api.large_bodies);
+    tokio::time::timeout(BODY_TIMEOUT, received).await.map_err(|_| Failure::BodyTooSlow)?
 }
 
 async fn receive(
@@ -135,14 +173,19 @@ async fn receive(
     Ok(JsonBody { bytes: received.into(), _permits: permits.transpose()? })
 }
 
-fn check_content_type(headers: &HeaderMap) -> Result<(), Failure> {
-    let Some(value) = headers.get(header::CONTENT_TYPE) else {
-        return Err(Failure::UnsupportedMediaType { found: None });
-    };
-    let text = String::from_utf8_lossy(value.as_bytes());
+/// What the content type names, if it is known.
+fn language(headers: &HeaderMap) -> Option<Language> {
+    let text = String::from_utf8_lossy(headers.get(header::CONTENT_TYPE)?.as_bytes());
     let essence = text.split(';').next().unwrap_or_default().trim();
     if essence.eq_ignore_ascii_case("application/json") {
-        return Ok(());
+        return Some(Language::Json);
     }
-    Err(Failure::UnsupportedMediaType { found: Some(text.into_owned()) })
+    let is_yaml = YAML_TYPES.iter().any(|known| essence.eq_ignore_ascii_case(known));
+    is_yaml.then_some(Language::Yaml)
+}
+
+fn unsupported(headers: &HeaderMap) -> Failure {
+    let found = headers.get(header::CONTENT_TYPE);
+    let found = found.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    Failure::UnsupportedMediaType { found }
 }

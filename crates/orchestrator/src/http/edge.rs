@@ -8,10 +8,25 @@ use axum::extract::MatchedPath;
 use axum::middleware::Next;
 use axum::response::Response;
 use axum::{BoxError, Router};
-use http::Request;
+use http::{HeaderName, HeaderValue, Request, header};
 
 use super::Handled;
 use crate::metrics::Metrics;
+
+/// Headers of every response that has none of its own: the bytes of a job are never a document of
+/// this origin, and no other origin embeds or learns anything.
+const INERT: [(HeaderName, HeaderValue); 4] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static("sandbox; default-src 'none'"),
+    ),
+    (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        HeaderValue::from_static("same-origin"),
+    ),
+];
 
 /// The route of the request being answered.
 #[derive(Clone)]
@@ -40,6 +55,9 @@ where
     let started = Instant::now();
     let method = request.method().clone();
     let mut response = daemon::http::answer(router, request).await;
+    for (name, value) in INERT {
+        response.headers_mut().entry(name).or_insert(value);
+    }
     let route = response.extensions_mut().remove::<Route>().and_then(|Route(route)| route);
     let (status, route) = (response.status().as_u16(), route.as_ref().map(MatchedPath::as_str));
     metrics.http.answered(&method, route, status, started.elapsed());

@@ -70,6 +70,19 @@ pub(crate) enum Failure {
         method: String,
         path: String,
     },
+    /// The request names a host that is not this service.
+    OtherHost {
+        host: String,
+    },
+    /// A browser sent the request for a page of another origin.
+    ForeignOrigin {
+        header: &'static str,
+        value: String,
+    },
+    /// A proxy in front of a listener that trusts every caller.
+    Proxied {
+        header: &'static str,
+    },
     Ambiguous {
         kind: Kind,
         text: String,
@@ -165,6 +178,8 @@ impl Failure {
             },
             Self::PathNotFound { .. } => Code::PathNotFound,
             Self::MethodNotAllowed { .. } => Code::MethodNotAllowed,
+            Self::OtherHost { .. } => Code::MisdirectedRequest,
+            Self::ForeignOrigin { .. } | Self::Proxied { .. } => Code::Forbidden,
             Self::Ambiguous { .. } => Code::AmbiguousId,
             Self::JobFinished { .. } => Code::JobFinished,
             Self::OwnNode(_) => Code::NodeConflict,
@@ -216,7 +231,8 @@ impl Failure {
             | Code::StaleSession
             | Code::Gone
             | Code::BodyTooLarge
-            | Code::UnsupportedMediaType => Level::DEBUG,
+            | Code::UnsupportedMediaType
+            | Code::MisdirectedRequest => Level::DEBUG,
         }
     }
 }

@@ -1,22 +1,27 @@
-//! The executions of a job.
+//! Executions: those of a job, those that are live, and one by its ID.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api_types::execution::{
-    AllocatedResources, ComputeStateRecord, DesiredStateRecord, Execution, ListExecutions,
+    AllocatedResources, ComputeStateRecord, DescribeExecution, DesiredStateRecord, Execution,
+    ListExecutions,
 };
 use api_types::job::JobSpec;
-use api_types::routes;
+use api_types::{Code, routes};
 use axum::extract::State;
-use control_plane::store::{ExecutionOrder, ExecutionPosition, ExecutionQuery, StoredExecution};
+use control_plane::store::{
+    ExecutionOrder, ExecutionPosition, ExecutionQuery, LiveExecutionsQuery, StoreError,
+    StoredExecution,
+};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes as collect;
 
 use super::edge::json;
-use super::openapi::{JOB, PAGE, READ, examples, params, refusals};
+use super::error::Kind;
+use super::openapi::{EXECUTION, JOB, NODE, PAGE, READ, examples, params, refusals};
 use super::paging::{List, Listing};
-use super::query::{Choice, HundredAPage, Reverse, query};
+use super::query::{Choice, HundredAPage, IdPrefix, Reverse, query};
 use super::{Api, Handled, Parameter, jobs, lookup};
 
 const ORDERS: Choice<ExecutionOrder> = Choice {
@@ -29,7 +34,24 @@ const ORDERS: Choice<ExecutionOrder> = Choice {
     default: ExecutionOrder::ModifyTime,
 };
 
+/// The only set of executions that is listed across jobs: those that have ended are many, and are
+/// found through their job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Selected {
+    Live,
+}
+
+const SELECTED: Choice<Selected> =
+    Choice { permitted: &[("live", Selected::Live)], default: Selected::Live };
+
 query! {
+    struct LiveQuery {
+        node: Option<String> = ("node_id", IdPrefix('n'), "Executions on one node, by ID or prefix.");
+        selected: Selected = ("state", SELECTED, "`live`: those that have not ended.");
+        page: HundredAPage = part;
+        direction: Reverse = part;
+    }
+
     struct ListQuery {
         page: HundredAPage = part;
         order: ExecutionOrder =
@@ -39,7 +61,10 @@ query! {
 }
 
 pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
-    OpenApiRouter::default().routes(collect!(list))
+    OpenApiRouter::default()
+        .routes(collect!(list))
+        .routes(collect!(list_live))
+        .routes(collect!(describe))
 }
 
 /// Job Executions
@@ -84,6 +109,64 @@ async fn list(
         })
         .await?;
     json(&answer)
+}
+
+/// List Live Executions
+///
+/// The executions of all jobs, or those on one node, that have not ended, the oldest first.
+#[utoipa::path(
+    get,
+    path = routes::EXECUTIONS,
+    operation_id = "listLiveExecutions",
+    tag = "Executions",
+    params(LiveQuery),
+    responses((status = 200, description = "A page of executions.", body = ListExecutions, example = json!(examples::list_executions()))),
+    extensions(("x-error-codes" = json!(refusals(&[NODE, PAGE, READ])))),
+)]
+async fn list_live(State(api): State<Arc<Api>>, query: LiveQuery) -> Handled {
+    let LiveQuery { node, selected: Selected::Live, page, direction: Reverse { reverse } } = query;
+    let node = node.map(|text| lookup::node(&api, &text)).transpose()?;
+    let list = List::LiveExecutions;
+    let listing = Listing { list, order: 0, reverse, of: node.map(|node| node.uuid()) };
+    let after = listing.position(page.next_token.as_deref())?;
+    let question = LiveExecutionsQuery { node, reverse, after, limit: page.limit };
+    let answer = api
+        .read(move |reads| {
+            let page = reads.live_executions(&question)?;
+            let next_token = listing.token(page.items.last().map(|last| last.number), page.more);
+            let records = page.items.into_iter().map(|live| {
+                Ok(record(live.execution, &jobs::specification(&live.spec_json)?))
+            });
+            let executions = records.collect::<Result<_, StoreError>>()?;
+            Ok(ListExecutions { executions, next_token })
+        })
+        .await?;
+    json(&answer)
+}
+
+/// Describe Execution
+///
+/// The record of one execution, whatever its job.
+#[utoipa::path(
+    get,
+    path = routes::EXECUTION,
+    operation_id = "describeExecution",
+    tag = "Executions",
+    params(params::ExecutionPath),
+    responses((status = 200, description = "The record.", body = DescribeExecution, example = json!(examples::describe_execution()))),
+    extensions(("x-error-codes" = json!(refusals(&[EXECUTION, &[Code::PathNotFound], READ])))),
+)]
+async fn describe(State(api): State<Arc<Api>>, Parameter(text): Parameter) -> Handled {
+    let execution = api
+        .read(move |reads| {
+            let stored = lookup::execution(reads, &text)?;
+            // Retention may have removed the job since.
+            let job = reads.job(stored.row.job)?;
+            let job = job.ok_or_else(|| lookup::absent(Kind::Execution, &text))?;
+            Ok(record(stored, &jobs::specification(&job.spec_json)?))
+        })
+        .await?;
+    json(&DescribeExecution { execution })
 }
 
 /// An execution as responses render it.

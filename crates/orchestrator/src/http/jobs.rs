@@ -2,6 +2,8 @@
 
 mod create;
 mod describe;
+mod explain;
+mod summary;
 
 use std::sync::Arc;
 
@@ -9,9 +11,10 @@ use api_types::job::{
     DEFAULT_NAMESPACE, Job, JobSpec, JobState, JobStateType, JobType, ListJobs, StopJob,
 };
 use api_types::routes;
+use api_types::summary::{JobSummary, ListJobSummaries};
 use api_types::{Code, JobId, Timestamp};
 use axum::extract::State;
-use control_plane::store::{JobOrder, JobPosition, JobQuery, StoreError, StoredJob};
+use control_plane::store::{JobOrder, JobQuery, Reads, StoreError, StoredJob};
 use scheduler::demand::Demand;
 use scheduler::input::{Answer, Input, Refusal};
 use serde::Deserialize;
@@ -34,8 +37,27 @@ use crate::view::View;
 const MAX_REASON_CHARS: usize = 1024;
 
 const ORDERS: Choice<JobOrder> = Choice {
-    permitted: &[("create_time", JobOrder::CreateTime), ("id", JobOrder::Id)],
+    permitted: &[
+        ("create_time", JobOrder::CreateTime),
+        ("modify_time", JobOrder::ModifyTime),
+        ("id", JobOrder::Id),
+        // What a published client of an earlier API sends.
+        ("created_at", JobOrder::CreateTime),
+        ("modified_at", JobOrder::ModifyTime),
+    ],
     default: JobOrder::CreateTime,
+};
+
+/// How much of each job a list contains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Detail {
+    Full,
+    Summary,
+}
+
+const VIEWS: Choice<Detail> = Choice {
+    permitted: &[("full", Detail::Full), ("summary", Detail::Summary)],
+    default: Detail::Full,
 };
 
 query! {
@@ -49,6 +71,7 @@ query! {
         states: Vec<JobStateType> = ("state", JobStates, "Job states, separated by commas.");
         job_type: Option<JobType> = ("type", OneJobType, "One job type.");
         name: Option<String> = ("name", Text, "The exact name.");
+        name_prefix: Option<String> = ("name_prefix", Text, "The beginning of the name.");
         created_after: Option<Timestamp> = (
             "created_after",
             Moment,
@@ -64,7 +87,12 @@ query! {
         labels: Labels = part;
         page: TenAPage = part;
         order: JobOrder =
-            ("order_by", ORDERS, "The sort key; ties are broken by ID.");
+            ("order_by", ORDERS, "The sort key; ties are broken by ID. `created_at` and `modified_at` are other words for `create_time` and `modify_time`.");
+        view: Detail = (
+            "view",
+            VIEWS,
+            "`summary` leaves out the specification of each job, and counts its executions."
+        );
         direction: Reverse = part;
     }
 
@@ -75,6 +103,15 @@ query! {
             "Recorded in the history; takes precedence over the body's, and is cut off after 1,024 characters."
         );
     }
+}
+
+/// The two responses of List Jobs.
+#[expect(dead_code, reason = "only its schema is used; the two responses are written separately")]
+#[derive(serde::Serialize, utoipa::ToSchema)]
+#[serde(untagged)]
+enum Listed {
+    Full(ListJobs),
+    Summary(ListJobSummaries),
 }
 
 /// Why a user stops a job.
@@ -88,18 +125,19 @@ pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
     OpenApiRouter::default()
         .routes(collect!(list, create::create, create::create_by_post))
         .routes(collect!(describe::describe, stop))
+        .routes(collect!(explain::explain))
 }
 
 /// List Jobs
 ///
-/// The matching jobs of a namespace, page by page.
+/// The matching jobs of a namespace, page by page; with `view=summary` without their specifications.
 #[utoipa::path(
     get,
     path = routes::JOBS,
     operation_id = "listJobs",
     tag = "Jobs",
     params(ListQuery),
-    responses((status = 200, description = "A page of jobs.", body = ListJobs, example = json!(examples::list_jobs()))),
+    responses((status = 200, description = "A page of jobs.", body = inline(Listed), example = json!(examples::list_jobs()))),
     extensions(("x-error-codes" = json!(refusals(&[PAGE, READ])))),
 )]
 async fn list(State(api): State<Arc<Api>>, query: ListQuery) -> Handled {
@@ -111,6 +149,7 @@ async fn list(State(api): State<Arc<Api>>, query: ListQuery) -> Handled {
         states: query.states,
         job_type: query.job_type,
         name: query.name,
+        name_prefix: query.name_prefix,
         created_after: query.created_after,
         created_before: query.created_before,
         order,
@@ -118,13 +157,33 @@ async fn list(State(api): State<Arc<Api>>, query: ListQuery) -> Handled {
         after: listing.position(query.page.next_token.as_deref())?,
         limit: query.page.limit,
     };
-    let page = api.read(move |reads| Ok(reads.jobs(&question)?)).await?;
-    let last =
-        page.items.last().map(|job| JobPosition { create_time: job.create_time, id: job.id });
-    let next_token = listing.token(last, page.more);
-    let jobs: Result<Vec<Job>, StoreError> =
-        page.items.into_iter().map(|stored| record(stored, &api.view)).collect();
-    json(&ListJobs { jobs: jobs?, next_token })
+    match query.view {
+        Detail::Full => {
+            let page = api.read(move |reads| Ok(reads.jobs(&question)?)).await?;
+            let last = page.items.last();
+            let last = last.map(|job| order.position(job.id, job.create_time, job.modify_time));
+            let next_token = listing.token(last, page.more);
+            let jobs: Result<Vec<Job>, StoreError> =
+                page.items.into_iter().map(|stored| record(stored, &api.view)).collect();
+            json(&ListJobs { jobs: jobs?, next_token })
+        }
+        Detail::Summary => {
+            let view = Arc::clone(&api.view);
+            let read = move |reads: &dyn Reads| {
+                let page = reads.summaries(&question)?;
+                // Here, because explaining queued jobs may read their specifications.
+                let items = page.items.into_iter();
+                let jobs: Vec<JobSummary> =
+                    items.map(|stored| summary::summary(stored, &view)).collect();
+                Ok((jobs, page.more))
+            };
+            let (jobs, more) = api.read(read).await?;
+            let last = jobs.last();
+            let last = last.map(|job| order.position(job.id, job.create_time, job.modify_time));
+            let next_token = listing.token(last, more);
+            json(&ListJobSummaries { jobs, next_token })
+        }
+    }
 }
 
 /// Stop Job

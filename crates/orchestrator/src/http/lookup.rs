@@ -12,6 +12,12 @@ const MAX_CANDIDATES: u32 = 5;
 
 /// The job that a full ID or a unique prefix names.
 pub(super) fn job(reads: &dyn Reads, text: &str) -> Result<StoredJob, Failure> {
+    let id = job_id(reads, text)?;
+    reads.job(id)?.ok_or_else(|| absent(Kind::Job, text))
+}
+
+/// The ID itself, or the only one with this prefix; of a full ID, a job need not exist.
+pub(super) fn job_id(reads: &dyn Reads, text: &str) -> Result<JobId, Failure> {
     let prefix = prefix(text, JobId::LETTER, Kind::Job)?;
     let id = if prefix.low == prefix.high {
         JobId::from_uuid(prefix.low)
@@ -19,7 +25,7 @@ pub(super) fn job(reads: &dyn Reads, text: &str) -> Result<StoredJob, Failure> {
         only(Kind::Job, text, reads.find_jobs(prefix, MAX_CANDIDATES + 1)?)?
     };
     note("job", id);
-    reads.job(id)?.ok_or_else(|| absent(Kind::Job, text))
+    Ok(id)
 }
 
 /// The execution that a full ID or a unique prefix names.

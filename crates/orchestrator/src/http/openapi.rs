@@ -10,6 +10,7 @@ pub(super) mod params;
 use std::sync::Arc;
 
 use api_types::Code::{self, *};
+use api_types::cluster::ChangeNotice;
 use api_types::history::{HistoryEvent, HistoryGap};
 use api_types::log::{LogFrame, LogLine};
 use api_types::openapi::{About, finish};
@@ -34,7 +35,9 @@ const ABOUT: About = About {
         people.",
     tags: &[
         ("Jobs", "Submit, watch, read and stop jobs."),
+        ("Executions", "Executions of any job."),
         ("Events", "All events, as they happen."),
+        ("Cluster", "All nodes and jobs together."),
         ("Nodes", "The nodes of the cluster."),
         ("Agent", "What the addressed node reports about itself."),
         ("Health", "For operators and load balancers."),
@@ -48,7 +51,7 @@ const ABOUT: About = About {
 #[derive(OpenApi)]
 #[openapi(
     paths(requester::gone, document),
-    components(schemas(AssignmentLine, HistoryEvent, HistoryGap, LogFrame, LogLine))
+    components(schemas(AssignmentLine, ChangeNotice, HistoryEvent, HistoryGap, LogFrame, LogLine))
 )]
 struct Beside;
 
@@ -70,9 +73,12 @@ pub(super) const CALL: &[Code] = &[TooManyRequests, StoreUnavailable, ShuttingDo
 /// Requests that need a session.
 pub(super) const SESSION: &[Code] = &[StaleSession, Forbidden];
 
-/// All of these; a bug can end any request.
+/// What any request may be refused with: a bug can end it, and [`guard`](super::guard) checks it.
+const ANY: &[Code] = &[Internal, Forbidden, MisdirectedRequest];
+
+/// All of these, and what any request may be refused with.
 pub(super) fn refusals(sets: &[&[Code]]) -> Vec<Code> {
-    sets.iter().copied().flatten().copied().chain([Internal]).collect()
+    sets.iter().copied().chain([ANY]).flatten().copied().collect()
 }
 
 /// The OpenAPI document of this service

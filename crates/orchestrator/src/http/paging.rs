@@ -30,6 +30,7 @@ pub(super) enum List {
     Results = 4,
     Nodes = 5,
     NodeHistory = 6,
+    LiveExecutions = 7,
 }
 
 /// A list in one of its orders.
@@ -144,13 +145,13 @@ impl Reader<'_> {
 
 impl Position for JobPosition {
     fn write(&self, out: &mut Vec<u8>) {
-        out.extend(self.create_time.0.to_be_bytes());
+        out.extend(self.time.0.to_be_bytes());
         out.extend(self.id.uuid().as_bytes());
     }
 
     fn read(bytes: &mut Reader<'_>) -> Option<Self> {
-        let create_time = Timestamp(bytes.i64()?);
-        Some(Self { create_time, id: JobId::from_uuid(bytes.uuid()?) })
+        let time = Timestamp(bytes.i64()?);
+        Some(Self { time, id: JobId::from_uuid(bytes.uuid()?) })
     }
 }
 
@@ -209,7 +210,7 @@ mod tests {
 
     fn position() -> JobPosition {
         let id = JobId::from_uuid(Uuid::from_u128(7));
-        JobPosition { create_time: Timestamp(-5), id }
+        JobPosition { time: Timestamp(-5), id }
     }
 
     fn reason(listing: &Listing, token: &str) -> &'static str {

@@ -98,7 +98,7 @@ async fn a_body_of_another_type_is_refused() {
                 server.request(method.clone(), &path).header("Content-Type", content_type);
             let answer = answer(request.body("{}")).await;
             answer.refused(415, "UnsupportedMediaType").says(content_type);
-            assert_eq!(answer.body["Hint"], "send the body with 'Content-Type: application/json'");
+            assert_eq!(answer.body["Hint"], "send the body with 'Content-Type: application/json', a job also with 'application/yaml'");
         }
     }
     let request = server
@@ -116,7 +116,7 @@ async fn a_body_over_the_limit_is_refused() {
     // With a declared length or chunked, the limit is the same.
     let length = large.len();
     let chunked = format!(
-        "PUT {JOBS} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n\
+        "PUT {JOBS} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\
          Transfer-Encoding: chunked\r\n\r\n{length:x}\r\n{large}\r\n0\r\n\r\n"
     );
     let answer = server.raw(chunked.as_bytes()).await;
@@ -130,7 +130,7 @@ async fn a_body_over_the_limit_is_refused() {
 async fn a_client_that_expects_100_continue_is_answered_at_once() {
     let server = Server::start().await;
     let request = format!(
-        "PUT {JOBS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
+        "PUT {JOBS} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
          Content-Length: 99999999\r\nExpect: 100-continue\r\n\r\n"
     );
     let answer = server.raw(request.as_bytes()).await;

@@ -3,10 +3,12 @@
 use serde_json::json;
 
 use crate::node::{FakeNode, completed_job, executions};
-use crate::server::{Server, job_path, job_with, list, redacted, text};
+use crate::server::{Server, job_path, job_with, list, plain_job, redacted, text};
 
 crate::covers! {
     "listExecutions" => a_completed_execution_is_listed_in_full;
+    "listLiveExecutions" => live_executions_are_listed_by_node;
+    "describeExecution" => an_execution_is_found_by_its_id_alone;
 }
 
 #[tokio::test]
@@ -83,4 +85,69 @@ async fn a_job_that_waits_has_no_executions() {
     let id = server.submit(job_with(json!({}))).await;
     let answer = server.get(&format!("{}/executions", job_path(&id))).await;
     assert_eq!(answer.ok(), &json!({ "Executions": [], "NextToken": "" }));
+}
+
+const EXECUTIONS: &str = "/api/v1/orchestrator/executions";
+
+async fn live(server: &Server, query: &str) -> Vec<String> {
+    let answer = server.get(&format!("{EXECUTIONS}?{query}")).await;
+    list(&answer.ok()["Executions"]).iter().map(|execution| text(&execution["Name"])).collect()
+}
+
+#[tokio::test]
+async fn an_execution_is_found_by_its_id_alone() {
+    let server = Server::start().await;
+    let node = FakeNode::join(&server).await;
+    let (id, execution) = completed_job(&server, &node, plain_job()).await;
+    let listed = server.get(&format!("{}/executions", job_path(&id))).await;
+    for text in [&execution[..10], &execution] {
+        let found = server.get(&format!("{EXECUTIONS}/{text}")).await;
+        assert_eq!(found.ok()["Execution"], listed.ok()["Executions"][0], "{text}");
+    }
+    let absent = "e-00000000-0000-4000-8000-000000000000";
+    for text in [absent, "e-1", "j-12ab34cd", "x"] {
+        let path = format!("{EXECUTIONS}/{text}");
+        server.get(&path).await.refused(404, "ExecutionNotFound");
+    }
+}
+
+#[tokio::test]
+async fn live_executions_are_listed_by_node() {
+    let server = Server::start().await;
+    let here = FakeNode::join(&server).await;
+    let (_, _) = completed_job(&server, &here, job_with(json!({ "Name": "done" }))).await;
+    for name in ["a", "b", "c"] {
+        let job = server.submit(job_with(json!({ "Name": name }))).await;
+        executions(&server, &job, 1).await;
+    }
+    let there = FakeNode::join_with(&server, |node| node["Labels"] = json!({ "zone": "b" })).await;
+    let constraint = json!([{ "Key": "zone", "Operator": "=", "Values": ["b"] }]);
+    let job = json!({ "Name": "d", "Namespace": "other", "Constraints": constraint });
+    let job = server.submit(job_with(job)).await;
+    executions(&server, &job, 1).await;
+
+    assert_eq!(live(&server, "").await, ["a[0]", "b[0]", "c[0]", "d[0]"]);
+    assert_eq!(live(&server, "state=live&reverse=1").await, ["d[0]", "c[0]", "b[0]", "a[0]"]);
+    assert_eq!(live(&server, &format!("node_id={}", there.id)).await, ["d[0]"]);
+    let on_one = format!("node_id={}", &here.id[..10]);
+    assert_eq!(live(&server, &on_one).await, ["a[0]", "b[0]", "c[0]"]);
+    for (reverse, expected) in [("0", ["a[0]", "b[0]", "c[0]"]), ("1", ["c[0]", "b[0]", "a[0]"])] {
+        let (mut seen, mut token) = (Vec::new(), String::new());
+        loop {
+            let query = format!("{on_one}&limit=1&reverse={reverse}&next_token={token}");
+            let page = server.get(&format!("{EXECUTIONS}?{query}")).await;
+            seen.extend(list(&page.ok()["Executions"]).iter().map(|one| text(&one["Name"])));
+            token = text(&page.body["NextToken"]);
+            if token.is_empty() {
+                break;
+            }
+            // It belongs to the list of this node.
+            let other = format!("{EXECUTIONS}?limit=1&reverse={reverse}&next_token={token}");
+            server.get(&other).await.refused(400, "InvalidNextToken");
+        }
+        assert_eq!(seen, expected);
+    }
+    server.get(&format!("{EXECUTIONS}?state=all")).await.refused(400, "InvalidQuery");
+    let unknown = format!("{EXECUTIONS}?node_id=n-00000000-0000-4000-8000-000000000000");
+    server.get(&unknown).await.refused(404, "NodeNotFound");
 }

@@ -21,9 +21,12 @@ crate::covers! {
 const COVERED: &[crate::Covered] = &[
     COVERS,
     crate::agent::COVERS,
+    crate::changes::COVERS,
+    crate::cluster::COVERS,
     crate::create::COVERS,
     crate::events::COVERS,
     crate::executions::COVERS,
+    crate::explain::COVERS,
     crate::health::COVERS,
     crate::history::COVERS,
     crate::jobs::COVERS,

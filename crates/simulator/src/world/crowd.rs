@@ -75,6 +75,6 @@ impl World {
 
     fn has_started(&self, request: usize) -> bool {
         let row = self.job_of(request).and_then(|job| self.orchestrator.disk.store.jobs.get(&job));
-        row.is_some_and(|row| row.started)
+        row.is_some_and(|row| row.start_time.is_some())
     }
 }

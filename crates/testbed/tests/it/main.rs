@@ -36,3 +36,4 @@ mod starvation;
 mod stop;
 mod tidy;
 mod traces;
+mod ui;

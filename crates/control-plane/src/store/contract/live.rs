@@ -16,7 +16,8 @@ pub(in crate::store) fn every_record_reads_back(backend: &impl Backend) {
     let mut random = Random(10);
     let mut sample = Sample::job(&mut random);
     sample.row.version = u64::MAX;
-    sample.row.started = true;
+    sample.row.start_time = Some(Timestamp(17));
+    (sample.row.running, sample.row.failed) = (3, 4);
     sample.row.fresh = u32::MAX;
     sample.row.completed = 3;
     sample.row.waiting_since = Some(Moment(6));

@@ -32,6 +32,8 @@ const VALUES: [&str; 16] = [
     "prod ",
     "ü",
 ];
+pub(super) const ORDERS: [JobOrder; 3] =
+    [JobOrder::CreateTime, JobOrder::ModifyTime, JobOrder::Id];
 /// So few timestamps that many jobs share one.
 const MOMENTS: u64 = 20;
 
@@ -68,14 +70,14 @@ impl Model {
     /// All jobs that the query matches after its position, in its order.
     pub(in crate::store) fn find(&self, query: &JobQuery) -> Vec<JobId> {
         let key = |position: JobPosition| match query.order {
-            JobOrder::CreateTime => (position.create_time, position.id),
+            JobOrder::CreateTime | JobOrder::ModifyTime => (position.time, position.id),
             JobOrder::Id => (Timestamp::ZERO, position.id),
         };
         let mut found: Vec<_> = self
             .jobs
             .iter()
             .filter(|sample| matches(query, sample))
-            .map(|sample| key(position(sample)))
+            .map(|sample| key(position(sample, query.order)))
             .collect();
         found.sort_unstable();
         if query.reverse {
@@ -98,8 +100,8 @@ impl Model {
     }
 }
 
-pub(super) fn position(sample: &Sample) -> JobPosition {
-    JobPosition { create_time: sample.new.create_time, id: sample.id() }
+pub(super) fn position(sample: &Sample, order: JobOrder) -> JobPosition {
+    order.position(sample.id(), sample.new.create_time, sample.row.modify_time)
 }
 
 fn matches(query: &JobQuery, Sample { new, row }: &Sample) -> bool {
@@ -108,6 +110,7 @@ fn matches(query: &JobQuery, Sample { new, row }: &Sample) -> bool {
         && (query.states.is_empty() || query.states.contains(&row.state))
         && query.job_type.is_none_or(|job_type| job_type == new.job_type)
         && query.name.as_ref().is_none_or(|name| *name == new.name)
+        && query.name_prefix.as_ref().is_none_or(|prefix| new.name.starts_with(prefix.as_str()))
         && query.created_after.is_none_or(|after| new.create_time >= after)
         && query.created_before.is_none_or(|before| new.create_time < before)
 }
@@ -116,6 +119,8 @@ fn random_job(random: &mut Random) -> Sample {
     let mut sample = Sample::job(random);
     let new = &mut sample.new;
     new.create_time = moment(random);
+    sample.row.modify_time = moment(random);
+    let new = &mut sample.new;
     new.namespace = (*random.pick(&NAMESPACES)).to_owned();
     if random.chance(40) {
         new.name = (*random.pick(&NAMES)).to_owned();
@@ -154,20 +159,23 @@ pub(in crate::store) fn random_query(random: &mut Random, model: &Model) -> JobQ
     if random.chance(15) {
         query.name = Some(random.pick(&model.jobs).new.name.clone());
     }
+    if random.chance(15) {
+        let name = &random.pick(&model.jobs).new.name;
+        let length = usize::try_from(random.below(name.chars().count() as u64 + 1)).unwrap();
+        query.name_prefix = Some(name.chars().take(length).collect());
+    }
     if random.chance(20) {
         query.created_after = Some(moment(random));
     }
     if random.chance(20) {
         query.created_before = Some(moment(random));
     }
-    if random.chance(50) {
-        query.order = JobOrder::Id;
-    }
+    query.order = *random.pick(&ORDERS);
     query.reverse = random.chance(50);
     if random.chance(60) {
         query.after = Some(match random.chance(80) {
-            true => position(random.pick(&model.jobs)),
-            false => JobPosition { create_time: moment(random), id: random.job_id() },
+            true => position(random.pick(&model.jobs), query.order),
+            false => JobPosition { time: moment(random), id: random.job_id() },
         });
     }
     query

@@ -3,17 +3,23 @@
 //! A page of a job's executions scans every execution of the job, without its results, and sorts:
 //! about 1 µs each. Indexes in four orders would be rewritten with every change instead.
 
-use api_types::ExecutionId;
-use api_types::execution::{PublishedResult, RunOutput};
+use std::sync::Arc;
+
+use api_types::execution::{ComputeState, PublishedResult, RunOutput};
+use api_types::{ExecutionId, JobId};
 use api_types::quantity::Resources;
 use rusqlite::{Connection, Row, Statement, Transaction, params};
 use scheduler::change::{Changes, ExecutionRow, OutputRow};
 
 use super::commit::JobNumbers;
+use super::jobs::PAGE_BYTES;
 use super::row::{
     self, Id, bad_record, compute_state, counter, desired_state, exclusion_bytes, moment_value,
 };
-use crate::store::{ExecutionOrder, ExecutionQuery, Page, StoreError, StoredExecution, is_live};
+use crate::store::{
+    ExecutionOrder, ExecutionQuery, LiveExecution, LiveExecutionsQuery, Page, StoreError,
+    StoredExecution, is_live,
+};
 
 /// The columns that [`read_row`] reads.
 pub(super) const COLUMNS: &str = "e.id, j.id, e.slot, e.node, e.session, e.evaluation,
@@ -29,6 +35,9 @@ const FROM: &str = "FROM execution AS e CROSS JOIN job AS j ON j.number = e.job
     LEFT JOIN run_output AS o ON o.execution = e.number
     LEFT JOIN published AS p ON p.job = e.job AND p.slot = e.slot
         AND p.create_time = e.create_time AND p.id = e.id";
+
+/// How many columns [`WHAT_IT_LEFT`] has.
+const LEFT_COUNT: usize = 8;
 
 const WHAT_IT_LEFT: &str = "e.next, p.result, o.exit_code, o.stdout_truncated,
     o.stderr_truncated, o.stdout, o.stderr, o.runner_error";
@@ -169,6 +178,23 @@ pub(super) fn executions(
     Ok(Page { items, more })
 }
 
+/// Scans every execution of the job, like a page of them.
+pub(super) fn failures(
+    connection: &Connection,
+    job: JobId,
+    limit: u32,
+) -> Result<Vec<ExecutionRow>, StoreError> {
+    let failed = [ComputeState::Failed, ComputeState::AskForBidRejected].map(u8::from);
+    let sql = format!(
+        "SELECT {COLUMNS} FROM job AS j
+            CROSS JOIN execution AS e INDEXED BY execution_job ON e.job = j.number
+         WHERE j.id = ?1 AND e.compute IN (?2, ?3)
+         ORDER BY e.modify_time DESC, e.id DESC LIMIT ?4"
+    );
+    let parameters = params![job.bytes(), failed[0], failed[1], limit];
+    row::all(&mut *connection.prepare_cached(&sql)?, parameters, read_row)
+}
+
 /// The page's executions and one more, if there is one.
 fn numbers(connection: &Connection, query: &ExecutionQuery) -> Result<Vec<i64>, StoreError> {
     let (beyond, direction) = if query.reverse { ("<", "DESC") } else { (">", "ASC") };
@@ -198,6 +224,43 @@ fn numbers(connection: &Connection, query: &ExecutionQuery) -> Result<Vec<i64>, 
             row::all(&mut statement, params![job, limit, after.key, after.id.bytes()], read)
         }
     }
+}
+
+/// Walks the live executions, of any node: about 1 µs for each that does not match, and there are as
+/// many as the cluster has room for. An index by node would be rewritten with every change.
+pub(super) fn live(
+    connection: &Connection,
+    query: &LiveExecutionsQuery,
+) -> Result<Page<LiveExecution>, StoreError> {
+    let (beyond, direction) = if query.reverse { ("<", "DESC") } else { (">", "ASC") };
+    let start = if query.reverse { i64::MAX } else { 0 };
+    let after = query.after.map_or(start, u64::cast_signed);
+    let number_column = COLUMN_COUNT + LEFT_COUNT;
+    let sql = format!(
+        "SELECT {COLUMNS}, {WHAT_IT_LEFT}, e.number, s.json
+         FROM execution AS e INDEXED BY execution_live CROSS JOIN job AS j ON j.number = e.job
+            CROSS JOIN job_spec AS s ON s.job = e.job
+            LEFT JOIN run_output AS o ON o.execution = e.number
+            LEFT JOIN published AS p ON p.job = e.job AND p.slot = e.slot
+                AND p.create_time = e.create_time AND p.id = e.id
+         WHERE e.live = 1 AND e.number {beyond} ?1 AND (?2 IS NULL OR e.node = ?2)
+         ORDER BY e.number {direction} LIMIT ?3"
+    );
+    let parameters = params![after, query.node.map(Id::bytes), i64::from(query.limit) + 1];
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query(parameters)?;
+    let mut items = Vec::new();
+    let mut bytes = 0;
+    while let Some(row) = rows.next()? {
+        if items.len() == query.limit as usize || bytes > PAGE_BYTES {
+            return Ok(Page { items, more: true });
+        }
+        let spec_json: Arc<str> = row.get(number_column + 1)?;
+        bytes += spec_json.len();
+        let execution = read_stored(row)?;
+        items.push(LiveExecution { number: counter(row, number_column)?, execution, spec_json });
+    }
+    Ok(Page { items, more: false })
 }
 
 pub(super) fn read_row(row: &Row<'_>) -> Result<ExecutionRow, StoreError> {

@@ -42,10 +42,11 @@ impl<'c> JobRows<'c> {
         Ok(Self {
             insert: transaction.prepare_cached(
                 "INSERT INTO job (number, id, create_time, type, namespace, name, state, live,
-                    version, revision, modify_time, started, slots, fresh, completed, evaluation,
-                    message, last_event_time, waiting_since, ended_at, created_at)
+                    version, revision, modify_time, start_time, slots, fresh, completed,
+                    evaluation, message, last_event_time, waiting_since, ended_at, created_at,
+                    running, failed, priority)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
-                    ?17, ?18, ?19, ?20, ?21)",
+                    ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)",
             )?,
             insert_spec: transaction
                 .prepare_cached("INSERT INTO job_spec (job, json) VALUES (?1, ?2)")?,
@@ -56,9 +57,9 @@ impl<'c> JobRows<'c> {
             select_live: transaction.prepare_cached("SELECT live FROM job WHERE number = ?1")?,
             update: transaction.prepare_cached(
                 "UPDATE job SET state = ?2, live = ?3, version = ?4, revision = ?5,
-                    modify_time = ?6, started = ?7, slots = ?8, fresh = ?9, completed = ?10,
+                    modify_time = ?6, start_time = ?7, slots = ?8, fresh = ?9, completed = ?10,
                     evaluation = ?11, message = ?12, last_event_time = ?13, waiting_since = ?14,
-                    ended_at = ?15
+                    ended_at = ?15, running = ?16, failed = ?17
                  WHERE number = ?1",
             )?,
         })
@@ -84,7 +85,7 @@ impl<'c> JobRows<'c> {
             row.version.cast_signed(),
             row.revision.cast_signed(),
             row.modify_time.0,
-            row.started,
+            row.start_time.map(|time| time.0),
             row.slots,
             row.fresh,
             row.completed,
@@ -94,6 +95,9 @@ impl<'c> JobRows<'c> {
             row.waiting_since.map(moment_value),
             row.ended_at.map(moment_value),
             moment_value(job.created_at),
+            row.running,
+            row.failed,
+            job.priority,
         ])?;
         self.insert_spec.execute(params![number, job.spec_json])?;
         for (key, value) in &job.labels {
@@ -120,7 +124,7 @@ impl<'c> JobRows<'c> {
             row.version.cast_signed(),
             row.revision.cast_signed(),
             row.modify_time.0,
-            row.started,
+            row.start_time.map(|time| time.0),
             row.slots,
             row.fresh,
             row.completed,
@@ -129,6 +133,8 @@ impl<'c> JobRows<'c> {
             row.last_event_time.0,
             row.waiting_since.map(moment_value),
             row.ended_at.map(moment_value),
+            row.running,
+            row.failed,
         ])?;
         Ok(was_live)
     }

@@ -32,9 +32,9 @@ pub(super) fn load(
 
 fn jobs(connection: &Connection, job: &mut dyn FnMut(LiveJobRow)) -> Result<(), StoreError> {
     let mut statement = connection.prepare(
-        "SELECT j.id, j.state, j.message, j.version, j.revision, j.modify_time, j.started, j.slots,
+        "SELECT j.id, j.state, j.message, j.version, j.revision, j.modify_time, j.start_time, j.slots,
             j.fresh, j.completed, j.evaluation, j.last_event_time, j.waiting_since, j.create_time,
-            j.created_at, s.json
+            j.created_at, j.running, j.failed, s.json
          FROM job AS j INDEXED BY job_live CROSS JOIN job_spec AS s ON s.job = j.number
          WHERE j.live = 1 ORDER BY j.number",
     )?;
@@ -49,7 +49,9 @@ fn jobs(connection: &Connection, job: &mut dyn FnMut(LiveJobRow)) -> Result<(), 
                 version: counter(row, 3)?,
                 revision: counter(row, 4)?,
                 modify_time: row::time(row, 5)?,
-                started: row.get(6)?,
+                start_time: row::time_option(row, 6)?,
+                running: row.get(15)?,
+                failed: row.get(16)?,
                 slots: row.get(7)?,
                 fresh: row.get(8)?,
                 completed: row.get(9)?,
@@ -61,7 +63,7 @@ fn jobs(connection: &Connection, job: &mut dyn FnMut(LiveJobRow)) -> Result<(), 
             },
             create_time: row::time(row, 13)?,
             created_at: row::moment(row, 14)?,
-            spec_json: row.get(15)?,
+            spec_json: row.get(17)?,
         });
     }
     Ok(())

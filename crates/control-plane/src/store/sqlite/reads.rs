@@ -9,15 +9,15 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use api_types::id::IdPrefix;
 use api_types::{ExecutionId, JobId, Timestamp};
 use rusqlite::{Connection, OpenFlags, params};
-use scheduler::change::EventRow;
+use scheduler::change::{EventRow, ExecutionRow};
 
 use super::fault::classify;
 use super::open::PREPARED_STATEMENTS;
 use super::row::{self, Id};
-use super::{events, executions, history, jobs, marks, nodes, results};
+use super::{events, executions, history, jobs, marks, nodes, results, summaries};
 use crate::store::{
-    EventsPage, EventsQuery, ExecutionQuery, HistoryQuery, JobQuery, NodeHistoryQuery, Page, Reads,
-    ResultQuery, StoreError, StoreSize, StoredExecution, StoredJob, StoredResult,
+    EventsPage, EventsQuery, ExecutionQuery, HistoryQuery, JobQuery, JobTotals, LiveExecution,
+    LiveExecutionsQuery, NodeHistoryQuery, Page, Reads, ResultQuery, StoreError, StoreSize, StoredExecution, StoredJob, StoredResult, StoredSummary,
 };
 
 /// Concurrent reads; more wait for one to end. Twice the cores of the smallest intended machine,
@@ -120,12 +120,35 @@ impl Reads for SqliteReads {
         self.read(|connection| jobs::jobs(connection, query))
     }
 
+    fn summaries(&self, query: &JobQuery) -> Result<Page<StoredSummary>, StoreError> {
+        self.read(|connection| summaries::summaries(connection, query))
+    }
+
+    fn summary(&self, id: JobId) -> Result<Option<StoredSummary>, StoreError> {
+        self.read(|connection| summaries::summary(connection, id))
+    }
+
+    fn job_totals(&self) -> Result<JobTotals, StoreError> {
+        self.read(summaries::totals)
+    }
+
     fn execution(&self, id: ExecutionId) -> Result<Option<StoredExecution>, StoreError> {
         self.read(|connection| executions::execution(connection, id))
     }
 
     fn executions(&self, query: &ExecutionQuery) -> Result<Page<StoredExecution>, StoreError> {
         self.read(|connection| executions::executions(connection, query))
+    }
+
+    fn failures(&self, job: JobId, limit: u32) -> Result<Vec<ExecutionRow>, StoreError> {
+        self.read(|connection| executions::failures(connection, job, limit))
+    }
+
+    fn live_executions(
+        &self,
+        query: &LiveExecutionsQuery,
+    ) -> Result<Page<LiveExecution>, StoreError> {
+        self.read(|connection| executions::live(connection, query))
     }
 
     fn history(&self, query: &HistoryQuery) -> Result<Page<EventRow>, StoreError> {

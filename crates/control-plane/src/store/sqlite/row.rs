@@ -35,7 +35,6 @@ pub(super) fn job_state(code: i64) -> Result<JobStateType, StoreError> {
         .ok_or_else(|| bad_record(format!("JobState {code}")))
 }
 
-/// Types are only asked for: a record has its own in its specification.
 pub(super) const fn job_type_code(value: JobType) -> i64 {
     match value {
         JobType::Batch => 0,
@@ -43,6 +42,14 @@ pub(super) const fn job_type_code(value: JobType) -> i64 {
         JobType::Service => 2,
         JobType::Daemon => 3,
     }
+}
+
+pub(super) fn job_type(code: i64) -> Result<JobType, StoreError> {
+    JobType::ALL
+        .iter()
+        .copied()
+        .find(|job_type| job_type_code(*job_type) == code)
+        .ok_or_else(|| bad_record(format!("JobType {code}")))
 }
 
 /// An ID as its 16 bytes.
@@ -88,6 +95,13 @@ pub(super) fn counter(row: &Row<'_>, column: impl RowIndex) -> rusqlite::Result<
 
 pub(super) fn time(row: &Row<'_>, column: impl RowIndex) -> rusqlite::Result<Timestamp> {
     row.get(column).map(Timestamp)
+}
+
+pub(super) fn time_option(
+    row: &Row<'_>,
+    column: impl RowIndex,
+) -> rusqlite::Result<Option<Timestamp>> {
+    Ok(row.get::<_, Option<i64>>(column)?.map(Timestamp))
 }
 
 /// Moments stay below 2^63 for some centuries, so that their order is that of the column.

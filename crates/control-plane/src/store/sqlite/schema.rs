@@ -5,7 +5,7 @@
 //! and a job's rows can be removed as ranges. Only the two `…_id` indexes and `label` itself are
 //! written in random order.
 //!
-//! What a job costs on disk, besides its specification: about 300 bytes of row, 250 bytes in seven
+//! What a job costs on disk, besides its specification: about 300 bytes of row, 280 bytes in eight
 //! indexes, and per label about 3 × (key + value + 40 bytes). An execution costs about 300 bytes,
 //! an event about 150.
 //!
@@ -29,11 +29,11 @@ use super::nodes;
 pub(super) const APPLICATION_ID: i32 = 0x6a6f_6273;
 
 /// The format this release writes: one more than the last step's place.
-pub(super) const FORMAT: u32 = 7;
+pub(super) const FORMAT: u32 = 8;
 
 /// Step `n` brings a file from format `n` to `n + 1`.
 pub(super) const STEPS: [&str; FORMAT as usize] =
-    [FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, nodes::STEP, FORMAT_7];
+    [FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, nodes::STEP, FORMAT_7, FORMAT_8];
 
 const FORMAT_1: &str = "
 CREATE TABLE progress (
@@ -300,6 +300,26 @@ ALTER TABLE execution ADD COLUMN process_ended_at INTEGER;
 const FORMAT_7: &str = "
 ALTER TABLE progress ADD COLUMN term INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE progress ADD COLUMN began_after INTEGER NOT NULL DEFAULT 0;
+";
+
+/// What a row of a list shows of a job is in the job's own row: how far its executions are, its
+/// priority, and when it first ran. The order of changes has an index.
+const FORMAT_8: &str = "
+ALTER TABLE job ADD COLUMN start_time INTEGER;
+ALTER TABLE job ADD COLUMN running INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE job ADD COLUMN failed INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE job ADD COLUMN priority INTEGER NOT NULL DEFAULT 50;
+UPDATE job SET
+    start_time = CASE WHEN started THEN coalesce(
+        (SELECT min(e.time) FROM event AS e
+         WHERE e.job = job.number AND e.execution IS NOT NULL AND e.new = 5), create_time) END,
+    running = (SELECT count(*) FROM execution AS e WHERE e.job = job.number AND e.compute = 5),
+    failed = (SELECT count(*) FROM execution AS e WHERE e.job = job.number AND e.compute = 8),
+    priority = coalesce(
+        (SELECT json_extract(s.json, '$.Priority') FROM job_spec AS s
+         WHERE s.job = job.number AND json_valid(s.json)), 50);
+ALTER TABLE job DROP COLUMN started;
+CREATE INDEX job_modified ON job (modify_time, id);
 ";
 
 /// Brings the file from `format` to [`FORMAT`], each step in a transaction of its own.

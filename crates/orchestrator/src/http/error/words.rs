@@ -43,6 +43,15 @@ impl Failure {
             Self::MethodNotAllowed { method, path } => {
                 format!("{path} does not take the method {method}")
             }
+            Self::OtherHost { host } => {
+                format!("'{host}' is not a name of this orchestrator")
+            }
+            Self::ForeignOrigin { header, value } => {
+                format!("a page of another origin sent this request ({header}: {value})")
+            }
+            Self::Proxied { header } => format!(
+                "a proxy sent this request (header {header}), and this listener trusts every caller"
+            ),
             Self::Ambiguous { kind, text, .. } => {
                 format!("more than one {} matches '{text}'", kind.noun())
             }
@@ -78,7 +87,9 @@ impl Failure {
     pub(super) fn hint(&self) -> String {
         match self {
             Self::UnsupportedMediaType { .. } => {
-                "send the body with 'Content-Type: application/json'".to_owned()
+                "send the body with 'Content-Type: application/json', a job also with \
+                 'application/yaml'"
+                    .to_owned()
             }
             Self::InvalidNextToken { .. } => {
                 "send a NextToken with the operation, order_by and reverse that it came from, or \
@@ -87,6 +98,18 @@ impl Failure {
             }
             Self::NotFound { kind, cause, .. } => kind.hint(*cause),
             Self::PathNotFound { .. } => "the operations are listed in docs/api.md".to_owned(),
+            Self::OtherHost { .. } => {
+                "use its IP address, or add the name to the orchestrator's setting allowed_hosts"
+                    .to_owned()
+            }
+            Self::ForeignOrigin { .. } => {
+                "only pages that this orchestrator serves may use its API from a browser".to_owned()
+            }
+            Self::Proxied { .. } => {
+                "connect directly, or have the orchestrator listen on an address that is not \
+                 loopback"
+                    .to_owned()
+            }
             Self::Ambiguous { .. } => "give more characters of the ID".to_owned(),
             Self::JobFinished { .. } => "there is nothing left to stop".to_owned(),
             Self::Call(error) => hint_of_call(error).to_owned(),

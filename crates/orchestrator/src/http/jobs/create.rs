@@ -13,17 +13,18 @@ use http::HeaderMap;
 use ring::digest;
 use scheduler::demand::Demand;
 use scheduler::input::{Refusal, Submit};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use uuid::Uuid;
 
 use crate::clock;
 use crate::driver::CallError;
-use crate::http::body::JsonBody;
+use crate::http::body::{JobBody, Language};
 use crate::http::edge::json;
 use crate::http::error::Failure;
 use crate::http::openapi::{BODY, CALL, QUERY, examples, params, refusals};
 use crate::http::query::{Flag, query};
 use crate::http::{Api, Handled, lookup};
+use crate::json::yaml;
 use crate::spans::{self, Submitted};
 use crate::submission::{self, Accepted, Regexes, Rejected};
 
@@ -75,7 +76,10 @@ enum Created {
     operation_id = "createJob",
     tag = "Jobs",
     params(CreateQuery, params::IdempotencyKey),
-    request_body(content = CreateJobRequest, example = json!(examples::submission())),
+    request_body(content(
+        (CreateJobRequest = "application/json", example = json!(examples::submission())),
+        (CreateJobRequest = "application/yaml", example = json!(examples::submission())),
+    )),
     responses((
         status = 200,
         description = "The job is on disk, or the outcome of a dry run.",
@@ -88,10 +92,13 @@ pub(super) async fn create(
     State(api): State<Arc<Api>>,
     headers: HeaderMap,
     query: CreateQuery,
-    body: JsonBody,
+    JobBody { body, language }: JobBody,
 ) -> Handled {
     let key = idempotency_key(&headers, &body.bytes)?;
-    let accepted = accept(&api, body.bytes.clone()).await?;
+    let accepted = match language {
+        Language::Json => accept(&api, body.bytes.clone()).await?,
+        Language::Yaml => accept(&api, converted(body.bytes.clone()).await?).await?,
+    };
     if query.dry_run {
         return preview(&api, accepted).await;
     }
@@ -125,7 +132,10 @@ pub(super) async fn create(
     operation_id = "createJobByPost",
     tag = "Jobs",
     params(CreateQuery, params::IdempotencyKey),
-    request_body(content = CreateJobRequest, example = json!(examples::submission())),
+    request_body(content(
+        (CreateJobRequest = "application/json", example = json!(examples::submission())),
+        (CreateJobRequest = "application/yaml", example = json!(examples::submission())),
+    )),
     responses((
         status = 200,
         description = "The job is on disk, or the outcome of a dry run.",
@@ -138,7 +148,7 @@ pub(super) async fn create_by_post(
     state: State<Arc<Api>>,
     headers: HeaderMap,
     query: CreateQuery,
-    body: JsonBody,
+    body: JobBody,
 ) -> Handled {
     create(state, headers, query, body).await
 }
@@ -151,9 +161,7 @@ async fn accept(api: &Arc<Api>, body: Bytes) -> Result<Accepted, Failure> {
             read => return read.map_err(refusal),
         }
     }
-    // One after the other, whatever their senders make of them: other requests keep a core.
-    let turn = tokio::time::timeout(TURN_TIMEOUT, LARGE_BODIES.acquire()).await;
-    let turn = turn.map_err(|_| Failure::from(CallError::QueueFull))?;
+    let turn = turn().await?;
     let api = Arc::clone(api);
     let read = move || {
         let read = submission::accept(&body, id, &api.own.requester, Regexes::Compile);
@@ -163,6 +171,27 @@ async fn accept(api: &Arc<Api>, body: Bytes) -> Result<Accepted, Failure> {
     let read = tokio::task::spawn_blocking(read).await;
     read.map_err(|error| Failure::Internal { cause: format!("read a job: {error}") })?
         .map_err(refusal)
+}
+
+/// YAML as JSON. Always on a blocking thread: aliases make much of a short text.
+async fn converted(yaml: Bytes) -> Result<Bytes, Failure> {
+    let turn = turn().await?;
+    let convert = move || {
+        let converted = yaml::to_json(&yaml);
+        drop(turn);
+        converted
+    };
+    let converted = tokio::task::spawn_blocking(convert).await;
+    converted
+        .map_err(|error| Failure::Internal { cause: format!("convert a job: {error}") })?
+        .map(Bytes::from)
+        .map_err(|reason| Failure::MalformedBody { reason })
+}
+
+/// One after the other, whatever their senders make of them: other requests keep a core.
+async fn turn() -> Result<SemaphorePermit<'static>, Failure> {
+    let turn = tokio::time::timeout(TURN_TIMEOUT, LARGE_BODIES.acquire()).await;
+    turn.ok().and_then(Result::ok).ok_or_else(|| CallError::QueueFull.into())
 }
 
 fn refusal(rejected: Rejected) -> Failure {

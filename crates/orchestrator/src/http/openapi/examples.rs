@@ -1,11 +1,13 @@
 //! Examples in the document: values of the response types, so that they are spelled like responses.
 
+mod watching;
+
 use std::collections::BTreeMap;
 
 use api_types::engine::{EngineSpec, EngineType, Params, PublisherType};
 use api_types::execution::{
     AllocatedResources, ComputeState, ComputeStateRecord, DesiredState, DesiredStateRecord,
-    Execution, ListExecutions, ListResults, PublishedResult, RunOutput,
+    DescribeExecution, Execution, ListExecutions, ListResults, PublishedResult, RunOutput,
 };
 use api_types::history::{
     EventType, ExecutionStateChange, HistoryEvent, ListHistory, NodeStateChange, NodeStateType,
@@ -29,6 +31,8 @@ use api_types::version::VersionRecord;
 use api_types::{EvaluationId, ExecutionId, JobId, NodeId, Timestamp};
 use serde_json::{Value, json};
 use uuid::Uuid;
+
+pub(in crate::http) use watching::{cluster, cluster_load, explanation};
 
 const JOB: JobId = JobId::from_uuid(Uuid::from_u128(0x62df246c_d5cc_4c6d_aef9_bd480ed3b259));
 const EXECUTION: ExecutionId =
@@ -187,8 +191,16 @@ pub(in crate::http) fn list_jobs() -> ListJobs {
     ListJobs { jobs: vec![job()], next_token: String::new() }
 }
 
+pub(in crate::http) fn describe_execution() -> DescribeExecution {
+    DescribeExecution { execution: execution() }
+}
+
 pub(in crate::http) fn list_executions() -> ListExecutions {
-    let execution = Execution {
+    ListExecutions { executions: vec![execution()], next_token: String::new() }
+}
+
+fn execution() -> Execution {
+    Execution {
         id: EXECUTION,
         namespace: "default".to_owned(),
         eval_id: Some(EVALUATION),
@@ -214,8 +226,7 @@ pub(in crate::http) fn list_executions() -> ListExecutions {
         revision: 6,
         create_time: MOMENT,
         modify_time: MOMENT,
-    };
-    ListExecutions { executions: vec![execution], next_token: String::new() }
+    }
 }
 
 pub(in crate::http) fn list_history() -> ListHistory {

@@ -39,6 +39,14 @@ parameters! {
             "pattern": "^j-[0-9a-fA-F]{8}(-[0-9a-fA-F-]{0,27})?$",
         };
     }
+    ExecutionPath: Path {
+        "execution_id",
+        "The execution's ID, or a unique prefix with at least 8 characters of its UUID.",
+        {
+            "type": "string",
+            "pattern": "^e-[0-9a-fA-F]{8}(-[0-9a-fA-F-]{0,27})?$",
+        };
+    }
     NodePath: Path {
         "node_id", "The node's ID, or a unique prefix with at least 8 characters of its UUID.", {
             "type": "string",
@@ -64,6 +72,9 @@ parameters! {
         "Makes a repetition harmless: within 24 hours the same key with the same body is answered \
          with the first answer.",
         { "type": "string", "pattern": "^[!-~]{1,255}$" };
+    }
+    LastChangeId: Header {
+        "Last-Event-ID", "Resumes after this message.", { "type": "string" };
     }
     LastEventId: Header {
         "Last-Event-ID", "Resumes after this event.", {

@@ -17,7 +17,9 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use crate::cluster::Watched;
 use crate::driver;
+use crate::http::guard::Guard;
 use crate::http::{Api, Own, Permits, serve};
 use crate::logs::Access;
 use crate::observer::Observer;
@@ -139,6 +141,8 @@ impl Service {
         let requester = Requester { id: id.to_string(), public_key: String::new() };
         let stopping = CancellationToken::new();
         let reader = Reader::new(reads);
+        let metrics = Arc::clone(&Observer::default().metrics);
+        let cluster = Watched::new(Arc::clone(&view), metrics, reader.clone());
         let logs = Access::new(reader.clone(), Arc::clone(&view), stopping.clone());
         let api = Arc::new(Api {
             handle,
@@ -151,6 +155,10 @@ impl Service {
             streams: Permits::of_event_streams(),
             large_bodies: Permits::of_large_bodies(),
             observer: Observer::default(),
+            cluster,
+            process: "test".to_owned(),
+            guard: Guard::new(address, "", &[]),
+            pages: None,
             stopping: stopping.clone(),
         });
         tokio::spawn(serve::serve(listener, Arc::clone(&api), stopping));

@@ -157,6 +157,28 @@ impl Selection<'_> {
         self.add_by_creation(arms, Filter::Name);
     }
 
+    /// Of jobs without a name, the beginning of their ID.
+    pub(super) fn add_name_prefix(&mut self) {
+        let Some(prefix) = &self.query.name_prefix else { return };
+        let from = self.parameters.bind(prefix.clone());
+        let mut bounds = format!("name >= {from}");
+        if let Some(end) = prefix_end(prefix) {
+            let end = self.parameters.bind(end);
+            bounds = format!("name >= {from} AND d.name < {end}");
+        }
+        let mut arms = vec![Arm::job("job_name", format!("d.{bounds}"))];
+        let mut condition = format!("j.{}", bounds.replace("d.name", "j.name"));
+        if let Some((low, high)) = ids_with_prefix(prefix) {
+            let (low, high) = (self.parameters.bind(low), self.parameters.bind(high));
+            let ids = format!("id BETWEEN {low} AND {high}");
+            arms.push(Arm::job("job_id", format!("d.{ids} AND d.name IS NULL")));
+            condition = format!("(({condition}) OR (j.name IS NULL AND j.{ids}))");
+        }
+        self.filters.push((Filter::NamePrefix, condition));
+        let answers = vec![Filter::NamePrefix];
+        self.sources.push(Source { arms, order: None, countable: true, answers });
+    }
+
     pub(super) fn add_states(&mut self) {
         let states: BTreeSet<_> =
             self.query.states.iter().map(|state| job_state_code(*state)).collect();
@@ -200,17 +222,23 @@ impl Selection<'_> {
             let id = self.parameters.bind(after.id.bytes().to_vec());
             let beyond = if reverse { "<" } else { ">" };
             match order {
+                JobOrder::ModifyTime => {
+                    let time = self.parameters.bind(after.time.0);
+                    let position = format!("modify_time, {{}}id) {beyond} ({time}, {id})");
+                    self.change_start = format!("(d.{}", position.replace("{}", "d."));
+                    self.change_range = format!("AND (j.{}", position.replace("{}", "j."));
+                }
                 JobOrder::Id => self.id_range = format!("AND d.id {beyond} {id}"),
                 JobOrder::CreateTime => {
                     let limit = if reverse { &mut to } else { &mut from };
                     let is_tighter = match *limit {
                         None => true,
-                        Some(to) if reverse => after.create_time < to,
-                        Some(from) => after.create_time >= from,
+                        Some(to) if reverse => after.time < to,
+                        Some(from) => after.time >= from,
                     };
                     if is_tighter {
                         *limit = None;
-                        let time = self.parameters.bind(after.create_time.0);
+                        let time = self.parameters.bind(after.time.0);
                         self.range = format!("AND (d.create_time, d.id) {beyond} ({time}, {id})");
                     }
                 }
@@ -224,6 +252,77 @@ impl Selection<'_> {
         }
         if created_after.is_some() || created_before.is_some() {
             self.sources.push(Source::all_jobs(JobOrder::CreateTime));
+        }
+    }
+}
+
+/// The first text, in the order of bytes, after all that begin with this one; none if there is none.
+fn prefix_end(prefix: &str) -> Option<String> {
+    let mut end: Vec<char> = prefix.chars().collect();
+    while let Some(last) = end.pop() {
+        // The surrogates are no characters.
+        let next = match last {
+            '\u{d7ff}' => Some('\u{e000}'),
+            last => char::from_u32(u32::from(last) + 1),
+        };
+        if let Some(next) = next {
+            end.push(next);
+            return Some(end.into_iter().collect());
+        }
+    }
+    None
+}
+
+/// The first and the last ID whose text begins with this one; none if no ID does.
+fn ids_with_prefix(prefix: &str) -> Option<(Vec<u8>, Vec<u8>)> {
+    let mut nibbles = Vec::new();
+    for (at, character) in prefix.chars().enumerate() {
+        match (at, character) {
+            (0, JobId::LETTER) | (1 | 10 | 15 | 20 | 25, '-') => {}
+            (0 | 1 | 10 | 15 | 20 | 25 | 38.., _) => return None,
+            // IDs are written in lower case.
+            (_, 'A'..='F') => return None,
+            (_, digit) => nibbles.push(u8::try_from(digit.to_digit(16)?).ok()?),
+        }
+    }
+    let padded = |fill: u8| -> Vec<u8> {
+        let nibble = |at: usize| nibbles.get(at).copied().unwrap_or(fill);
+        (0..16).map(|byte| nibble(2 * byte) << 4 | nibble(2 * byte + 1)).collect()
+    };
+    Some((padded(0), padded(0xf)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_prefix_is_after_everything_that_begins_with_it() {
+        for (prefix, end) in [
+            ("a", Some("b")),
+            ("az", Some("a{")),
+            ("\u{d7ff}", Some("\u{e000}")),
+            ("a\u{10ffff}", Some("b")),
+            ("\u{10ffff}", None),
+            ("", None),
+        ] {
+            assert_eq!(prefix_end(prefix).as_deref(), end, "{prefix:?}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_of_an_id_is_a_range_of_ids() {
+        let id = "j-12ab34cd-0000-4000-8000-000000000001";
+        let bytes = id.parse::<JobId>().unwrap().bytes().to_vec();
+        for length in 0..=id.len() {
+            let (low, high) = ids_with_prefix(&id[..length]).unwrap();
+            assert!(low <= bytes && bytes <= high, "{length}");
+        }
+        let (low, high) = ids_with_prefix("j-12a").unwrap();
+        assert_eq!((&low[..2], &high[..2]), (&[0x12, 0xa0][..], &[0x12, 0xaf][..]));
+        assert_eq!(ids_with_prefix(id).map(|(low, high)| low == high), Some(true));
+        for other in ["e", "j1", "j-x", "j-12AB", "j-12ab34cd0", &format!("{id}0")] {
+            assert_eq!(ids_with_prefix(other), None, "{other}");
         }
     }
 }

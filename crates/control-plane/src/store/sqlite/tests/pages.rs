@@ -28,7 +28,7 @@ fn a_page_of_large_jobs_ends_early_and_the_next_continues() {
         pages.push(page.items.len());
         found.extend(page.items.iter().map(|job| job.id));
         query.after =
-            page.items.last().map(|job| JobPosition { create_time: job.create_time, id: job.id });
+            page.items.last().map(|job| JobPosition { time: job.create_time, id: job.id });
         if !page.more {
             break;
         }

@@ -74,7 +74,7 @@ fn a_walk_by_creation_sorts_nothing() {
     let mut random = Random(71);
     let (_directory, model, connection) = filled(&mut random);
     let first = &model.jobs[0];
-    let after = Some(JobPosition { create_time: first.new.create_time, id: first.id() });
+    let after = Some(JobPosition { time: first.new.create_time, id: first.id() });
     for (labels, index, condition) in [
         ("", "job_namespace", "namespace=?"),
         ("!env", "job_namespace", "namespace=?"),
@@ -111,6 +111,34 @@ fn a_walk_by_creation_sorts_nothing() {
 }
 
 #[test]
+fn a_walk_by_change_sorts_nothing() {
+    let mut random = Random(74);
+    let (_directory, model, connection) = filled(&mut random);
+    let first = &model.jobs[0];
+    let after = Some(JobPosition { time: first.row.modify_time, id: first.id() });
+    for labels in ["", "!env", "env", "env=prod", "n>5"] {
+        for reverse in [false, true] {
+            let query =
+                JobQuery { reverse, after, ..query(labels, JobOrder::ModifyTime) };
+            let steps = plan(&connection, &query, 0).join("; ");
+            let beyond = if reverse { "(modify_time,id)<(?,?)" } else { "(modify_time,id)>(?,?)" };
+            assert!(steps.contains("job_modified") && steps.contains(beyond), "{labels}: {steps}");
+            assert!(!steps.contains("TEMP B-TREE"), "{labels}: {steps}");
+            let steps = plan(&connection, &JobQuery { after: None, ..query }, 0).join("; ");
+            assert!(steps.contains("job_modified"), "{labels}: {steps}");
+            assert!(!steps.contains("TEMP B-TREE"), "{labels}: {steps}");
+        }
+    }
+    let named = |counted| {
+        let prefix = Some("bu".to_owned());
+        let query = JobQuery { name_prefix: prefix, ..query("", JobOrder::CreateTime) };
+        plan(&connection, &query, counted).join("; ")
+    };
+    assert!(named(EVERYTHING).contains("INDEX job_name (name>? AND name<?)"), "{}", named(EVERYTHING));
+    assert!(!named(0).contains("TEMP B-TREE"), "{}", named(0));
+}
+
+#[test]
 fn a_rare_filter_leads_to_its_jobs() {
     let mut random = Random(72);
     let (_directory, _model, connection) = filled(&mut random);
@@ -138,7 +166,7 @@ fn a_walk_by_id_sorts_nothing() {
     let mut random = Random(73);
     let (_directory, model, connection) = filled(&mut random);
     let first = &model.jobs[0];
-    let after = Some(JobPosition { create_time: first.new.create_time, id: first.id() });
+    let after = Some(JobPosition { time: first.new.create_time, id: first.id() });
     for (labels, index) in [
         ("", "INDEX job_id (id>?)"),
         ("!env", "INDEX job_id (id>?)"),

@@ -27,6 +27,7 @@ fn many() -> u64 {
 fn job(random: &mut Random, n: u64) -> Sample {
     let mut sample = Sample::job(random);
     sample.new.create_time = Timestamp(1_700_000_000_000_000_000 + i64::try_from(n).unwrap());
+    sample.row.modify_time = sample.new.create_time;
     sample.new.spec_json = format!("{{{}}}", "x".repeat(1500)).into();
     let env = if random.chance(60) { "prod" } else { "dev" };
     for (key, value) in
@@ -183,9 +184,9 @@ fn pages(filled: &Filled, labels: &str) -> Vec<JobQuery> {
     let middle = Timestamp(1_700_000_000_000_000_000 + i64::try_from(filled.jobs / 2).unwrap());
     let id = api_types::JobId::from_uuid(uuid::Uuid::from_u128(u128::MAX / 2));
     let mut queries = Vec::new();
-    for order in [JobOrder::CreateTime, JobOrder::Id] {
+    for order in [JobOrder::CreateTime, JobOrder::ModifyTime, JobOrder::Id] {
         for reverse in [false, true] {
-            for after in [None, Some(JobPosition { create_time: middle, id })] {
+            for after in [None, Some(JobPosition { time: middle, id })] {
                 queries.push(JobQuery {
                     namespace: Some("default".to_owned()),
                     selector: Selector::parse(&labels).unwrap(),
@@ -236,6 +237,7 @@ fn a_page_among_many_jobs_does_not_scan_all_of_them() {
         let queries = pages(&many, labels);
         for query in &queries {
             reads.jobs(query).unwrap();
+            reads.summaries(query).unwrap();
         }
         let took = start.elapsed() / u32::try_from(queries.len()).unwrap();
         println!("{labels:40} {before:8} {now:8} steps, {took:?} a page");

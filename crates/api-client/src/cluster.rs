@@ -1,0 +1,58 @@
+//! The cluster as a whole, and the executions of all jobs.
+
+use std::fmt::Display;
+
+use api_types::cluster::{Cluster, ClusterLoad};
+use api_types::execution::{DescribeExecution, Execution, ListExecutions};
+use api_types::routes;
+
+use crate::client::{Client, segment};
+use crate::error::ClientError;
+use crate::query::Pairs;
+
+/// Selects executions that have not ended.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LiveExecutionsQuery {
+    /// The id may be short.
+    pub node_id: Option<String>,
+    pub limit: Option<u32>,
+    pub next_token: Option<String>,
+    pub reverse: bool,
+}
+
+impl Client {
+    /// `GET /cluster`.
+    pub async fn describe_cluster(&self) -> Result<Cluster, ClientError> {
+        self.get(routes::CLUSTER).send().await
+    }
+
+    /// `GET /cluster/load`, from a moment on and in steps of so many seconds.
+    pub async fn cluster_load(
+        &self,
+        since: Option<&str>,
+        step_seconds: Option<u64>,
+    ) -> Result<ClusterLoad, ClientError> {
+        let pairs = Pairs::default().add("since", since).add("step", step_seconds);
+        self.get(routes::CLUSTER_LOAD).query(&pairs.0).send().await
+    }
+
+    /// `GET /executions/:id`; the id may be short.
+    pub async fn describe_execution(&self, id: impl Display) -> Result<Execution, ClientError> {
+        let path = routes::fill(routes::EXECUTION, segment(id));
+        let response: DescribeExecution = self.get(&path).send().await?;
+        Ok(response.execution)
+    }
+
+    /// `GET /executions`: those that have not ended.
+    pub async fn live_executions(
+        &self,
+        query: &LiveExecutionsQuery,
+    ) -> Result<ListExecutions, ClientError> {
+        let pairs = Pairs::default()
+            .add("node_id", query.node_id.as_ref())
+            .add("limit", query.limit)
+            .add("next_token", query.next_token.as_ref())
+            .add_flag("reverse", query.reverse);
+        self.get(routes::EXECUTIONS).query(&pairs.0).send().await
+    }
+}

@@ -1,0 +1,26 @@
+//! The pages, in a real browser.
+
+mod accessibility;
+mod browser;
+mod budget;
+mod following;
+mod hostile;
+mod jobs;
+mod keyboard;
+mod tabs;
+mod waiting;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// How soon a change on the server shows on a page: a message a second, and a request after it.
+const SHOWN_WITHIN: Duration = Duration::from_secs(15);
+
+/// A job that nothing runs, on the engine that needs nothing.
+fn named(name: &str) -> Value {
+    json!({
+        "Name": name, "Type": "batch",
+        "Tasks": [{ "Name": "main", "Engine": { "Type": "noop", "Params": {} } }],
+    })
+}

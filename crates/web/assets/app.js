@@ -1,0 +1,29 @@
+// The start of the page: its frame, its routes and what all pages share.
+
+import "./elements/clock.js";
+import { startBanner } from "./banner.js";
+import { frame } from "./dom.js";
+import { startKeys } from "./keys.js";
+import { live } from "./live.js";
+import { navigation } from "./navigation.js";
+import { applyScheme } from "./preferences.js";
+import { route, startRouter } from "./router.js";
+
+applyScheme();
+const { parts, search } = navigation();
+frame("side").replaceChildren(...parts);
+startBanner(frame("banner"));
+startKeys(search);
+
+route("/", "overview", () => import("./pages/overview.js"));
+route("/jobs", "jobs", () => import("./pages/jobs.js"));
+route("/jobs/:id", "job", () => import("./pages/job.js"));
+route("/jobs/:id/:tab", "job", () => import("./pages/job.js"));
+route("/executions/:id", "execution", () => import("./pages/execution.js"));
+route("/submit", "submit", () => import("./pages/submit.js"));
+route("/nodes", "nodes", () => import("./pages/nodes.js"));
+route("/nodes/:id", "node", () => import("./pages/node.js"));
+route("/events", "events", () => import("./pages/events.js"));
+
+live.start();
+startRouter();

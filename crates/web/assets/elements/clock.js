@@ -1,0 +1,78 @@
+// Elements for times that pass: `time-ago` for a moment, `run-time` for a duration that may still grow.
+
+import { absolute, ago, duration, millis } from "../time.js";
+
+/** @type {Set<{ tick: (now: number) => void }>} */
+const ticking = new Set();
+
+setInterval(() => {
+  if (document.hidden) return;
+  const now = Date.now();
+  for (const element of ticking) element.tick(now);
+}, 1000);
+
+class TimeAgo extends HTMLElement {
+  at = 0;
+
+  connectedCallback() {
+    ticking.add(this);
+    this.title = absolute(this.at);
+    this.tick(Date.now());
+  }
+
+  disconnectedCallback() {
+    ticking.delete(this);
+  }
+
+  /** @param {number} now */
+  tick(now) {
+    const text = ago(this.at, now);
+    if (this.textContent !== text) this.textContent = text;
+  }
+}
+
+class RunTime extends HTMLElement {
+  from = 0;
+  to = 0;
+
+  connectedCallback() {
+    if (!this.to) ticking.add(this);
+    this.title = `started ${absolute(this.from)}${this.to ? `, ended ${absolute(this.to)}` : ""}`;
+    this.tick(Date.now());
+  }
+
+  disconnectedCallback() {
+    ticking.delete(this);
+  }
+
+  /** @param {number} now */
+  tick(now) {
+    const end = this.to || now;
+    // Tenths of a second that count up would only distract.
+    const span = this.to ? end - this.from : Math.floor((end - this.from) / 1000) * 1000;
+    const text = !this.to && span < 1000 ? "0 s" : duration(span).replace(/^(\d)\.0 s$/, "$1 s");
+    if (this.textContent !== text) this.textContent = text;
+  }
+}
+
+customElements.define("time-ago", TimeAgo);
+customElements.define("run-time", RunTime);
+
+/** @param {number | string | undefined} moment of the API @returns {HTMLElement | string} */
+export function timeAgo(moment) {
+  const at = millis(moment);
+  if (!at) return "–";
+  const element = /** @type {TimeAgo} */ (document.createElement("time-ago"));
+  element.at = at;
+  return element;
+}
+
+/** @param {number | string | undefined} from @param {number | string | undefined} to @returns {HTMLElement | string} */
+export function runTime(from, to) {
+  const start = millis(from);
+  if (!start) return "–";
+  const element = /** @type {RunTime} */ (document.createElement("run-time"));
+  element.from = start;
+  element.to = millis(to);
+  return element;
+}

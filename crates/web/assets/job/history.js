@@ -1,0 +1,92 @@
+// The history of a job: every change of the job and its executions, in order.
+
+import { get, path } from "../api.js";
+import { eventHead, eventRow } from "../elements/event.js";
+import { choice } from "../jobs/filters.js";
+import { fill, h, reconcile } from "../dom.js";
+import { keepFresh } from "../fresh.js";
+import { empty, failure, loading } from "../notes.js";
+import { go } from "../router.js";
+
+/** @import { HistoryEvent } from "../../types.d.ts" */
+/** @import { TabContext } from "../pages/job.js" */
+
+const PAGE = 200;
+const MOST_ROWS = 1000;
+
+/** @param {TabContext} context */
+export default function history({ job, signal, query }) {
+  const execution = query.get("execution") ?? "";
+  let kind = "all";
+  let limit = PAGE;
+  const body = h("tbody");
+  const table = h("table", { "aria-label": "History" }, eventHead(false), body);
+  const more = h("div", { class: "more" });
+  const box = h("div", null, loading());
+  const toolbar = h(
+    "div",
+    { class: "toolbar" },
+    execution
+      ? h("button", { type: "button", onclick: () => go(`/jobs/${job.ID}/history`) }, "Show all executions")
+      : choice(
+        "Kind",
+        [["all", "Job and executions"], ["job", "The job alone"], ["execution", "Executions alone"]],
+        kind,
+        (value) => {
+          kind = value;
+          refresh();
+        },
+      ),
+  );
+  const refresh = keepFresh({
+    signal,
+    cares: (change) => change.jobs.has(job.ID),
+    load: (signal) =>
+      get(
+        path(["jobs", job.ID, "history"], {
+          limit,
+          event_type: kind === "all" ? "" : kind,
+          execution_id: execution,
+        }),
+        signal,
+      ),
+    show: (page) => {
+      /** @type {HistoryEvent[]} */
+      const events = page.History;
+      if (!events.length) {
+        return fill(
+          box,
+          toolbar,
+          empty("No event", h("p", null, "Events older than the retention time are removed.")),
+        );
+      }
+      if (!table.isConnected) fill(box, toolbar, table, more);
+      reconcile(
+        body,
+        events,
+        (event) => `${event.ExecutionID} ${event.NewRevision} ${event.Type}`,
+        (event, before) => before ?? eventRow(event, false),
+      );
+      fill(
+        more,
+        page.NextToken && limit < MOST_ROWS
+          ? h("button", {
+            type: "button",
+            onclick: () => {
+              limit = Math.min(MOST_ROWS, limit + PAGE);
+              refresh();
+            },
+          }, `Show ${PAGE} more`)
+          : page.NextToken
+          ? h(
+            "p",
+            { class: "muted" },
+            `The first ${MOST_ROWS} events; choose an execution to see all of its own`,
+          )
+          : null,
+      );
+    },
+    fail: (error) => fill(box, toolbar, failure(error, refresh)),
+  });
+  return box;
+}

@@ -1,0 +1,53 @@
+// Stops jobs after a question that names them.
+
+import { change, path } from "../api.js";
+import { ask } from "../dialog.js";
+import { h } from "../dom.js";
+import { short } from "../format.js";
+import { notify } from "../notice.js";
+
+/** @import { Job } from "../../types.d.ts" */
+
+// Requests under way at once; the scheduler takes them one by one anyway.
+const AT_ONCE = 8;
+
+/** @param {Job[]} jobs @returns {Promise<boolean>} whether the reader agreed */
+export async function stopJobs(jobs) {
+  const one = jobs.length === 1;
+  const answer = await ask({
+    title: one ? `Stop ${jobs[0].Name}?` : `Stop ${jobs.length} jobs?`,
+    body: [
+      h(
+        "ul",
+        { class: "names" },
+        jobs.map((job) =>
+          h("li", null, h("strong", null, job.Name), " ", h("span", { class: "id" }, short(job.ID)))
+        ),
+      ),
+      h(
+        "p",
+        { class: "muted" },
+        "Processes get SIGTERM, then SIGKILL after the agent's grace period. A stopped job does not start again.",
+      ),
+    ],
+    reason: "Reason, for the history",
+    confirm: one ? "Stop the job" : `Stop ${jobs.length} jobs`,
+    danger: true,
+  });
+  if (!answer) return false;
+  let stopped = 0;
+  const waiting = [...jobs];
+  const work = async () => {
+    for (let job = waiting.shift(); job; job = waiting.shift()) {
+      try {
+        await change("DELETE", path(["jobs", job.ID], { reason: answer.reason }));
+        stopped += 1;
+      } catch (error) {
+        notify(`${job.Name} was not stopped: ${/** @type {Error} */ (error).message}`, "failed");
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(AT_ONCE, jobs.length) }, work));
+  if (stopped) notify(one ? `${jobs[0].Name} is stopped` : `${stopped} jobs are stopped`);
+  return true;
+}

@@ -1,0 +1,106 @@
+// The bar at the left: search, pages, the state of the connection, the colour scheme and the keys.
+
+import { connection } from "./connection.js";
+import { fill, h, svg } from "./dom.js";
+import { icon } from "./icons.js";
+import { showKeys } from "./keys.js";
+import { live } from "./live.js";
+import { prefer, preferences } from "./preferences.js";
+import { searchBox } from "./search.js";
+
+/** @type {[string, string, string, string][]} path, word, icon, keys of its routes */
+const PAGES = [
+  ["/", "Overview", "overview", "overview"],
+  ["/jobs", "Jobs", "jobs", "jobs job execution"],
+  ["/submit", "Submit", "submit", "submit"],
+  ["/nodes", "Nodes", "nodes", "nodes node"],
+  ["/events", "Events", "events", "events"],
+];
+
+/** @returns {{ parts: Node[], search: () => void }} */
+export function navigation() {
+  const search = searchBox();
+  const menu = h(
+    "ul",
+    { class: "menu" },
+    PAGES.map(([path, word, name, keys]) =>
+      h("li", null, h("a", { href: path, data: { key: keys } }, icon(name), word))
+    ),
+  );
+  return {
+    parts: [
+      h(
+        "a",
+        { class: "brand", href: "/", "aria-label": "Job orchestrator" },
+        logo(),
+        h("span", null, "Job orchestrator"),
+      ),
+      search.element,
+      h("nav", { "aria-label": "Pages" }, menu),
+      h(
+        "div",
+        { class: "side-end" },
+        liveState(),
+        schemeSwitch(),
+        h("button", {
+          class: "quiet icon",
+          type: "button",
+          title: "Keys (?)",
+          "aria-label": "Keys",
+          onclick: showKeys,
+        }, icon("keyboard")),
+      ),
+    ],
+    search: search.focus,
+  };
+}
+
+function logo() {
+  return svg(
+    "svg",
+    { width: 20, height: 20, viewBox: "0 0 16 16", "aria-hidden": "true" },
+    svg("rect", { width: 16, height: 16, rx: 4, fill: "currentColor" }),
+    svg("path", {
+      d: "M4 4.5h5M4 8h8M7 11.5h5",
+      class: "logo-lines",
+      "stroke-width": 1.8,
+      "stroke-linecap": "round",
+    }),
+  );
+}
+
+function liveState() {
+  const box = h("p", { class: "live-state", role: "status" });
+  const update = () => {
+    const [tone, name, word] = connection.isLost
+      ? ["attention", "warning", "Not connected"]
+      : live.state === "open"
+      ? ["completed", "check", "Live"]
+      : live.state === "unsupported"
+      ? ["waiting", "clock", "Every 5 s"]
+      : ["waiting", "dotted", "Connecting"];
+    box.title = word;
+    fill(box, h("i", { class: `tone-${tone}` }, icon(name, 14)), h("span", null, word));
+  };
+  connection.addEventListener("change", update);
+  live.addEventListener("state", update);
+  update();
+  return box;
+}
+
+function schemeSwitch() {
+  const order = /** @type {const} */ (["system", "light", "dark"]);
+  const words = { system: "Colours of the system", light: "Light colours", dark: "Dark colours" };
+  const button = h("button", { class: "quiet icon", type: "button" });
+  const update = () => {
+    fill(button, icon(preferences.scheme));
+    button.title = words[preferences.scheme];
+    button.setAttribute("aria-label", `${words[preferences.scheme]}; change`);
+  };
+  button.addEventListener("click", () => {
+    prefer({ scheme: order[(order.indexOf(preferences.scheme) + 1) % order.length] });
+    update();
+  });
+  update();
+  return button;
+}

@@ -1,0 +1,133 @@
+// What an operator can do with a node; each is asked for by the node's name.
+
+import { ask } from "./dialog.js";
+import { h } from "./dom.js";
+import { nodeName, plural, short } from "./format.js";
+import { notify } from "./notice.js";
+import { go } from "./router.js";
+
+/** @import { NodeRecord } from "../types.d.ts" */
+
+/** @typedef {(method: "PUT" | "DELETE", body: any, query?: Record<string, string | boolean>) => Promise<void>} Send */
+/** @typedef {{ word: string, done: string, text: string, danger?: boolean }} Action */
+
+/** @type {Record<string, Action>} */
+const ACTIONS = {
+  approve: { word: "Approve", done: "is approved", text: "It gets work from now on." },
+  reject: {
+    word: "Reject",
+    done: "is rejected",
+    text: "It gets no more work, and what runs there is given up and placed elsewhere.",
+    danger: true,
+  },
+  cordon: { word: "Cordon", done: "is cordoned", text: "It gets no new work. What runs there goes on." },
+  uncordon: { word: "Uncordon", done: "takes work again", text: "It gets new work again." },
+  drain: {
+    word: "Drain",
+    done: "is draining",
+    text: "It gets no new work, and what runs there moves to other nodes.",
+  },
+};
+
+/** @param {NodeRecord} node @returns {string[]} */
+function possible(node) {
+  if (node.Membership === "PENDING") return ["approve", "reject"];
+  if (node.Membership === "REJECTED") return ["approve"];
+  return node.Eligibility === "ELIGIBLE"
+    ? ["cordon", "drain", "reject"]
+    : node.Eligibility === "CORDONED"
+    ? ["uncordon", "drain", "reject"]
+    : ["uncordon", "reject"];
+}
+
+/** @param {NodeRecord} node @param {number} running @param {Send} send */
+export function nodeActions(node, running, send) {
+  const name = nodeName(node);
+  const named = h(
+    "p",
+    null,
+    h("strong", null, name),
+    " ",
+    h("span", { class: "id" }, short(node.PeerInfo.ID)),
+  );
+  const act = async (/** @type {string} */ action) => {
+    const { word, done, text, danger } = ACTIONS[action];
+    const answer = await ask({
+      title: `${word} ${name}?`,
+      body: [
+        named,
+        h(
+          "p",
+          { class: "muted" },
+          text,
+          running && action !== "uncordon"
+            ? ` ${plural(running, "execution")} ${running === 1 ? "is" : "are"} there now.`
+            : "",
+        ),
+      ],
+      reason: "Message, for the history",
+      confirm: `${word} the node`,
+      danger,
+    });
+    if (answer) {
+      await attempt(
+        send("PUT", { Action: action, Message: answer.reason }),
+        `${name} ${done}`,
+        `${name}: ${word.toLowerCase()} failed`,
+      );
+    }
+  };
+  const forget = async () => {
+    const answer = await ask({
+      title: `Forget ${name}?`,
+      body: [
+        named,
+        h(
+          "p",
+          { class: "muted" },
+          running
+            ? `Its record is removed, and its ${plural(running, "execution")} ${
+              running === 1 ? "is" : "are"
+            } given up at once and placed elsewhere. If the machine still runs them, they run twice until it is back.`
+            : "Its record is removed. It appears again if its agent joins again.",
+        ),
+      ],
+      confirm: "Forget the node",
+      danger: true,
+    });
+    if (
+      answer &&
+      await attempt(
+        send("DELETE", undefined, running ? { now: true } : {}),
+        `${name} is forgotten`,
+        `${name} was not forgotten`,
+      )
+    ) go("/nodes");
+  };
+  return h(
+    "div",
+    { class: "actions" },
+    possible(node).map((action) =>
+      h("button", {
+        type: "button",
+        class: ACTIONS[action].danger ? "danger" : action === "approve" ? "primary" : "",
+        onclick: () => void act(action),
+      }, `${ACTIONS[action].word}…`)
+    ),
+    node.Connection !== "CONNECTED"
+      ? h("button", { type: "button", class: "danger", onclick: () => void forget() }, "Forget…")
+      : null,
+  );
+}
+
+/** @param {Promise<void>} work @param {string} done @param {string} failed */
+async function attempt(work, done, failed) {
+  try {
+    await work;
+    notify(done);
+    return true;
+  } catch (error) {
+    notify(`${failed}: ${/** @type {Error} */ (error).message}`, "failed");
+    return false;
+  }
+}

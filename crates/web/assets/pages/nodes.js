@@ -1,0 +1,218 @@
+// The list of nodes: what each is doing, how full it is, and which of them need someone.
+
+import { all, path } from "../api.js";
+import { usage } from "../elements/bar.js";
+import { timeAgo } from "../elements/clock.js";
+import { idText } from "../elements/copy.js";
+import { fill, h, reconcile } from "../dom.js";
+import { bytes, cores, count, nodeName, plural } from "../format.js";
+import { keepFresh } from "../fresh.js";
+import { choice } from "../jobs/filters.js";
+import { joinCommands } from "../join.js";
+import { empty, failure, loading } from "../notes.js";
+import { rewriteQuery } from "../router.js";
+import { badge, nodeLook } from "../state.js";
+
+/** @import { NodeRecord, Shown, Visit } from "../../types.d.ts" */
+
+const MOST_ROWS = 500;
+const PAUSE_MS = 250;
+// A heartbeat changes no record, so what it brings is read at this pace.
+const HEARTBEATS_MS = 10_000;
+
+/** @type {[string, string][]} */
+const ORDERS = [["", "By ID"], ["available_cpu", "Most CPU free"], ["available_memory", "Most memory free"], [
+  "available_disk",
+  "Most disk free",
+], ["available_gpu", "Most GPUs free"]];
+
+/** @param {Visit} visit @returns {Shown} */
+export default function nodes(visit) {
+  let labels = visit.query.get("labels") ?? "";
+  let order = visit.query.get("order") ?? "";
+  const body = h("tbody");
+  const table = h("table", { "aria-label": "Nodes" }, head(), body);
+  const summary = h("p", { class: "facts" });
+  const box = h("div", { class: "table-box" }, loading());
+  let timer = 0;
+
+  const input = h("input", {
+    type: "text",
+    placeholder: "Labels: zone in (a,b)",
+    "aria-label": "Selector of labels",
+    title: "Selector of labels",
+    value: labels,
+    autocomplete: "off",
+    spellcheck: "false",
+  });
+  input.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      labels = input.value.trim();
+      again();
+    }, PAUSE_MS);
+  });
+  const again = () => {
+    const query = new URLSearchParams();
+    if (labels) query.set("labels", labels);
+    if (order) query.set("order", order);
+    rewriteQuery(query);
+    refresh();
+  };
+  const refresh = keepFresh({
+    signal: visit.signal,
+    cares: (change) => change.nodes.size > 0 || change.cluster,
+    load: (signal) =>
+      all(
+        (token, limit) =>
+          path(["nodes"], { limit, next_token: token, labels, order_by: order, reverse: order !== "" }),
+        "Nodes",
+        MOST_ROWS,
+        signal,
+      ),
+    show: ({ rows, more }) => {
+      if (rows.every((/** @type {NodeRecord} */ node) => node.NodeType === "Requester") && !labels) {
+        return fill(
+          box,
+          empty(
+            "No node has joined",
+            h(
+              "p",
+              null,
+              "An agent on any machine joins by itself when it starts; it dials out, so it needs no open port:",
+            ),
+            joinCommands(),
+          ),
+        );
+      }
+      if (!rows.length) {
+        return fill(
+          box,
+          empty(
+            "No node matches this selector",
+            h(
+              "p",
+              null,
+              "A selector such as ",
+              h("code", null, "zone in (a,b), !gpu"),
+              " chooses by labels.",
+            ),
+          ),
+        );
+      }
+      if (!table.isConnected) fill(box, summary, table);
+      fill(
+        summary,
+        plural(rows.length, "node"),
+        more ? `: the first ${count(MOST_ROWS)}; a selector shows others` : "",
+      );
+      reconcile(body, rows, (node) => node.PeerInfo.ID, nodeRow);
+    },
+    fail: (error) => fill(box, failure(error, refresh)),
+  });
+  const beat = setInterval(() => document.hidden || refresh(), HEARTBEATS_MS);
+  visit.signal.addEventListener("abort", () => clearInterval(beat));
+  return {
+    title: "Nodes",
+    element: h(
+      "section",
+      null,
+      h("header", { class: "title" }, h("h1", null, "Nodes")),
+      h(
+        "div",
+        { class: "toolbar" },
+        input,
+        choice("Order", ORDERS, order, (value) => {
+          order = value;
+          again();
+        }),
+      ),
+      box,
+    ),
+  };
+}
+
+function head() {
+  return h(
+    "thead",
+    null,
+    h(
+      "tr",
+      null,
+      h("th", { class: "fit", scope: "col" }, "State"),
+      h("th", { scope: "col" }, "Node"),
+      h("th", { class: "number", scope: "col" }, "Runs"),
+      h("th", { class: "mid meter", scope: "col" }, "CPU"),
+      h("th", { class: "mid meter", scope: "col" }, "Memory"),
+      h("th", { class: "wide meter", scope: "col" }, "Disk"),
+      h("th", { class: "wide", scope: "col" }, "Engines"),
+      h("th", { class: "mid number", scope: "col" }, "Heartbeat"),
+    ),
+  );
+}
+
+/** @param {NodeRecord} node @param {HTMLElement | undefined} before */
+function nodeRow(node, before) {
+  const version = JSON.stringify(node);
+  if (before?.dataset.version === version) return before;
+  const info = node.ComputeNodeInfo;
+  const computes = node.NodeType !== "Requester";
+  const free = info.AvailableCapacity;
+  const most = info.MaxCapacity;
+  return h(
+    "tr",
+    { data: { version } },
+    h("td", { class: "fit" }, badge(nodeLook(node))),
+    h(
+      "td",
+      null,
+      h("a", { class: "main", href: `/nodes/${node.PeerInfo.ID}` }, nodeName(node)),
+      " ",
+      idText(node.PeerInfo.ID),
+      computes ? note(node) : h("p", { class: "reason small" }, "The orchestrator itself; it runs no tasks."),
+      labelText(node),
+    ),
+    h(
+      "td",
+      { class: "number" },
+      computes
+        ? `${info.RunningExecutions}${info.EnqueuedExecutions ? ` +${info.EnqueuedExecutions}` : ""}`
+        : "–",
+    ),
+    h("td", { class: "mid meter" }, computes ? usage(most.CPU - free.CPU, most.CPU, cores) : "–"),
+    h("td", { class: "mid meter" }, computes ? usage(most.Memory - free.Memory, most.Memory, bytes) : "–"),
+    h("td", { class: "wide meter" }, computes ? usage(most.Disk - free.Disk, most.Disk, bytes) : "–"),
+    h(
+      "td",
+      { class: "wide" },
+      info.ExecutionEngines.join(", ") || "–",
+      most.GPU ? `, ${plural(most.GPU, "GPU")}` : "",
+    ),
+    h("td", { class: "mid number muted" }, timeAgo(node.LastHeartbeat)),
+  );
+}
+
+/** @param {NodeRecord} node */
+function note(node) {
+  const parts = [];
+  if (node.Health.State !== "HEALTHY" && node.Health.Reason) parts.push(node.Health.Reason);
+  if (node.ReservedSince) parts.push("kept free for a job that has waited for too long");
+  if (node.Membership === "PENDING") parts.push("an operator has to approve it");
+  return parts.length ? h("p", { class: "reason small" }, parts.join("; ")) : null;
+}
+
+const KNOWN = ["hostname", "Architecture", "Operating-System"];
+
+/** @param {NodeRecord} node */
+function labelText(node) {
+  const labels = Object.entries(node.Labels).filter(([key]) => !KNOWN.includes(key));
+  return labels.length
+    ? h(
+      "span",
+      { class: "labels" },
+      labels.slice(0, 6).map(([key, value]) =>
+        h("span", { class: "label" }, value ? `${key}=${value}` : key)
+      ),
+    )
+    : null;
+}

@@ -1,0 +1,339 @@
+// Overview: how busy the cluster is, what waits, what failed, and which nodes are away.
+
+import { get, path } from "../api.js";
+import { loadChart } from "../elements/chart.js";
+import { timeAgo } from "../elements/clock.js";
+import { idText } from "../elements/copy.js";
+import { fill, h } from "../dom.js";
+import { bytes, cores, count, nodeName, plural } from "../format.js";
+import { keepFresh } from "../fresh.js";
+import { joinCommands } from "../join.js";
+import { empty, failure, loading } from "../notes.js";
+import { badge, JOB_STATES, jobLook, nodeLook } from "../state.js";
+
+/** @import { Cluster, Job, NodeRecord, Resources, Shown, Visit } from "../../types.d.ts" */
+
+const ROWS = 5;
+const LOAD_EVERY_MS = 30_000;
+
+/** @param {Visit} visit @returns {Shown} */
+export default function overview(visit) {
+  const { signal } = visit;
+  const body = h("div", null, loading());
+  const element = h(
+    "section",
+    null,
+    h(
+      "header",
+      { class: "title" },
+      h("h1", null, "Overview"),
+      h("div", { class: "actions" }, h("a", { class: "button primary", href: "/submit" }, "Submit a job")),
+    ),
+    body,
+  );
+  /** @type {ReturnType<typeof layout> | null} */
+  let parts = null;
+
+  const refresh = keepFresh({
+    signal,
+    cares: (change) => change.cluster || change.jobs.size > 0 || change.nodes.size > 0,
+    load: async (signal) => {
+      const list = (/** @type {Record<string, string | number | boolean>} */ query) =>
+        get(path(["jobs"], { view: "summary", namespace: "*", limit: ROWS, ...query }), signal);
+      const [cluster, waiting, failed, nodes] = await Promise.all([
+        get(path(["cluster"]), signal),
+        list({ state: "Queued,Pending" }),
+        list({ state: "Failed", order_by: "modify_time", reverse: true }),
+        get(path(["nodes"], { limit: 1000 }), signal),
+      ]);
+      return { cluster, waiting: waiting.Jobs, failed: failed.Jobs, nodes: nodes.Nodes };
+    },
+    show: (data) => {
+      if (!parts) {
+        parts = layout(signal);
+        fill(body, ...parts.all);
+      }
+      showNumbers(parts, data.cluster);
+      showWaiting(parts.waiting, data.waiting, data.cluster);
+      showFailed(parts.failed, data.failed);
+      showNodes(parts.nodes, data.nodes);
+    },
+    fail: (error) => {
+      parts = null;
+      fill(body, failure(error, refresh));
+    },
+  });
+  return { title: "Overview", element };
+}
+
+/** @param {AbortSignal} signal */
+function layout(signal) {
+  const numbers = h("div", { class: "numbers" });
+  const bars = h("div", { class: "bars" });
+  const waiting = h("div");
+  const failed = h("div");
+  const nodes = h("div");
+  const chart = h("div", { class: "section" });
+  showLoad(chart, signal);
+  return {
+    numbers,
+    bars,
+    waiting,
+    failed,
+    nodes,
+    all: [
+      numbers,
+      h(
+        "div",
+        { class: "columns" },
+        h("section", { class: "section" }, h("header", null, h("h2", null, "Capacity in use")), bars),
+        chart,
+      ),
+      h(
+        "div",
+        { class: "columns" },
+        h(
+          "section",
+          { class: "section" },
+          h(
+            "header",
+            null,
+            h("h2", null, "Waiting longest"),
+            h(
+              "a",
+              { class: "end small", href: "/jobs?state=Queued,Pending&order=oldest&namespace=*" },
+              "All waiting",
+            ),
+          ),
+          waiting,
+        ),
+        h(
+          "section",
+          { class: "section" },
+          h(
+            "header",
+            null,
+            h("h2", null, "Latest failures"),
+            h(
+              "a",
+              { class: "end small", href: "/jobs?state=Failed&order=changed&namespace=*" },
+              "All failed",
+            ),
+          ),
+          failed,
+        ),
+      ),
+      h(
+        "section",
+        { class: "section" },
+        h(
+          "header",
+          null,
+          h("h2", null, "Nodes"),
+          h("a", { class: "end small", href: "/nodes" }, "All nodes"),
+        ),
+        nodes,
+      ),
+    ],
+  };
+}
+
+/** @param {{ numbers: HTMLElement, bars: HTMLElement }} parts @param {Cluster} cluster */
+function showNumbers(parts, cluster) {
+  const nodes = cluster.Nodes;
+  const away = nodes.Disconnected ?? 0;
+  fill(
+    parts.numbers,
+    JOB_STATES.map((state) => {
+      const look = jobLook(state);
+      return h(
+        "a",
+        { class: "figure", href: `/jobs?state=${state}&namespace=*` },
+        badge(look),
+        h("strong", null, count(cluster.Jobs[state] ?? 0)),
+      );
+    }),
+    h(
+      "a",
+      { class: "figure", href: "/nodes" },
+      badge(
+        away || nodes.Pending || !nodes.Total
+          ? { word: "Nodes", tone: "attention", icon: "warning" }
+          : { word: "Nodes", tone: "completed", icon: "nodes" },
+      ),
+      h("strong", null, `${count(nodes.Connected ?? 0)} of ${count(nodes.Total ?? 0)}`),
+    ),
+  );
+  fill(
+    parts.bars,
+    bar("CPU", cluster, "CPU", (value) => plural(Number(cores(value)) || 0, "core")),
+    bar("Memory", cluster, "Memory", bytes),
+    bar("Disk", cluster, "Disk", bytes),
+    cluster.Capacity.GPU ? bar("GPU", cluster, "GPU", String) : null,
+    h(
+      "p",
+      { class: "muted small" },
+      `${plural(cluster.Executions.Running, "execution")} running, ${
+        count(cluster.Executions.Starting)
+      } starting`,
+    ),
+  );
+}
+
+/** @param {string} name @param {Cluster} cluster @param {keyof Resources} key @param {(value: number) => string} text */
+function bar(name, cluster, key, text) {
+  const most = cluster.Capacity[key];
+  const used = cluster.Allocated[key];
+  const part = most ? Math.min(1, used / most) : 0;
+  const fillBar = h("span", { class: part > 0.95 ? "full" : "" });
+  fillBar.style.width = `${part * 100}%`;
+  return h(
+    "div",
+    { class: "capacity" },
+    h("span", null, name),
+    h("span", { class: "bar" }, fillBar),
+    h(
+      "span",
+      { class: "muted" },
+      most ? `${text(used).replace(/ \S+$/, unitOf(text(used), text(most)))} of ${text(most)}` : "none",
+    ),
+  );
+}
+
+/** The unit of a quantity, unless the one after it is the same. @param {string} first @param {string} second */
+function unitOf(first, second) {
+  const unit = / \S+$/.exec(first)?.[0] ?? "";
+  return second.endsWith(unit) || unit === " core" ? "" : unit;
+}
+
+/** @param {HTMLElement} box @param {AbortSignal} signal */
+function showLoad(box, signal) {
+  let span = "1h";
+  const plot = h("div", { class: "plot" });
+  const choice = (/** @type {string} */ value, /** @type {string} */ word) =>
+    h("button", {
+      type: "button",
+      class: "quiet",
+      "aria-pressed": String(span === value),
+      onclick: () => {
+        span = value;
+        for (const button of buttons) {
+          button.setAttribute("aria-pressed", String(button.textContent === word));
+        }
+        void draw();
+      },
+    }, word);
+  const buttons = [choice("1h", "1 hour"), choice("24h", "24 hours")];
+  const draw = async () => {
+    try {
+      const load = await get(path(["cluster", "load"], { since: span }), signal);
+      if (!signal.aborted) fill(plot, loadChart(load.Samples, span === "1h" ? 3600 : 86_400));
+    } catch (error) {
+      if (!signal.aborted && !plot.querySelector("svg")) {
+        fill(plot, h("p", { class: "muted" }, /** @type {Error} */ (error).message));
+      }
+    }
+  };
+  fill(box, h("header", null, h("h2", null, "Load"), h("div", { class: "choices end" }, buttons)), plot);
+  const timer = setInterval(() => document.hidden || void draw(), LOAD_EVERY_MS);
+  signal.addEventListener("abort", () => clearInterval(timer));
+  void draw();
+}
+
+/** @param {HTMLElement} box @param {Job[]} jobs @param {Cluster} cluster */
+function showWaiting(box, jobs, cluster) {
+  if (!jobs.length) return fill(box, h("p", { class: "quiet-note" }, "Nothing waits."));
+  const waiting = (cluster.Jobs.Queued ?? 0) + (cluster.Jobs.Pending ?? 0);
+  fill(
+    box,
+    jobTable("Jobs that wait", jobs, "Since", (job) => job.CreateTime),
+    waiting > jobs.length ? h("p", { class: "quiet-note" }, `${plural(waiting, "job")} in all.`) : null,
+  );
+}
+
+/** @param {HTMLElement} box @param {Job[]} jobs */
+function showFailed(box, jobs) {
+  if (!jobs.length) return fill(box, h("p", { class: "quiet-note" }, "Nothing has failed."));
+  fill(box, jobTable("Jobs that failed", jobs, "When", (job) => job.EndTime || job.ModifyTime));
+}
+
+/** @param {string} caption @param {Job[]} jobs @param {string} when @param {(job: Job) => number} time */
+function jobTable(caption, jobs, when, time) {
+  return h(
+    "table",
+    { "aria-label": caption },
+    h("thead", { class: "hidden-text" }, h("tr", null, h("th", null, "Job"), h("th", null, when))),
+    h(
+      "tbody",
+      null,
+      jobs.map((job) =>
+        h(
+          "tr",
+          null,
+          h(
+            "td",
+            null,
+            h("a", { class: "main", href: `/jobs/${job.ID}` }, job.Name),
+            " ",
+            idText(job.ID),
+            h("p", { class: "reason" }, job.State.Message),
+          ),
+          h("td", { class: "number muted" }, timeAgo(time(job))),
+        )
+      ),
+    ),
+  );
+}
+
+/** @param {HTMLElement} box @param {NodeRecord[]} nodes */
+function showNodes(box, nodes) {
+  const compute = nodes.filter((node) => node.NodeType !== "Requester");
+  if (!compute.length) {
+    return fill(
+      box,
+      empty(
+        "No node has joined",
+        h(
+          "p",
+          null,
+          "Jobs wait until a node runs them. Start an agent on any machine:",
+        ),
+        joinCommands(),
+      ),
+    );
+  }
+  const away = compute.filter((node) => ["attention", "failed"].includes(nodeLook(node).tone));
+  const grid = h(
+    "ul",
+    { class: "node-grid" },
+    compute.slice(0, 200).map((node) => {
+      const look = nodeLook(node);
+      const name = nodeName(node);
+      return h(
+        "li",
+        null,
+        h(
+          "a",
+          { class: look.tone, href: `/nodes/${node.PeerInfo.ID}`, title: `${name}: ${look.word}` },
+          badge({ ...look, word: name }),
+        ),
+      );
+    }),
+  );
+  fill(
+    box,
+    h(
+      "p",
+      { class: "quiet-note" },
+      away.length
+        ? `${plural(away.length, "node")} of ${count(compute.length)} ${
+          away.length === 1 ? "needs" : "need"
+        } someone.`
+        : `${plural(compute.length, "node")}, all well.`,
+    ),
+    grid,
+    compute.length > 200
+      ? h("p", { class: "quiet-note" }, h("a", { href: "/nodes" }, `${count(compute.length - 200)} more`))
+      : null,
+  );
+}

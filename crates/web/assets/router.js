@@ -1,0 +1,157 @@
+// Maps paths to pages, loads a page's module when it is first needed, and moves focus and title with the route.
+
+import { fill, frame, h } from "./dom.js";
+import { failure, loading } from "./notes.js";
+
+/** @import { Shown, Visit } from "../types.d.ts" */
+
+/** @typedef {{ default: (visit: Visit) => Shown }} PageModule */
+/** @typedef {{ pattern: RegExp, names: string[], key: string, load: () => Promise<PageModule> }} Route */
+
+/** @type {Route[]} */
+const routes = [];
+/** @type {{ route: Route, shown: Shown, leave: AbortController } | null} */
+let current = null;
+let visits = 0;
+
+/** @param {string} path such as `/jobs/:id` @param {string} key names the page @param {() => Promise<PageModule>} load */
+export function route(path, key, load) {
+  const names = [...path.matchAll(/:(\w+)/g)].map((found) => found[1]);
+  const pattern = new RegExp(`^${path.replace(/:\w+/g, "([^/]+)")}/?$`);
+  routes.push({ pattern, names, key, load });
+}
+
+/** @param {string} url a path of this page @param {{ replace?: boolean }} [options] */
+export function go(url, options = {}) {
+  if (options.replace) history.replaceState(null, "", url);
+  else history.pushState(null, "", url);
+  void open();
+}
+
+/** Rewrites the query without a new visit, for filters. @param {URLSearchParams} query */
+export function rewriteQuery(query) {
+  const text = query.toString();
+  history.replaceState(null, "", location.pathname + (text ? `?${text}` : ""));
+}
+
+/** Starts to follow links and the browser's history. */
+export function startRouter() {
+  addEventListener("popstate", () => void open());
+  document.addEventListener("click", (event) => {
+    if (
+      event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey ||
+      event.altKey
+    ) return;
+    const link = event.target instanceof Element ? event.target.closest("a[href]") : null;
+    if (!(link instanceof HTMLAnchorElement) || link.target || link.hasAttribute("download")) return;
+    if (link.origin !== location.origin || !match(link.pathname) || link.hash) return;
+    event.preventDefault();
+    go(link.pathname + link.search);
+  });
+  void open();
+}
+
+/** @param {string} path */
+function match(path) {
+  for (const candidate of routes) {
+    const found = candidate.pattern.exec(path);
+    if (!found) continue;
+    /** @type {Record<string, string>} */
+    const params = {};
+    candidate.names.forEach((name, index) => params[name] = decode(found[index + 1]));
+    return { route: candidate, params };
+  }
+  return null;
+}
+
+/** @param {string} text */
+function decode(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+async function open() {
+  const visit = ++visits;
+  const found = match(location.pathname);
+  const query = new URLSearchParams(location.search);
+  const leave = new AbortController();
+  const asked = { path: location.pathname, params: found?.params ?? {}, query, signal: leave.signal };
+  mark(found?.route.key ?? "");
+
+  if (current && found && current.route.key === found.route.key && current.shown.update?.(asked)) {
+    document.title = titleOf(current.shown.title);
+    return;
+  }
+  current?.leave.abort();
+  current = null;
+  const main = frame("main");
+  if (!found) return present({ title: "Not found", element: nothingHere() }, main);
+  fill(main, loading());
+  try {
+    const page = await found.route.load();
+    if (visit !== visits) return;
+    const shown = page.default(asked);
+    current = { route: found.route, shown, leave };
+    present(shown, main);
+  } catch (error) {
+    if (visit !== visits) return;
+    console.error(error);
+    present({ title: "Error", element: failure(error, () => void open()) }, main);
+  }
+}
+
+/** @param {Shown} shown @param {HTMLElement} main */
+function present(shown, main) {
+  document.title = titleOf(shown.title);
+  fill(main, shown.element);
+  scrollTo(0, 0);
+  const heading = shown.element.querySelector("h1");
+  if (!heading || visits === 1) return;
+  heading.tabIndex = -1;
+  heading.focus({ preventScroll: true });
+}
+
+/** Names the page in the tab, once more if a title becomes known later. @param {string} title */
+export function retitle(title) {
+  if (current) current.shown.title = title;
+  document.title = titleOf(title);
+}
+
+/** @param {string} title */
+function titleOf(title) {
+  return `${title} · Job orchestrator`;
+}
+
+/** @param {string} key */
+function mark(key) {
+  for (const link of document.querySelectorAll(".menu a")) {
+    if (link instanceof HTMLElement && link.dataset.key?.split(" ").includes(key)) {
+      link.setAttribute("aria-current", "page");
+    } else link.removeAttribute("aria-current");
+  }
+}
+
+function nothingHere() {
+  return h(
+    "section",
+    null,
+    h("header", { class: "title" }, h("h1", null, "There is no such page")),
+    h(
+      "div",
+      { class: "empty" },
+      h("p", null, `Nothing is at ${location.pathname}.`),
+      h(
+        "p",
+        null,
+        h("a", { href: "/" }, "Overview"),
+        " · ",
+        h("a", { href: "/jobs" }, "Jobs"),
+        " · ",
+        h("a", { href: "/nodes" }, "Nodes"),
+      ),
+    ),
+  );
+}

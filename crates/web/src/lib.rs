@@ -1,0 +1,149 @@
+//! The pages of the web UI: embedded in the program, compressed at its start, and served from memory.
+//!
+//! The files of `assets` are served below `/ui/<hash of all of them>/`, where caches may keep them
+//! for ever, and below `/ui/`, where they ask again. `index.html` is the answer at `/` and at every
+//! other path that a browser opens; it finds the files through `{{assets}}`, which is replaced by
+//! the first of these two places. So a browser never mixes the files of two releases.
+//!
+//! Rejected: a build script that compresses or bundles, because building the service should need
+//! neither npm nor deno.
+
+mod caching;
+mod file;
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, header};
+use include_dir::{Dir, include_dir};
+use ring::digest;
+
+use crate::caching::{Cached, answer};
+use crate::file::File;
+
+static ASSETS: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/assets");
+
+/// The file that every page begins with.
+const INDEX: &str = "index.html";
+
+/// Where the files are; below it no path is a page.
+const FILES: &str = "/ui/";
+
+/// Stands in `index.html` for the place of the files.
+const PLACEHOLDER: &str = "{{assets}}";
+
+/// Paths that programs use: neither they nor anything below them is ever a page.
+const NOT_PAGES: [&str; 5] = ["/api", "/ui", "/livez", "/readyz", "/metrics"];
+
+/// Bytes of the digest of all files that their place contains.
+const PLACE_BYTES: usize = 8;
+
+/// What the pages may do: load their own files, and talk to their own server. `script-src` excludes
+/// inline scripts, and the policy of trusted types excludes markup made from text.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
+    img-src 'self' data:; connect-src 'self'; worker-src 'self'; base-uri 'none'; \
+    form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \
+    trusted-types ui";
+
+/// The headers of the page and of its files.
+const HEADERS: [(HeaderName, HeaderValue); 4] = [
+    (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
+    (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        HeaderValue::from_static("same-origin"),
+    ),
+];
+
+/// The pages, ready to be served.
+#[derive(Debug)]
+pub struct Pages {
+    /// The digest of all files, as their place contains it.
+    digest: String,
+    index: File,
+    /// By path below `assets`.
+    files: BTreeMap<String, File>,
+}
+
+/// Whether the request is for a page: the first path, or one that a browser opens and that belongs
+/// to no program.
+pub fn is_page(method: &Method, path: &str, headers: &HeaderMap) -> bool {
+    let is_reserved = NOT_PAGES.iter().any(|reserved| {
+        path.strip_prefix(reserved).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    });
+    matches!(*method, Method::GET | Method::HEAD)
+        && !is_reserved
+        && (path == "/" || caching::accepts_html(headers))
+}
+
+// === impl Pages ===
+
+impl Pages {
+    /// Compresses the files and computes their digests: tens of milliseconds.
+    pub fn load() -> Self {
+        let mut contents = BTreeMap::new();
+        collect(&ASSETS, &mut contents);
+        Self::of(&contents)
+    }
+
+    fn of(contents: &BTreeMap<String, &[u8]>) -> Self {
+        let mut context = digest::Context::new(&digest::SHA256);
+        for (path, content) in contents {
+            for part in [path.as_bytes(), content] {
+                context.update(&(part.len() as u64).to_be_bytes());
+                context.update(part);
+            }
+        }
+        let digest = file::hex(&context.finish().as_ref()[..PLACE_BYTES]);
+        let index = contents.get(INDEX).copied().unwrap_or_default();
+        let place = format!("{FILES}{digest}");
+        let index = String::from_utf8_lossy(index).replace(PLACEHOLDER, &place);
+        let files = contents
+            .iter()
+            .map(|(path, content)| (path.clone(), File::new(path, Bytes::copy_from_slice(content))))
+            .collect();
+        Self { digest, index: File::new(INDEX, Bytes::from(index)), files }
+    }
+
+    /// The page or file at this path; none if the path belongs to neither.
+    pub fn answer(
+        &self,
+        method: &Method,
+        path: &str,
+        headers: &HeaderMap,
+    ) -> Option<Response<Bytes>> {
+        let (file, cached) = if is_page(method, path, headers) {
+            (&self.index, Cached::Revalidated)
+        } else {
+            self.file(path).filter(|_| matches!(*method, Method::GET | Method::HEAD))?
+        };
+        let mut response = answer(file, cached, method, headers);
+        response.headers_mut().extend(HEADERS);
+        Some(response)
+    }
+
+    fn file(&self, path: &str) -> Option<(&File, Cached)> {
+        let path = path.strip_prefix(FILES)?;
+        let below = path.strip_prefix(self.digest.as_str()).and_then(|rest| rest.strip_prefix('/'));
+        let (name, cached) = match below {
+            Some(name) => (name, Cached::ForEver),
+            None => (path, Cached::Revalidated),
+        };
+        // Only `/` and the paths of pages show it with the place of its files in it.
+        let file = self.files.get(name).filter(|_| name != INDEX)?;
+        Some((file, cached))
+    }
+}
+
+fn collect<'a>(directory: &'a Dir<'a>, contents: &mut BTreeMap<String, &'a [u8]>) {
+    for file in directory.files() {
+        contents.insert(file.path().to_string_lossy().into_owned(), file.contents());
+    }
+    for directory in directory.dirs() {
+        collect(directory, contents);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,181 @@
+// The records of the API as the pages read them; docs/api.md is the reference.
+
+export interface Resources {
+  CPU: number;
+  Memory: number;
+  Disk: number;
+  GPU: number;
+}
+
+export interface JobState {
+  StateType: string;
+  Message: string;
+}
+
+export interface Counts {
+  Total: number;
+  Waiting: number;
+  Running: number;
+  Completed: number;
+  Failed: number;
+}
+
+// deno-lint-ignore no-explicit-any
+export type Json = any;
+
+export interface Job {
+  ID: string;
+  Name: string;
+  Namespace: string;
+  Type: string;
+  Priority: number;
+  Count?: number;
+  Labels: Record<string, string>;
+  State: JobState;
+  Version: number;
+  Revision: number;
+  CreateTime: number;
+  ModifyTime: number;
+  Constraints?: Json[];
+  Tasks?: Json[];
+  Executions?: Counts;
+  StartTime?: number;
+  EndTime?: number;
+}
+
+export interface Execution {
+  ID: string;
+  Namespace: string;
+  EvalID: string;
+  Name: string;
+  NodeID: string;
+  JobID: string;
+  AllocatedResources: { Tasks: Record<string, Resources> };
+  DesiredState: { StateType: number; Message: string };
+  ComputeState: { StateType: number; Message: string };
+  PublishedResult: { Type: string; Params: Json };
+  RunOutput: Json;
+  Usage?: Json;
+  PreviousExecution: string;
+  NextExecution: string;
+  Revision: number;
+  CreateTime: number;
+  ModifyTime: number;
+}
+
+export interface HistoryEvent {
+  Type: string;
+  JobID: string;
+  NodeID: string;
+  ExecutionID: string;
+  JobState: { Previous: string; New: string } | null;
+  ExecutionState: { Previous: number; New: number } | null;
+  NodeState?: { Previous: string; New: string };
+  NewRevision: number;
+  Comment: string;
+  Time: string;
+}
+
+export interface NodeRecord {
+  PeerInfo: { ID: string; Addrs: string[] };
+  NodeType: string;
+  Labels: Record<string, string>;
+  ComputeNodeInfo: {
+    ExecutionEngines: string[];
+    Publishers: string[];
+    StorageSources: string[];
+    MaxCapacity: Resources;
+    AvailableCapacity: Resources;
+    MaxJobRequirements: Resources;
+    RunningExecutions: number;
+    EnqueuedExecutions: number;
+  };
+  ServiceVersion: Json;
+  Membership: string;
+  Connection: string;
+  Eligibility: string;
+  Health: { State: string; Reason: string; Since: string; NextTry: string };
+  ReservedSince: string;
+  LastHeartbeat: string;
+}
+
+export interface NodeVerdict {
+  NodeID: string;
+  Chosen: boolean;
+  Reason: string;
+}
+
+export interface Explanation {
+  JobID: string;
+  State: string;
+  Message: string;
+  Executions: Counts;
+  Waiting: null | {
+    Since: string;
+    Ahead: number;
+    AheadIsMore: boolean;
+    Slots: number;
+    ReservedNode: string;
+  };
+  Nodes: NodeVerdict[];
+  Failures: {
+    ExecutionID: string;
+    NodeID: string;
+    State: number;
+    Reason: string;
+    Time: string;
+  }[];
+}
+
+export interface Cluster {
+  Time: string;
+  Jobs: Record<string, number>;
+  Executions: { Starting: number; Running: number };
+  Nodes: Record<string, number>;
+  Capacity: Resources;
+  Allocated: Resources;
+  OldestWait: string;
+}
+
+export interface LoadSample {
+  Time: string;
+  Capacity: Resources;
+  Allocated: Resources;
+  Nodes: number;
+  Queued: number;
+  Running: number;
+  Completed: number;
+  Failed: number;
+}
+
+/** What may have changed on the server. */
+export interface Change {
+  /** Everything may have changed: a gap, or a server that does not say. */
+  all: boolean;
+  jobs: Set<string>;
+  nodes: Set<string>;
+  cluster: boolean;
+}
+
+/** One visit of a route; `signal` aborts when the reader leaves it. */
+export interface Visit {
+  path: string;
+  params: Record<string, string>;
+  query: URLSearchParams;
+  signal: AbortSignal;
+}
+
+/** What a page hands to the router. */
+export interface Shown {
+  title: string;
+  element: HTMLElement;
+  /** Takes another visit of the same page; true if the page handled it without being built again. */
+  update?: (visit: Visit) => boolean;
+}
+
+/** A state as every page shows it. */
+export interface Look {
+  word: string;
+  tone: "waiting" | "running" | "completed" | "failed" | "attention";
+  icon: string;
+}
