@@ -19,7 +19,7 @@ use crate::cluster::Watched;
 use crate::driver::presence;
 use crate::driver::{self, Driver, DriverError};
 use crate::http::guard::Guard;
-use crate::http::{self, Api, Own, Permits};
+use crate::http::{self, Api, LargeBodies, Own, Permits};
 use crate::identity::{Identity, IdentityError};
 use crate::logs::Access;
 use crate::observer::Observer;
@@ -126,7 +126,7 @@ impl Orchestrator {
             logs: Arc::new(logs),
             waiting: Permits::of_waiting_reads(),
             streams: Permits::of_event_streams(),
-            large_bodies: Permits::of_large_bodies(),
+            large_bodies: LargeBodies::new(),
             log_readers: Permits::of_log_readers(),
             observer,
             cluster,

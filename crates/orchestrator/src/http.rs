@@ -3,6 +3,7 @@
 //! Every response passes through [`edge`]; [`error`] describes every failure.
 
 mod agent;
+mod arriving;
 mod body;
 mod changes;
 mod cluster;
@@ -50,6 +51,7 @@ use crate::observer::Observer;
 use crate::reads::Reader;
 use crate::submission::Requester;
 use crate::view::View;
+pub(crate) use arriving::LargeBodies;
 use error::Failure;
 use guard::Guard;
 pub(crate) use waiting::Permits;
@@ -68,7 +70,7 @@ pub(crate) struct Api {
     /// For requests that read logs.
     pub log_readers: Permits,
     /// For large request bodies.
-    pub large_bodies: Permits,
+    pub large_bodies: LargeBodies,
     pub observer: Observer,
     pub cluster: Watched,
     /// Names this process in the IDs of its messages.

@@ -1,5 +1,6 @@
 //! Accepts connections, bounds their number and time, and drains them on shutdown.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,6 +39,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// off.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Who sent a request: an extension of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Peer(pub SocketAddr);
+
 /// The connection limit, at most `most`: never more than there are file descriptors, because a
 /// connection that is not accepted waits, while one that cannot be opened fails.
 pub fn connections_within(most: usize) -> usize {
@@ -75,13 +80,17 @@ pub async fn serve<A, F>(
             continue;
         }
         let answer = answer.clone();
+        let peer = stream.peer_addr().ok().map(Peer);
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_TIMEOUT)
             .max_buf_size(MAX_HEAD_BYTES)
             .serve_connection(
                 TokioIo::new(stream),
-                service_fn(move |request| {
+                service_fn(move |mut request: Request<Incoming>| {
+                    if let Some(peer) = peer {
+                        request.extensions_mut().insert(peer);
+                    }
                     let answered = answer(request);
                     async move { Ok::<_, std::convert::Infallible>(answered.await) }
                 }),

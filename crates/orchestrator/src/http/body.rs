@@ -1,17 +1,20 @@
 //! Request bodies: JSON by content type, bounded in size and time.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
+use daemon::http::Peer;
+use http::request::Parts;
 use http::{HeaderMap, header};
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
-use tokio::sync::OwnedSemaphorePermit;
 
+use super::Api;
+use super::arriving::{LargeBodies, Room};
 use super::error::Failure;
-use super::{Api, Permits};
 use crate::json::{self, Author, Unreadable};
 
 /// The largest accepted body; a larger one is refused with 413.
@@ -29,14 +32,11 @@ const DISCARD_BYTES: usize = 4 * MAX_BODY_BYTES;
 /// bodies together.
 const SMALL_BODY_BYTES: usize = 16 * 1024;
 
-/// Larger bodies are counted in pieces of this size; see [`Permits::of_large_bodies`].
-pub(super) const BODY_PIECE_BYTES: usize = 64 * 1024;
-
 /// A required request body. Dropping it returns its permits, so keep it until the request is
 /// answered.
 pub(super) struct JsonBody {
     pub(super) bytes: Bytes,
-    _permits: Option<OwnedSemaphorePermit>,
+    _room: Option<Room>,
 }
 
 /// A required body in one of the languages of jobs.
@@ -63,7 +63,7 @@ impl FromRequest<Arc<Api>> for OptionalBody {
 
     async fn from_request(request: Request, api: &Arc<Api>) -> Result<Self, Failure> {
         let (parts, body) = request.into_parts();
-        let body = receive_in_time(&parts.headers, body, api).await?;
+        let body = receive_in_time(&parts, body, api).await?;
         if body.bytes.is_empty() {
             return Ok(Self(None));
         }
@@ -79,7 +79,7 @@ impl FromRequest<Arc<Api>> for JobBody {
 
     async fn from_request(request: Request, api: &Arc<Api>) -> Result<Self, Failure> {
         let (parts, body) = request.into_parts();
-        let body = receive_in_time(&parts.headers, body, api).await?;
+        let body = receive_in_time(&parts, body, api).await?;
         if body.bytes.is_empty() {
             return Err(Failure::MalformedBody { reason: "the body is empty".to_owned() });
         }
@@ -118,19 +118,17 @@ impl JsonBody {
     }
 }
 
-async fn receive_in_time(
-    headers: &HeaderMap,
-    body: Body,
-    api: &Api,
-) -> Result<JsonBody, Failure> {
-    let received = receive(headers, body, &api.large_bodies);
+async fn receive_in_time(parts: &Parts, body: Body, api: &Api) -> Result<JsonBody, Failure> {
+    let from = parts.extensions.get::<Peer>().map(|peer| peer.0.ip());
+    let received = receive(&parts.headers, body, &api.large_bodies, from);
     tokio::time::timeout(BODY_TIMEOUT, received).await.map_err(|_| Failure::BodyTooSlow)?
 }
 
 async fn receive(
     headers: &HeaderMap,
     mut body: Body,
-    large_bodies: &Permits,
+    large_bodies: &LargeBodies,
+    from: Option<IpAddr>,
 ) -> Result<JsonBody, Failure> {
     let announced = headers
         .get(header::CONTENT_LENGTH)
@@ -142,9 +140,14 @@ async fn receive(
         return Err(Failure::BodyTooLarge);
     }
     let mut received = Vec::new();
-    let mut permits = None;
+    let mut room: Option<Result<Room, Failure>> = None;
     let mut length = 0_usize;
-    while let Some(frame) = body.frame().await {
+    loop {
+        let frame = match &room {
+            Some(Ok(room)) => room.arriving.cut.run_until_cancelled(body.frame()).await,
+            _ => Some(body.frame().await),
+        };
+        let Some(frame) = frame.ok_or(Failure::BodyTooSlow)? else { break };
         let frame = frame.map_err(|_| Failure::MalformedBody {
             reason: "the body is incomplete: the connection ended early".to_owned(),
         })?;
@@ -154,15 +157,17 @@ async fn receive(
             return Err(Failure::BodyTooLarge);
         }
         if !is_large && length <= MAX_BODY_BYTES {
-            if length > SMALL_BODY_BYTES && permits.is_none() {
+            if length > SMALL_BODY_BYTES && room.is_none() {
                 // Without a declared length, a body may be as long as any.
                 let bytes = announced.and_then(|bytes| usize::try_from(bytes).ok());
                 let bytes = bytes.unwrap_or(MAX_BODY_BYTES).max(length);
-                permits = Some(large_bodies.take_many(bytes.div_ceil(BODY_PIECE_BYTES)));
+                room = Some(large_bodies.take(bytes, from).await);
             }
-            if matches!(permits, Some(Err(_))) {
+            match &room {
                 // Read and discarded as well, so that the sender sees the reason.
-                continue;
+                Some(Err(_)) => continue,
+                Some(Ok(room)) => room.arriving.received(data.len()),
+                None => {}
             }
             received.extend_from_slice(&data);
         }
@@ -170,7 +175,11 @@ async fn receive(
     if is_large || length > MAX_BODY_BYTES {
         return Err(Failure::BodyTooLarge);
     }
-    Ok(JsonBody { bytes: received.into(), _permits: permits.transpose()? })
+    let room = room.transpose()?;
+    if let Some(room) = &room {
+        room.arriving.complete();
+    }
+    Ok(JsonBody { bytes: received.into(), _room: room })
 }
 
 /// What the content type names, if it is known.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::body::BODY_PIECE_BYTES;
+use super::arriving::PIECE_BYTES;
 use super::error::Failure;
 use super::serve::max_connections;
 
@@ -50,9 +50,9 @@ impl Permits {
         Self::new("log requests", LOG_READERS.min(max_connections() / 4))
     }
 
-    /// Counted in pieces of [`BODY_PIECE_BYTES`].
+    /// Counted in pieces of [`PIECE_BYTES`].
     pub(crate) fn of_large_bodies() -> Self {
-        let pieces = LARGE_BODIES_BYTES / BODY_PIECE_BYTES;
+        let pieces = LARGE_BODIES_BYTES / PIECE_BYTES;
         Self::new("pieces of large bodies", pieces)
     }
 
@@ -73,6 +73,12 @@ impl Permits {
             .map_err(|_| Failure::LimitReached { what: self.what, count: self.count })
     }
 
+    /// This many permits, as soon as they are available.
+    pub(super) async fn wait_for(&self, count: usize) -> Option<OwnedSemaphorePermit> {
+        let count = u32::try_from(count).ok()?;
+        Arc::clone(&self.permits).acquire_many_owned(count).await.ok()
+    }
+
     /// The number of permits in use.
     pub(crate) fn taken(&self) -> usize {
         self.count.saturating_sub(self.permits.available_permits())
@@ -83,7 +89,6 @@ impl Permits {
         self.permits.available_permits()
     }
 
-    #[cfg(test)]
     pub(super) fn count(&self) -> usize {
         self.count
     }

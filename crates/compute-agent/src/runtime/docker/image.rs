@@ -146,7 +146,7 @@ impl Images {
                 None => {}
             },
         }
-        self.registries.check(image).await.map_err(|reason| {
+        self.registries.check(image, &self.credentials).await.map_err(|reason| {
             let message = format!("image '{image}' cannot be pulled: {reason}");
             ExecutorError::Failed(Failure::fetch(message))
         })?;

@@ -97,7 +97,7 @@ async fn while_the_disk_hangs_waiting_inputs_are_bounded_and_reads_continue() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_bodies_are_bounded_together_until_they_are_answered() {
     let service = Service::start().await;
-    let permits = &service.api.large_bodies;
+    let permits = service.api.large_bodies.permits();
     service.gate.set(true);
     let large = || {
         let meta = serde_json::json!({ "padding": "x".repeat(100_000) });

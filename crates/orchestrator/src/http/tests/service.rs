@@ -20,7 +20,7 @@ use uuid::Uuid;
 use crate::cluster::Watched;
 use crate::driver;
 use crate::http::guard::Guard;
-use crate::http::{Api, Own, Permits, serve};
+use crate::http::{Api, LargeBodies, Own, Permits, serve};
 use crate::logs::Access;
 use crate::observer::Observer;
 use crate::reads::Reader;
@@ -153,7 +153,7 @@ impl Service {
             log_readers: Permits::of_log_readers(),
             waiting: Permits::of_waiting_reads(),
             streams: Permits::of_event_streams(),
-            large_bodies: Permits::of_large_bodies(),
+            large_bodies: LargeBodies::new(),
             observer: Observer::default(),
             cluster,
             process: "test".to_owned(),
