@@ -399,7 +399,12 @@ pub enum StoreError {
 
 impl JobOrder {
     /// The position of a job with these times.
-    pub fn position(self, id: JobId, create_time: Timestamp, modify_time: Timestamp) -> JobPosition {
+    pub fn position(
+        self,
+        id: JobId,
+        create_time: Timestamp,
+        modify_time: Timestamp,
+    ) -> JobPosition {
         let time = match self {
             Self::CreateTime | Self::Id => create_time,
             Self::ModifyTime => modify_time,

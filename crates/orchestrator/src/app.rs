@@ -128,6 +128,7 @@ impl Orchestrator {
             streams: Permits::of_event_streams(),
             large_bodies: Permits::of_large_bodies(),
             log_readers: Permits::of_log_readers(),
+            downloads: Permits::of_downloads(),
             observer,
             cluster,
             process: process_name(),

@@ -3,6 +3,7 @@
 //! Every response passes through [`edge`]; [`error`] describes every failure.
 
 mod agent;
+mod archives;
 mod body;
 mod changes;
 mod cluster;
@@ -67,6 +68,8 @@ pub(crate) struct Api {
     pub streams: Permits,
     /// For requests that read logs.
     pub log_readers: Permits,
+    /// For requests that read published archives.
+    pub downloads: Permits,
     /// For large request bodies.
     pub large_bodies: Permits,
     pub observer: Observer,
@@ -108,6 +111,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
     let (router, collected) = OpenApiRouter::default()
         .merge(jobs::router())
         .merge(executions::router())
+        .merge(archives::router())
         .merge(history::router())
         .merge(events::router())
         .merge(changes::router())

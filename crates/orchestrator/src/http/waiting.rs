@@ -23,6 +23,10 @@ const EVENT_STREAMS: usize = 512;
 /// follows. Beyond it the response is 429.
 const LOG_READERS: usize = 64;
 
+/// Concurrent downloads of results, each with a connection from a node. Beyond it the response is
+/// 429.
+const DOWNLOADS: usize = 64;
+
 /// Memory for large bodies of requests in progress. Beyond it a large one is refused with 429;
 /// small ones are still accepted.
 const LARGE_BODIES_BYTES: usize = 256 << 20;
@@ -48,6 +52,10 @@ impl Permits {
 
     pub(crate) fn of_log_readers() -> Self {
         Self::new("log requests", LOG_READERS.min(max_connections() / 4))
+    }
+
+    pub(crate) fn of_downloads() -> Self {
+        Self::new("downloads of results", DOWNLOADS.min(max_connections() / 4))
     }
 
     /// Counted in pieces of [`BODY_PIECE_BYTES`].

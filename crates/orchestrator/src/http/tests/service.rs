@@ -151,6 +151,7 @@ impl Service {
             own: Own { id, address, labels: BTreeMap::new(), requester },
             logs: Arc::new(logs),
             log_readers: Permits::of_log_readers(),
+            downloads: Permits::of_downloads(),
             waiting: Permits::of_waiting_reads(),
             streams: Permits::of_event_streams(),
             large_bodies: Permits::of_large_bodies(),
