@@ -53,7 +53,7 @@ use crate::submission::Requester;
 use crate::view::View;
 use error::Failure;
 use guard::Guard;
-pub(crate) use waiting::Permits;
+pub(crate) use waiting::{Permits, SharedPermits};
 
 /// What the handlers share.
 pub(crate) struct Api {
@@ -67,7 +67,7 @@ pub(crate) struct Api {
     /// For streams of events.
     pub streams: Permits,
     /// For requests that read logs.
-    pub log_readers: Permits,
+    pub log_readers: SharedPermits,
     /// For requests that read published archives.
     pub downloads: Permits,
     /// For large request bodies.
