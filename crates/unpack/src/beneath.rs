@@ -92,9 +92,13 @@ impl RelativePath {
 impl Beneath {
     /// Opens the directory; creates it if it does not exist.
     pub fn create(directory: &Path) -> io::Result<Self> {
+        let is_new = !directory.exists();
         std::fs::create_dir_all(directory)?;
         let root = open_directory(CWD, directory.as_os_str())?;
-        rustix::fs::fchmod(&root, DIRECTORY_MODE)?;
+        if is_new {
+            // Whatever the umask.
+            rustix::fs::fchmod(&root, DIRECTORY_MODE)?;
+        }
         Ok(Self { root, last: None })
     }
 
@@ -115,7 +119,6 @@ impl Beneath {
                 };
                 directory = open_directory(directory.as_fd(), name)?;
                 if made {
-                    // Whatever the umask.
                     rustix::fs::fchmod(&directory, DIRECTORY_MODE)?;
                 }
             }

@@ -119,7 +119,7 @@ impl JsonBody {
 }
 
 async fn receive_in_time(parts: &Parts, body: Body, api: &Api) -> Result<JsonBody, Failure> {
-    let from = parts.extensions.get::<Peer>().map(|peer| peer.0.ip());
+    let from = parts.extensions.get::<Peer>().map(|peer| peer.0);
     let received = receive(&parts.headers, body, &api.large_bodies, from);
     tokio::time::timeout(BODY_TIMEOUT, received).await.map_err(|_| Failure::BodyTooSlow)?
 }
