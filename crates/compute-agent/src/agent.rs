@@ -26,7 +26,10 @@ use crate::host::clock;
 use crate::host::data_dir::{DataDir, DataDirError};
 use crate::host::gpu::Inventory;
 use crate::host::settings::{InvalidSettings, Settings};
-use crate::http::{self, shared::Shared};
+use crate::http::{
+    self,
+    shared::{Readers, Shared},
+};
 use crate::node::capacity;
 use crate::node::effects::{Files, Steps};
 use crate::node::ledger::{Ledger, LedgerError};
@@ -160,6 +163,7 @@ impl Agent {
             stopping: stop_serving.clone(),
             outbox,
             observer: Arc::clone(&observer),
+            readers: Readers::new(),
         };
         let session = session(&settings, node_id, client, vitals, &tasks, &shared)?;
         let server =

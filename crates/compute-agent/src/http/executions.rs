@@ -15,7 +15,7 @@ use http::header::CONTENT_TYPE;
 use super::failure::Failure;
 use super::openapi::refusals;
 use super::render::Json;
-use super::shared::Shared;
+use super::shared::{Shared, holding};
 use crate::data::logs::{Begin, Output, Wanted};
 
 /// Candidates listed in the error for an ambiguous id.
@@ -78,7 +78,7 @@ pub(super) async fn describe(
         body = String,
         content_type = "text/plain; charset=utf-8",
     )),
-    extensions(("x-error-codes" = json!(refusals(&[Code::ExecutionNotFound, Code::AmbiguousId, Code::InvalidRequest, Code::ShuttingDown, Code::InvalidQuery])))),
+    extensions(("x-error-codes" = json!(refusals(&[Code::ExecutionNotFound, Code::AmbiguousId, Code::InvalidRequest, Code::ShuttingDown, Code::InvalidQuery, Code::TooManyRequests])))),
 )]
 pub(super) async fn logs(
     State(shared): State<Shared>,
@@ -87,6 +87,7 @@ pub(super) async fn logs(
 ) -> Result<Response, Failure> {
     let params = LogParams::parse(query.as_deref().unwrap_or_default())?;
     let (local, _) = find(&shared, &id).await?;
+    let permit = shared.readers.take()?;
     let begin = params.tail.map_or(Begin::At(LogPosition::default()), Begin::Tail);
     let LogParams { follow, stream, .. } = params;
     let mut output = Box::pin(shared.outputs.read(Wanted { id: local.id, follow, stream, begin }));
@@ -110,7 +111,7 @@ pub(super) async fn logs(
     });
     let chunks = ends_with_first(chunks, cut_off);
     let content_type = [(CONTENT_TYPE, "text/plain; charset=utf-8")];
-    Ok((content_type, Body::from_stream(chunks)).into_response())
+    Ok((content_type, Body::from_stream(holding(permit, chunks))).into_response())
 }
 
 /// Merges both streams, until the first one ends or the second one yields.

@@ -9,7 +9,7 @@ use http::{HeaderValue, Method, StatusCode};
 
 use crate::node::mailbox::Stopping;
 
-/// Seconds after which a stopping agent may be back.
+/// Seconds after which a stopping agent may be back, and a reader gone.
 const RETRY_AFTER_SECONDS: u64 = 5;
 
 /// An error response; [`daemon::http::answer`] completes the envelope and writes it.
@@ -39,8 +39,9 @@ impl From<Stopping> for Failure {
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let Self(error) = self;
-        let is_away = error.status == StatusCode::SERVICE_UNAVAILABLE.as_u16();
-        let retry_after_seconds = is_away.then_some(RETRY_AFTER_SECONDS);
+        let passes = [StatusCode::SERVICE_UNAVAILABLE, StatusCode::TOO_MANY_REQUESTS];
+        let passes = passes.iter().any(|status| status.as_u16() == error.status);
+        let retry_after_seconds = passes.then_some(RETRY_AFTER_SECONDS);
         Refusal { retry_after_seconds, ..Refusal::of_the_caller(error) }.into_response()
     }
 }

@@ -16,7 +16,7 @@ use tokio_util::io::ReaderStream;
 
 use super::failure::Failure;
 use super::openapi::refusals;
-use super::shared::Shared;
+use super::shared::{Shared, holding};
 
 /// A published archive
 ///
@@ -51,7 +51,7 @@ use super::shared::Shared;
             headers(("ETag" = String), ("Content-Range" = String)),
         ),
     ),
-    extensions(("x-error-codes" = json!(refusals(&[Code::ExecutionNotFound, Code::InvalidRequest])))),
+    extensions(("x-error-codes" = json!(refusals(&[Code::ExecutionNotFound, Code::InvalidRequest, Code::TooManyRequests])))),
 )]
 pub(super) async fn archive(
     State(shared): State<Shared>,
@@ -68,6 +68,7 @@ pub(super) async fn archive(
         Failure::new(Code::Internal, "cannot read the archive")
     };
     let path = shared.published.named(&name).ok_or_else(absent)?;
+    let permit = shared.readers.take()?;
     let mut file = match tokio::fs::File::open(&path).await {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(absent().into()),
         opened => opened.map_err(unreadable)?,
@@ -89,7 +90,8 @@ pub(super) async fn archive(
         response = response.status(StatusCode::PARTIAL_CONTENT).header(CONTENT_RANGE, range);
     }
     // Limited to the announced length, which must hold.
-    let body = Body::from_stream(ReaderStream::new(file.take(size_bytes - start)));
+    let content = ReaderStream::new(file.take(size_bytes - start));
+    let body = Body::from_stream(holding(permit, content));
     Ok(response.body(body).map_or_else(
         |error| {
             tracing::error!(%error, "cannot build a response");

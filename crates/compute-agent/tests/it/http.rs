@@ -167,6 +167,35 @@ async fn logs_are_readable_while_a_task_runs_and_afterwards() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn followers_leave_room_for_the_health_check() {
+    let node = Node::start(|settings| settings.engines = vec![EngineType::Wasm]).await;
+    let program = crate::programs::sleeping();
+    let module = crate::programs::module(&program, "sleeping");
+    let work = crate::programs::wasm_work(&program, serde_json::json!({ "EntryModule": module }));
+    let id = node.orchestrator.run(work).await;
+    node.orchestrator.reported(id, ComputeState::BidAccepted).await;
+    let url = node.url(&format!("/api/v1/agent/executions/{id}/logs"));
+    let address = node.url("").replace("http://", "");
+    let mut followers = Vec::new();
+    for _ in 0..64 {
+        let mut stream = tokio::net::TcpStream::connect(&address).await.expect("connect");
+        let path = format!("/api/v1/agent/executions/{id}/logs?follow");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.expect("send");
+        let mut begin = [0; 15];
+        stream.read_exact(&mut begin).await.expect("receive");
+        assert_eq!(&begin, b"HTTP/1.1 200 OK");
+        followers.push(stream);
+    }
+    assert_eq!(get(&url).await.status, 429);
+    assert_eq!(get(&node.url("/livez")).await.status, 200);
+    drop(followers);
+    eventually("a permit to be returned", async || get(&url).await.status == 200).await;
+    node.orchestrator.want_state(id, DesiredState::Stopped, "");
+    node.orchestrator.reported(id, ComputeState::Cancelled).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_request_gets_the_error_envelope() {
     let node = Node::start(|_| ()).await;
     let absent = "/api/v1/agent/executions/e-00000000";
