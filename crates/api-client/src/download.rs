@@ -1,11 +1,14 @@
-//! Downloads from URLs in records, such as the archives of the `local` publisher.
+//! Downloads of results: from the service, and from URLs in records.
 
+use std::fmt::Display;
+
+use api_types::routes;
 use bytes::Bytes;
 use futures_util::stream::{BoxStream, StreamExt, TryStreamExt};
 use http::StatusCode;
 use http::header::CONTENT_LENGTH;
 
-use crate::client::Client;
+use crate::client::{Client, segment};
 use crate::error::ClientError;
 
 /// An open body.
@@ -20,7 +23,22 @@ pub struct Download {
 impl Client {
     /// `GET` of the base URL itself, from byte `start` if the server supports ranges.
     pub async fn download(&self, start: u64) -> Result<Download, ClientError> {
-        let mut call = self.get("").accept("*/*");
+        self.open_download("", start).await
+    }
+
+    /// `GET /executions/:id/results` from byte `start`: the archive that the execution published on
+    /// its node. The id may be short.
+    pub async fn execution_results(
+        &self,
+        id: impl Display,
+        start: u64,
+    ) -> Result<Download, ClientError> {
+        let path = routes::fill(routes::EXECUTION_RESULTS, segment(id));
+        self.open_download(&path, start).await
+    }
+
+    async fn open_download(&self, path: &str, start: u64) -> Result<Download, ClientError> {
+        let mut call = self.get(path).accept("*/*");
         if start > 0 {
             call = call.header("range", &format!("bytes={start}-"));
         }

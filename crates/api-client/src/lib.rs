@@ -19,8 +19,8 @@ mod protocol;
 mod query;
 
 pub use agent::LogsQuery;
-pub use cluster::LiveExecutionsQuery;
 pub use client::{CONNECT_TIMEOUT, Client, MAX_RESPONSE_BYTES, REQUEST_TIMEOUT};
+pub use cluster::LiveExecutionsQuery;
 pub use download::Download;
 pub use error::{ClientError, InvalidBaseUrl};
 pub use events::{EventsQuery, StreamedEvent};

@@ -33,6 +33,9 @@ pub enum Code {
     NodeNotFound,
     /// 404: no reader waits (any more) for the output that an agent sends.
     StreamNotFound,
+    /// 404: the execution has published no archive, or none that its node still has, or no such
+    /// file is in it.
+    ResultNotFound,
     /// 404: no operation has this path.
     PathNotFound,
     /// 405: `Allow` lists the methods of the path.
@@ -113,6 +116,7 @@ impl Code {
             | Self::ExecutionNotFound
             | Self::NodeNotFound
             | Self::StreamNotFound
+            | Self::ResultNotFound
             | Self::PathNotFound => 404,
             Self::MethodNotAllowed => 405,
             Self::AmbiguousId

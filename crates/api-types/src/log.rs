@@ -76,6 +76,43 @@ pub struct StreamRequest {
     /// The position up to which a broken stream was received; overrides `tail`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<LogPosition>,
+    /// Requests the archive that the execution published on its node, instead of its output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archive: Option<ArchiveRequest>,
+}
+
+/// Which bytes of a published archive are requested.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase")]
+pub struct ArchiveRequest {
+    /// One file of the archive, unpacked; the whole archive when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// The first byte; beyond the end everything is sent.
+    #[serde(default)]
+    pub start: u64,
+    /// The last byte; the end when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<u64>,
+    /// The `Tag` of an interrupted download: if it is another now, everything is sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+}
+
+/// What follows of an archive, or of one of its files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase")]
+pub struct ArchiveHead {
+    /// Bytes in all.
+    pub size: u64,
+    /// The first byte that follows.
+    pub start: u64,
+    /// Bytes that follow.
+    pub length: u64,
+    /// Changes with the content.
+    pub tag: String,
 }
 
 /// Offset in bytes from the beginning of each stream.
@@ -95,6 +132,13 @@ pub enum LogFrame {
     /// The position in each stream at which the following output begins.
     Begin(LogPosition),
     Output(LogOutput),
+    /// Bytes of an archive follow.
+    Archive(ArchiveHead),
+    /// Bytes of an archive, at most [`MAX_FRAME_OUTPUT_BYTES`].
+    Content {
+        #[serde(rename = "Base64")]
+        base64: String,
+    },
     KeepAlive,
     /// The requested output is complete.
     End,

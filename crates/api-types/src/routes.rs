@@ -17,6 +17,7 @@ pub const NODE_EXECUTIONS: &str = "/api/v1/orchestrator/nodes/{node_id}/executio
 pub const NODE_STREAM: &str = "/api/v1/orchestrator/nodes/{node_id}/streams/{stream_id}";
 pub const EXECUTIONS: &str = "/api/v1/orchestrator/executions";
 pub const EXECUTION: &str = "/api/v1/orchestrator/executions/{execution_id}";
+pub const EXECUTION_RESULTS: &str = "/api/v1/orchestrator/executions/{execution_id}/results";
 pub const CLUSTER: &str = "/api/v1/orchestrator/cluster";
 pub const CLUSTER_LOAD: &str = "/api/v1/orchestrator/cluster/load";
 pub const CHANGES: &str = "/api/v1/orchestrator/changes";

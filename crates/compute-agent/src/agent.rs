@@ -205,7 +205,13 @@ fn session(
     .map_err(StartError::Thread)?;
     let outputs = Arc::clone(&shared.outputs);
     Ok(Arc::new(Session {
-        streams: Streams::new(client.clone(), node_id, outputs, tasks.clone()),
+        streams: Streams::new(
+            client.clone(),
+            node_id,
+            outputs,
+            shared.published.clone(),
+            tasks.clone(),
+        ),
         client,
         node_id,
         record: Arc::clone(&shared.record),

@@ -3,6 +3,7 @@
 //! An unreachable orchestrator changes nothing on this node: tasks keep running, and reports wait.
 //! The agent stops work only when an orchestrator asks it to.
 
+mod archives;
 mod assignments;
 pub(crate) mod drain;
 pub(crate) mod heartbeat;

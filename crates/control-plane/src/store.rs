@@ -12,7 +12,6 @@ use api_types::execution::{ComputeState, PublishedResult, RunOutput};
 use api_types::history::EventType;
 use api_types::id::IdPrefix;
 use api_types::job::{JobStateType, JobType};
-use api_types::selector::Selector;
 use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 
 use scheduler::change::{EventRow, ExecutionRow, Live, LiveJobRow};
@@ -22,10 +21,16 @@ mod commit;
 #[cfg(test)]
 mod contract;
 pub mod memory;
+mod query;
 pub mod sqlite;
 
 pub use self::commit::{
     Admission, Commit, CommitId, Known, Outcome, Progress, Removal, Removed, Term, Write,
+};
+
+pub use self::query::{
+    ExecutionOrder, ExecutionPosition, ExecutionQuery, JobOrder, JobPosition, JobQuery,
+    LiveExecution, LiveExecutionsQuery,
 };
 
 /// How long an idempotency key is remembered: an hour longer than the API promises, because the
@@ -210,90 +215,6 @@ pub struct StoredResult {
     pub result: PublishedResult,
 }
 
-#[derive(Debug, Clone, Default)]
-pub struct JobQuery {
-    /// All namespaces if `None`.
-    pub namespace: Option<String>,
-    pub selector: Selector,
-    /// Any if empty.
-    pub states: Vec<JobStateType>,
-    pub job_type: Option<JobType>,
-    pub name: Option<String>,
-    /// The beginning of the name.
-    pub name_prefix: Option<String>,
-    /// Created at or after.
-    pub created_after: Option<Timestamp>,
-    /// Created before.
-    pub created_before: Option<Timestamp>,
-    pub order: JobOrder,
-    pub reverse: bool,
-    /// The last row of the previous page.
-    pub after: Option<JobPosition>,
-    pub limit: u32,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum JobOrder {
-    #[default]
-    CreateTime,
-    /// By the last change, which moves a job that changes meanwhile to the end.
-    ModifyTime,
-    Id,
-}
-
-/// The position of a job in any order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct JobPosition {
-    /// Of its creation or of its last change, whichever the order goes by; ignored in order of IDs.
-    pub time: Timestamp,
-    pub id: JobId,
-}
-
-#[derive(Debug, Clone)]
-pub struct ExecutionQuery {
-    pub job: JobId,
-    pub order: ExecutionOrder,
-    pub reverse: bool,
-    pub after: Option<ExecutionPosition>,
-    pub limit: u32,
-}
-
-#[derive(Debug, Clone)]
-pub struct LiveExecutionsQuery {
-    /// Of any node if `None`.
-    pub node: Option<NodeId>,
-    pub reverse: bool,
-    /// The `number` of the last row of the previous page.
-    pub after: Option<u64>,
-    pub limit: u32,
-}
-
-/// A live execution, and what its record has of its job.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LiveExecution {
-    /// Counts executions in the order of their creation.
-    pub number: u64,
-    pub execution: StoredExecution,
-    pub spec_json: Arc<str>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ExecutionOrder {
-    #[default]
-    ModifyTime,
-    CreateTime,
-    Id,
-    /// By the number of the compute state.
-    State,
-}
-
-/// The position of an execution: its sort key (0 when ordered by id), and its id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ExecutionPosition {
-    pub key: i64,
-    pub id: ExecutionId,
-}
-
 #[derive(Debug, Clone)]
 pub struct HistoryQuery {
     pub job: JobId,
@@ -397,17 +318,6 @@ pub enum StoreError {
     Io { path: PathBuf, source: std::io::Error },
 }
 
-impl JobOrder {
-    /// The position of a job with these times.
-    pub fn position(self, id: JobId, create_time: Timestamp, modify_time: Timestamp) -> JobPosition {
-        let time = match self {
-            Self::CreateTime | Self::Id => create_time,
-            Self::ModifyTime => modify_time,
-        };
-        JobPosition { time, id }
-    }
-}
-
 impl StoreSize {
     pub fn free_bytes(&self) -> u64 {
         self.free_pages.saturating_mul(self.page_bytes)
@@ -418,18 +328,6 @@ impl Retention {
     /// Jobs that ended before this time have expired.
     pub fn oldest(&self, now: Moment) -> Option<Moment> {
         self.age.map(|age| now.before(age))
-    }
-}
-
-impl ExecutionOrder {
-    /// The sort key of an execution.
-    pub fn key(self, row: &ExecutionRow) -> i64 {
-        match self {
-            Self::ModifyTime => row.modify_time.0,
-            Self::CreateTime => row.create_time.0,
-            Self::Id => 0,
-            Self::State => i64::from(u8::from(row.compute)),
-        }
     }
 }
 

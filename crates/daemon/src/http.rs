@@ -7,4 +7,4 @@ mod indent;
 mod serve;
 
 pub use edge::{JSON, REQUEST_ID, Refusal, answer, json, wants_pretty};
-pub use serve::{connections_within, serve};
+pub use serve::{Peer, connections_within, serve};

@@ -6,9 +6,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use api_client::{Client, ClientError};
+use api_client::{Client, ClientError, Download};
 use api_types::engine::PublisherType;
 use api_types::execution::PublishedResult;
+use api_types::{Code, ExecutionId};
 use flate2::read::GzDecoder;
 use futures_util::StreamExt;
 use serde_json::Value;
@@ -51,19 +52,40 @@ pub(crate) fn location(result: &PublishedResult) -> Option<Location> {
     }
 }
 
-/// Downloads the URL, resuming after interruptions.
-pub(crate) async fn fetch(url: &str, file: &mut File, transfer: &Transfer) -> Result<()> {
-    let node = Client::new(url).with_context(|| format!("fetch the result {url}"))?;
+/// Who sends an archive.
+enum Source<'a> {
+    /// The service, which relays it from the node.
+    Service(&'a Client, ExecutionId),
+    /// The node itself.
+    Node(Client),
+}
+
+/// Downloads what the execution published, resuming after interruptions: through the service, or, if
+/// that has no way to the archive, from the node's own URL.
+pub(crate) async fn fetch(
+    client: &Client,
+    execution: ExecutionId,
+    url: &str,
+    file: &mut File,
+    transfer: &Transfer,
+) -> Result<()> {
+    let failed = || format!("fetch the results of {execution}");
+    let mut source = Source::Service(client, execution);
     let mut received = 0;
     let mut failures = 0;
     loop {
         let before = received;
-        match resume(&node, file, &mut received, transfer).await? {
+        match resume(&source, file, &mut received, transfer).await? {
             Ok(()) => return Ok(()),
             Err(error) => {
+                let is_refused = matches!(source, Source::Service(..)) && is_no_way(&error);
+                if is_refused && received == 0 {
+                    source = Source::Node(Client::new(url).with_context(failed)?);
+                    continue;
+                }
                 failures = if received > before { 0 } else { failures + 1 };
                 if !error.is_transient() || failures == ATTEMPTS {
-                    return Err(error).with_context(|| format!("fetch the result {url}"));
+                    return Err(error).with_context(failed);
                 }
                 tokio::time::sleep(RETRY_DELAY).await;
             }
@@ -71,14 +93,28 @@ pub(crate) async fn fetch(url: &str, file: &mut File, transfer: &Transfer) -> Re
     }
 }
 
+/// The service or the agent is of a release that relays no archives, or the node has disconnected.
+fn is_no_way(error: &ClientError) -> bool {
+    matches!(error.code(), Some(Code::NodeUnavailable | Code::PathNotFound))
+}
+
+impl Source<'_> {
+    async fn open(&self, start: u64) -> Result<Download, ClientError> {
+        match self {
+            Self::Service(client, execution) => client.execution_results(execution, start).await,
+            Self::Node(node) => node.download(start).await,
+        }
+    }
+}
+
 /// Continues at offset `received` until the end or the next interruption.
 async fn resume(
-    node: &Client,
+    source: &Source<'_>,
     file: &mut File,
     received: &mut u64,
     transfer: &Transfer,
 ) -> Result<Result<(), ClientError>> {
-    let mut download = match node.download(*received).await {
+    let mut download = match source.open(*received).await {
         Ok(download) => download,
         Err(error) => return Ok(Err(error)),
     };

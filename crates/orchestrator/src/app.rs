@@ -19,7 +19,7 @@ use crate::cluster::Watched;
 use crate::driver::presence;
 use crate::driver::{self, Driver, DriverError};
 use crate::http::guard::Guard;
-use crate::http::{self, Api, Own, Permits};
+use crate::http::{self, Api, Own, Permits, SharedPermits};
 use crate::identity::{Identity, IdentityError};
 use crate::logs::Access;
 use crate::observer::Observer;
@@ -127,7 +127,8 @@ impl Orchestrator {
             waiting: Permits::of_waiting_reads(),
             streams: Permits::of_event_streams(),
             large_bodies: Permits::of_large_bodies(),
-            log_readers: Permits::of_log_readers(),
+            log_readers: SharedPermits::of_log_readers(),
+            downloads: Permits::of_downloads(),
             observer,
             cluster,
             process: process_name(),

@@ -3,6 +3,7 @@
 //! Every response passes through [`edge`]; [`error`] describes every failure.
 
 mod agent;
+mod archives;
 mod body;
 mod changes;
 mod cluster;
@@ -52,7 +53,7 @@ use crate::submission::Requester;
 use crate::view::View;
 use error::Failure;
 use guard::Guard;
-pub(crate) use waiting::Permits;
+pub(crate) use waiting::{Permits, SharedPermits};
 
 /// What the handlers share.
 pub(crate) struct Api {
@@ -66,7 +67,9 @@ pub(crate) struct Api {
     /// For streams of events.
     pub streams: Permits,
     /// For requests that read logs.
-    pub log_readers: Permits,
+    pub log_readers: SharedPermits,
+    /// For requests that read published archives.
+    pub downloads: Permits,
     /// For large request bodies.
     pub large_bodies: Permits,
     pub observer: Observer,
@@ -108,6 +111,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
     let (router, collected) = OpenApiRouter::default()
         .merge(jobs::router())
         .merge(executions::router())
+        .merge(archives::router())
         .merge(history::router())
         .merge(events::router())
         .merge(changes::router())

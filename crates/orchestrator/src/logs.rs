@@ -3,6 +3,7 @@
 //! Output is produced on demand: the chain from the reader to the nodes holds a few pieces per
 //! execution, however slow the reader and however long the output.
 
+mod archive;
 mod merge;
 mod record;
 mod relay;
@@ -15,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::reads::Reader;
 use crate::view::View;
+pub(crate) use archive::{Archive, NoArchive};
 use merge::Merge;
 pub(crate) use merge::Which;
 pub(crate) use relay::{Attachment, Relay};

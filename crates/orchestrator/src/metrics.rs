@@ -200,8 +200,7 @@ impl Metrics {
             failed: ended(JobStateType::Failed),
             stopped: ended(JobStateType::Stopped),
         };
-        let placed =
-            [ComputeState::New, ComputeState::AskForBid, ComputeState::AskForBidAccepted];
+        let placed = [ComputeState::New, ComputeState::AskForBid, ComputeState::AskForBidAccepted];
         let executions = LiveExecutions {
             starting: placed.into_iter().map(executions).sum(),
             running: executions(ComputeState::BidAccepted),

@@ -31,7 +31,8 @@ pub(crate) fn answer(
     method: &Method,
     headers: &HeaderMap,
 ) -> Response<Bytes> {
-    let gzip = file.gzip.as_ref().filter(|_| quality(headers, header::ACCEPT_ENCODING, "gzip", "*"));
+    let gzip =
+        file.gzip.as_ref().filter(|_| quality(headers, header::ACCEPT_ENCODING, "gzip", "*"));
     // Each encoding is a representation of its own.
     let tag = match gzip {
         Some(_) => format!("\"{}-gzip\"", file.digest),

@@ -20,7 +20,10 @@ fn pages() -> Pages {
     let script = "export const word = 'a word that repeats';\n".repeat(50);
     let contents: BTreeMap<String, &[u8]> = BTreeMap::from([
         ("app.js".to_owned(), script.as_bytes()),
-        ("index.html".to_owned(), b"<script src=\"{{assets}}/app.js\"></script>{{assets}}".as_slice()),
+        (
+            "index.html".to_owned(),
+            b"<script src=\"{{assets}}/app.js\"></script>{{assets}}".as_slice(),
+        ),
         ("pages/tiny.svg".to_owned(), b"<svg/>".as_slice()),
     ]);
     Pages::of(&contents)
@@ -89,7 +92,10 @@ fn a_file_is_kept_for_ever_only_below_the_digest() {
     assert_eq!(field(&plain, "cache-control"), "no-cache");
     assert_eq!(plain.body(), named.body());
     let deep = get(&pages, &format!("/ui/{}/pages/tiny.svg", pages.digest), &[]).unwrap();
-    assert_eq!((field(&deep, "content-type"), deep.body()), ("image/svg+xml", &Bytes::from("<svg/>")));
+    assert_eq!(
+        (field(&deep, "content-type"), deep.body()),
+        ("image/svg+xml", &Bytes::from("<svg/>"))
+    );
     for path in [
         "/ui/",
         "/ui/nothing.js",

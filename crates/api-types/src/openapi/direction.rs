@@ -20,13 +20,14 @@ const STRICT: &str = "Agent protocol";
 /// Fields that answers leave out when they say nothing.
 const OPTIONAL_IN_ANSWERS: &[(&str, &[&str])] = &[
     ("ApiError", &["Hint", "Details"]),
+    ("ArchiveRequest", &["Path", "End", "Tag"]),
     ("Assignment", &["Message", "Work"]),
     ("CreateJob", &["Warnings"]),
     ("DryRun", &["Warnings"]),
     ("HistoryEvent", &["NodeState"]),
     ("LogLine", &["Partial"]),
     ("NetworkSpec", &["Domains"]),
-    ("StreamRequest", &["Tail", "Stream", "From"]),
+    ("StreamRequest", &["Tail", "Stream", "From", "Archive"]),
 ];
 
 /// A variant of tagged lines that stands for what this release does not know.

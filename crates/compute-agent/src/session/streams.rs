@@ -1,4 +1,4 @@
-//! Answers requests for output, each on a connection of its own that this node opens.
+//! Answers requests for output and for published archives, each on a connection of its own that this node opens.
 //!
 //! Output is produced only as fast as it is consumed: a slow reader fills the connection and then
 //! the engine's, but no memory in this process.
@@ -17,7 +17,9 @@ use futures_util::stream::{self, BoxStream, Stream, StreamExt};
 use tokio::sync::Semaphore;
 use tracing::{debug, warn};
 
+use super::archives;
 use crate::data::logs::{Begin, Output, OutputError, Outputs, Wanted};
+use crate::data::results::publisher::PublishedDir;
 use crate::node::tasks::Tasks;
 use crate::runtime::OutputChunk;
 
@@ -33,6 +35,7 @@ pub(crate) struct Streams {
     client: Client,
     node_id: NodeId,
     outputs: Arc<Outputs>,
+    published: PublishedDir,
     tasks: Tasks,
     places: Arc<Semaphore>,
 }
@@ -44,9 +47,11 @@ impl Streams {
         client: Client,
         node_id: NodeId,
         outputs: Arc<Outputs>,
+        published: PublishedDir,
         tasks: Tasks,
     ) -> Self {
-        Self { client, node_id, outputs, tasks, places: Arc::new(Semaphore::new(MAX_STREAMS)) }
+        let places = Arc::new(Semaphore::new(MAX_STREAMS));
+        Self { client, node_id, outputs, published, tasks, places }
     }
 
     /// Answers in the background, until everything is sent or the reader has disconnected.
@@ -55,7 +60,10 @@ impl Streams {
         let (stream_id, execution) = (request.stream_id, request.execution_id);
         let place = Arc::clone(&self.places).try_acquire_owned();
         let frames = match &place {
-            Ok(_) => self.frames(request),
+            Ok(_) => match request.archive.clone() {
+                Some(archive) => archives::frames(&self.published, execution, archive),
+                None => self.frames(request),
+            },
             Err(_) => {
                 warn!(%execution, "too many log streams at once; one is refused");
                 let message = format!("its node serves {MAX_STREAMS} log streams already");

@@ -1,5 +1,6 @@
 //! Accepts connections, bounds their number and time, and drains them on shutdown.
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,6 +39,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// off.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Who sent a request, in its extensions: the other end of its connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer(pub IpAddr);
+
 /// The connection limit, at most `most`: never more than there are file descriptors, because a
 /// connection that is not accepted waits, while one that cannot be opened fails.
 pub fn connections_within(most: usize) -> usize {
@@ -67,7 +72,7 @@ pub async fn serve<A, F>(
             accepted = accept(&listener, &permits) => accepted,
         };
         while running.try_join_next().is_some() {}
-        let Some((stream, permit)) = accepted else { continue };
+        let Some((stream, peer, permit)) = accepted else { continue };
         // Responses are small: waiting to fill a packet would only delay them.
         if let Err(error) = stream.set_nodelay(true).and_then(|()| cut_off(&stream, STALL_TIMEOUT))
         {
@@ -81,7 +86,8 @@ pub async fn serve<A, F>(
             .max_buf_size(MAX_HEAD_BYTES)
             .serve_connection(
                 TokioIo::new(stream),
-                service_fn(move |request| {
+                service_fn(move |mut request| {
+                    request.extensions_mut().insert(Peer(peer.ip()));
                     let answered = answer(request);
                     async move { Ok::<_, std::convert::Infallible>(answered.await) }
                 }),
@@ -110,10 +116,10 @@ fn cut_off(stream: &TcpStream, after: Duration) -> std::io::Result<()> {
 async fn accept(
     listener: &TcpListener,
     permits: &Arc<Semaphore>,
-) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
     let permit = Arc::clone(permits).acquire_owned().await.ok()?;
     match listener.accept().await {
-        Ok((stream, _)) => Some((stream, permit)),
+        Ok((stream, peer)) => Some((stream, peer, permit)),
         Err(error) => {
             tracing::warn!(%error, "cannot accept a connection");
             tokio::time::sleep(ACCEPT_PAUSE).await;

@@ -43,7 +43,7 @@ pub(super) async fn get(session: &Session, args: &GetArgs) -> Result<Exit> {
         match location {
             Location::Url(url) => {
                 let target = target(execution);
-                download(url, execution, &target, args).await?;
+                download(session, url, execution, &target, args).await?;
                 session.out.line(&target.display().to_string())?;
             }
             Location::External { address, hint } => {
@@ -56,10 +56,16 @@ pub(super) async fn get(session: &Session, args: &GetArgs) -> Result<Exit> {
     Ok(exit)
 }
 
-async fn download(url: &str, execution: &Execution, target: &Path, args: &GetArgs) -> Result<()> {
+async fn download(
+    session: &Session,
+    url: &str,
+    execution: &Execution,
+    target: &Path,
+    args: &GetArgs,
+) -> Result<()> {
     let mut archive = tempfile::tempfile().context("create a temporary file")?;
     let transfer = Transfer::new(args.quiet, &execution.id.short());
-    fetch(url, &mut archive, &transfer).await?;
+    fetch(&session.client, execution.id, url, &mut archive, &transfer).await?;
     drop(transfer);
     if !args.archive {
         return unpack(archive, target);

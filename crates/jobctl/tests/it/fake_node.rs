@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use api_client::Client;
 use api_types::engine::{DockerParams, EngineType, Params, PublisherType};
 use api_types::execution::{ComputeState, DesiredState, PublishedResult, RunOutput};
-use api_types::log::{LogData, LogFrame, LogOutput, LogPosition, LogStream, StreamRequest};
+use api_types::log::{
+    ArchiveHead, ArchiveRequest, LogData, LogFrame, LogOutput, LogPosition, LogStream,
+    MAX_FRAME_OUTPUT_BYTES, StreamRequest,
+};
 use api_types::node::ComputeNodeInfo;
 use api_types::protocol::{
     Assignment, AssignmentLine, FailureCause, Report, ReportBatch, SessionRequest, Work,
@@ -14,8 +17,10 @@ use api_types::quantity::Capacity;
 use api_types::source::SourceType;
 use api_types::version::VersionRecord;
 use api_types::{ExecutionId, NodeId, Timestamp};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use futures_util::{StreamExt, stream};
+use futures_util::{Stream, StreamExt, stream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -56,6 +61,7 @@ impl FakeNode {
 
     /// A node that behaves as the image of a job says: `ok` prints a line and completes, `exit-N`
     /// fails with exit code N, `publish` completes with a result at the URL of its first parameter,
+    /// `relayed` with one that is sent through the service,
     /// `forever` runs until it is stopped.
     pub(crate) async fn start(service: &Service, number: u32) -> Self {
         let client = service.client.clone();
@@ -141,7 +147,7 @@ impl Simulation {
                 report.run_output =
                     Some(RunOutput { stdout: "hello\n".to_owned(), ..RunOutput::default() });
             }
-            "publish" => {
+            "publish" | "relayed" => {
                 report.compute_state = ComputeState::Completed;
                 report.run_output = Some(RunOutput::default());
                 let url = serde_json::Value::from(docker.parameters[0].clone());
@@ -173,6 +179,9 @@ impl Simulation {
     fn send_output(&self, request: &StreamRequest) {
         let execution = request.execution_id;
         let Some((docker, _)) = self.known.get(&execution) else { return };
+        if let (Some(archive), "relayed") = (&request.archive, docker.image.as_str()) {
+            return self.send_archive(request, archive);
+        }
         let (stream, text) = output(&docker.image);
         let time = Timestamp::parse("2026-01-02T03:04:05Z").expect("a moment");
         let data = LogData::Text(text);
@@ -193,10 +202,36 @@ impl Simulation {
             line.push(b'\n');
             Ok::<_, std::io::Error>(Bytes::from(line))
         });
+        self.answer(request, frames);
+    }
+
+    /// Sends what is left of the archive; the first time, half of it.
+    fn send_archive(&self, request: &StreamRequest, archive: &ArchiveRequest) {
+        let whole = crate::get::archive();
+        let (size, start) = (whole.len() as u64, archive.start);
+        let rest = whole[usize::try_from(start).expect("it is small")..].to_vec();
+        let sent = if start == 0 { rest.len() / 2 } else { rest.len() };
+        let head = ArchiveHead { size, start, length: rest.len() as u64, tag: "tag".to_owned() };
+        let content = rest[..sent].chunks(MAX_FRAME_OUTPUT_BYTES / 2);
+        let content = content.map(|bytes| LogFrame::Content { base64: STANDARD.encode(bytes) });
+        let frames = std::iter::once(LogFrame::Archive(head)).chain(content);
+        let lines = frames.map(|frame| {
+            let mut line = serde_json::to_vec(&frame).expect("JSON");
+            line.push(b'\n');
+            Ok::<_, std::io::Error>(Bytes::from(line))
+        });
+        self.answer(request, stream::iter(lines.collect::<Vec<_>>()));
+    }
+
+    fn answer(
+        &self,
+        request: &StreamRequest,
+        lines: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static,
+    ) {
         let (client, id, stream_id) = (self.client.clone(), self.id, request.stream_id);
         tokio::spawn(async move {
             // The reader may have disconnected.
-            drop(client.answer_stream(id, stream_id, frames).await);
+            drop(client.answer_stream(id, stream_id, lines).await);
         });
     }
 

@@ -13,7 +13,7 @@ use crate::fake_node::FakeNode;
 use crate::service::Service;
 
 /// An archive that is larger than one network read.
-fn archive() -> Vec<u8> {
+pub(crate) fn archive() -> Vec<u8> {
     let mut builder = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::none()));
     for (path, text) in [("stdout", "hello\n".to_owned()), ("out/data.txt", "x".repeat(100_000))] {
         let mut header = tar::Header::new_gnu();
@@ -60,7 +60,11 @@ fn serve(requests: usize) -> (String, JoinHandle<Vec<String>>) {
 }
 
 async fn published(service: &Service, url: &str) -> String {
-    let engine = format!("{{Type: docker, Params: {{Image: publish, Parameters: ['{url}']}}}}");
+    published_by(service, "publish", url).await
+}
+
+async fn published_by(service: &Service, image: &str, url: &str) -> String {
+    let engine = format!("{{Type: docker, Params: {{Image: {image}, Parameters: ['{url}']}}}}");
     let id = service
         .submit(&format!(
             "Type: batch\nTasks: [{{Name: main, Engine: {engine}, Publisher: {{Type: local}}}}]"
@@ -84,6 +88,18 @@ async fn results_are_downloaded_and_unpacked_even_if_the_connection_breaks() {
     let range = format!("\r\nrange: bytes={}-\r\n", archive().len() / 2);
     assert!(!heads[0].contains("range") && heads[1].contains(&range), "{heads:?}");
     assert_snapshot!("get_again", service.run(&["get", &id, "results"]).await.normal());
+}
+
+/// Nobody listens at the node's own URL.
+#[tokio::test]
+async fn results_come_through_the_service_and_resume_there() {
+    let service = Service::start().await;
+    let _node = FakeNode::start(&service, 1).await;
+    let id = published_by(&service, "relayed", "http://127.0.0.1:9/x.tar.gz").await;
+    let got = service.run(&["get", "--archive", &id]).await;
+    assert_eq!(got.code, Some(0), "{got}");
+    let kept = std::fs::read(service.folder().join(got.stdout.trim())).unwrap();
+    assert_eq!(kept, archive());
 }
 
 #[tokio::test]

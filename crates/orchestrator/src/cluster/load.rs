@@ -13,7 +13,7 @@ use crate::metrics::Counts;
 pub(super) const SAMPLE_SECONDS: u64 = 10;
 
 /// Samples kept: those of a day, in about half a megabyte. Beyond it the oldest goes.
-const KEPT: usize = 24 * 3600 / SAMPLE_SECONDS as usize;
+const KEPT: usize = 24 * 360;
 
 /// Steps that a chart has if its reader names none: enough for the pixels of a wide screen.
 const USUAL_STEPS: u64 = 360;

@@ -118,11 +118,7 @@ impl JsonBody {
     }
 }
 
-async fn receive_in_time(
-    headers: &HeaderMap,
-    body: Body,
-    api: &Api,
-) -> Result<JsonBody, Failure> {
+async fn receive_in_time(headers: &HeaderMap, body: Body, api: &Api) -> Result<JsonBody, Failure> {
     let received = receive(headers, body, &api.large_bodies);
     tokio::time::timeout(BODY_TIMEOUT, received).await.map_err(|_| Failure::BodyTooSlow)?
 }

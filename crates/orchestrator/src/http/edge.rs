@@ -16,10 +16,7 @@ use crate::metrics::Metrics;
 /// Headers of every response that has none of its own: the bytes of a job are never a document of
 /// this origin, and no other origin embeds or learns anything.
 const INERT: [(HeaderName, HeaderValue); 4] = [
-    (
-        header::CONTENT_SECURITY_POLICY,
-        HeaderValue::from_static("sandbox; default-src 'none'"),
-    ),
+    (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox; default-src 'none'")),
     (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
     (

@@ -9,7 +9,7 @@ use std::time::Duration;
 use api_types::engine::UnknownWord;
 use api_types::error::FieldError;
 use api_types::job::{JobStateType, JobType};
-use api_types::{ApiError, Code, JobId, NodeId};
+use api_types::{ApiError, Code, ExecutionId, JobId, NodeId};
 use axum::response::{IntoResponse, Response};
 use control_plane::store::StoreError;
 
@@ -104,6 +104,11 @@ pub(crate) enum Failure {
     StreamNotFound {
         stream: String,
     },
+    /// There is no such archive, or no such file in it.
+    NoArchive {
+        execution: ExecutionId,
+        reason: String,
+    },
     /// Only a disconnected node has what was requested.
     NodeUnavailable(NodeId),
     /// All readers of the store stayed busy too long.
@@ -189,6 +194,7 @@ impl Failure {
             Self::ReadersBusy { .. } | Self::LimitReached { .. } => Code::TooManyRequests,
             Self::StreamNotFound { .. } => Code::StreamNotFound,
             Self::NodeUnavailable(_) => Code::NodeUnavailable,
+            Self::NoArchive { .. } => Code::ResultNotFound,
             Self::Internal { .. } => Code::Internal,
         }
     }
@@ -221,6 +227,7 @@ impl Failure {
             | Code::ExecutionNotFound
             | Code::NodeNotFound
             | Code::StreamNotFound
+            | Code::ResultNotFound
             | Code::PathNotFound
             | Code::MethodNotAllowed
             | Code::AmbiguousId

@@ -134,9 +134,10 @@ async fn list_live(State(api): State<Arc<Api>>, query: LiveQuery) -> Handled {
         .read(move |reads| {
             let page = reads.live_executions(&question)?;
             let next_token = listing.token(page.items.last().map(|last| last.number), page.more);
-            let records = page.items.into_iter().map(|live| {
-                Ok(record(live.execution, &jobs::specification(&live.spec_json)?))
-            });
+            let records = page
+                .items
+                .into_iter()
+                .map(|live| Ok(record(live.execution, &jobs::specification(&live.spec_json)?)));
             let executions = records.collect::<Result<_, StoreError>>()?;
             Ok(ListExecutions { executions, next_token })
         })

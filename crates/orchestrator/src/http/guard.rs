@@ -222,7 +222,8 @@ mod tests {
         const JOBS: &str = "/api/v1/orchestrator/jobs";
         const SITE: &str = SEC_FETCH_SITE;
         const HTML: (&str, &str) = ("accept", "text/html");
-        const OPENS: [(&str, &str); 2] = [(SEC_FETCH_MODE, "navigate"), (SEC_FETCH_DEST, "document")];
+        const OPENS: [(&str, &str); 2] =
+            [(SEC_FETCH_MODE, "navigate"), (SEC_FETCH_DEST, "document")];
         let guard = guard(LOOPBACK);
         let (get, put, post) = (&Method::GET, &Method::PUT, &Method::POST);
         for (method, path, fields, status) in [
@@ -258,7 +259,11 @@ mod tests {
             (get, "/", &[("origin", "http://evil.example"), HTML, OPENS[0], OPENS[1]], 403),
         ] {
             let fields: Vec<_> = fields.iter().copied().chain([HOST]).collect();
-            assert_eq!(checked(&guard, method, path, &fields), status, "{method} {path} {fields:?}");
+            assert_eq!(
+                checked(&guard, method, path, &fields),
+                status,
+                "{method} {path} {fields:?}"
+            );
         }
         // Without a host nothing is of the same origin.
         assert_eq!(checked(&guard, put, JOBS, &[("origin", "http://localhost:1234")]), 403);

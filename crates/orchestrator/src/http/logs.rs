@@ -8,9 +8,10 @@ use api_types::log::LogStream;
 use api_types::node::Connection;
 use api_types::{Code, JobId, routes};
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::response::IntoResponse;
 use control_plane::store::{ExecutionOrder, ExecutionQuery, StoredExecution};
+use daemon::http::Peer;
 use futures_util::stream;
 use http::{HeaderMap, header};
 use utoipa_axum::router::OpenApiRouter;
@@ -72,13 +73,14 @@ pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
 )]
 async fn logs(
     State(api): State<Arc<Api>>,
+    Extension(Peer(peer)): Extension<Peer>,
     headers: HeaderMap,
     query: LogQuery,
     Parameter(text): Parameter,
 ) -> Handled {
     let LogQuery { execution, follow, tail, stream } = query;
     let options = LogOptions { follow, tail, stream };
-    let place = api.log_readers.take()?;
+    let place = api.log_readers.take(peer)?;
     let (job, execution) = api
         .read(move |reads| {
             let job = lookup::job(reads, &text)?;

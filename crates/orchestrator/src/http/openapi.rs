@@ -51,7 +51,14 @@ const ABOUT: About = About {
 #[derive(OpenApi)]
 #[openapi(
     paths(requester::gone, document),
-    components(schemas(AssignmentLine, ChangeNotice, HistoryEvent, HistoryGap, LogFrame, LogLine))
+    components(schemas(
+        AssignmentLine,
+        ChangeNotice,
+        HistoryEvent,
+        HistoryGap,
+        LogFrame,
+        LogLine
+    ))
 )]
 struct Beside;
 

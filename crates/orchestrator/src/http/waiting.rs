@@ -3,7 +3,9 @@
 //! Waiting reads and event streams hold a connection each. They must not take all of them, or
 //! agents could not reach the service.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -21,7 +23,14 @@ const EVENT_STREAMS: usize = 512;
 
 /// Concurrent log requests, each of which may hold one connection from a node per execution it
 /// follows. Beyond it the response is 429.
-const LOG_READERS: usize = 64;
+const LOG_READERS: usize = 512;
+
+/// Of these, those of one peer: one reader must not keep the others out.
+const LOG_READERS_OF_ONE: usize = 16;
+
+/// Concurrent downloads of results, each with a connection from a node. Beyond it the response is
+/// 429.
+const DOWNLOADS: usize = 64;
 
 /// Memory for large bodies of requests in progress. Beyond it a large one is refused with 429;
 /// small ones are still accepted.
@@ -46,8 +55,8 @@ impl Permits {
         Self::new("event streams", EVENT_STREAMS.min(max_connections() / 4))
     }
 
-    pub(crate) fn of_log_readers() -> Self {
-        Self::new("log requests", LOG_READERS.min(max_connections() / 4))
+    pub(crate) fn of_downloads() -> Self {
+        Self::new("downloads of results", DOWNLOADS.min(max_connections() / 4))
     }
 
     /// Counted in pieces of [`BODY_PIECE_BYTES`].
@@ -89,6 +98,62 @@ impl Permits {
     }
 }
 
+/// Permits of which one peer gets a few at most.
+pub(crate) struct SharedPermits {
+    all: Permits,
+    /// How many each peer has.
+    of_each: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    most_of_one: usize,
+}
+
+/// A permit of one peer.
+pub(super) struct PeerPermit {
+    peer: IpAddr,
+    of_each: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    _permit: OwnedSemaphorePermit,
+}
+
+// === impl SharedPermits ===
+
+impl SharedPermits {
+    pub(crate) fn of_log_readers() -> Self {
+        let all = Permits::new("log requests", LOG_READERS.min(max_connections() / 4));
+        Self { all, of_each: Arc::default(), most_of_one: LOG_READERS_OF_ONE }
+    }
+
+    /// One permit for this peer, if available.
+    pub(super) fn take(&self, peer: IpAddr) -> Result<PeerPermit, Failure> {
+        let mut of_each = lock(&self.of_each);
+        let count = of_each.get(&peer).copied().unwrap_or(0);
+        if count >= self.most_of_one {
+            let what = "log requests from one address";
+            return Err(Failure::LimitReached { what, count: self.most_of_one });
+        }
+        let permit = self.all.take()?;
+        of_each.insert(peer, count + 1);
+        Ok(PeerPermit { peer, of_each: Arc::clone(&self.of_each), _permit: permit })
+    }
+
+    /// The number of permits in use.
+    pub(crate) fn taken(&self) -> usize {
+        self.all.taken()
+    }
+}
+
+impl Drop for PeerPermit {
+    fn drop(&mut self) {
+        let mut of_each = lock(&self.of_each);
+        match of_each.get_mut(&self.peer) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => drop(of_each.remove(&self.peer)),
+        }
+    }
+}
+
+fn lock(of_each: &Mutex<HashMap<IpAddr, usize>>) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+    of_each.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[cfg(test)]
 mod tests {
     use axum::response::IntoResponse;
@@ -104,5 +169,21 @@ mod tests {
         assert_eq!(response.headers()["retry-after"], "1");
         drop(first);
         drop(permits.take().unwrap());
+    }
+
+    #[test]
+    fn one_peer_gets_a_share_and_all_together_the_whole() {
+        let all = Permits::new("things wait", 3);
+        let shared = SharedPermits { all, of_each: Arc::default(), most_of_one: 2 };
+        let [one, other] = [1, 2].map(|last| IpAddr::from([192, 0, 2, last]));
+        let (first, _second) = (shared.take(one).unwrap(), shared.take(one).unwrap());
+        assert!(matches!(shared.take(one), Err(Failure::LimitReached { count: 2, .. })));
+        let third = shared.take(other).unwrap();
+        assert!(matches!(shared.take(other), Err(Failure::LimitReached { count: 3, .. })));
+        drop(third);
+        assert_eq!((lock(&shared.of_each).len(), shared.taken()), (1, 2));
+        drop(first);
+        drop(shared.take(one).unwrap());
+        assert_eq!(shared.taken(), 1);
     }
 }

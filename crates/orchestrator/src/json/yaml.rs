@@ -28,9 +28,8 @@ pub(crate) fn to_json(yaml: &[u8]) -> Result<Vec<u8>, String> {
             yaml.len()
         ));
     }
-    let text = std::str::from_utf8(yaml).map_err(|error| {
-        format!("the body is not UTF-8 at byte {}", error.valid_up_to() + 1)
-    })?;
+    let text = std::str::from_utf8(yaml)
+        .map_err(|error| format!("the body is not UTF-8 at byte {}", error.valid_up_to() + 1))?;
     if text.trim().is_empty() {
         return Err("the body is empty".to_owned());
     }
@@ -197,7 +196,10 @@ mod tests {
                     a: |\n  two\n  lines\nc: no\n";
         let expected = r#"{"b":{"x":[1,-2,0.5,true,null,null,"7","q\""],"e":{},"l":[]},"a":"two\nlines\n","c":"no"}"#;
         assert_eq!(json(yaml), expected);
-        assert_eq!(json("{\"Job\": {\"Count\": 18446744073709551615}}"), r#"{"Job":{"Count":18446744073709551615}}"#);
+        assert_eq!(
+            json("{\"Job\": {\"Count\": 18446744073709551615}}"),
+            r#"{"Job":{"Count":18446744073709551615}}"#
+        );
         assert_eq!(json("base: &b [1, 2]\ncopy: *b\n"), r#"{"base":[1,2],"copy":[1,2]}"#);
         // The JSON reader refuses it with its path.
         assert_eq!(json("a: 1\nA: 2\n"), r#"{"a":1,"A":2}"#);

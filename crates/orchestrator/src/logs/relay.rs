@@ -176,6 +176,7 @@ mod tests {
             tail: None,
             stream: None,
             from: None,
+            archive: None,
         }
     }
 

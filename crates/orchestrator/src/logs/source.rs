@@ -193,6 +193,7 @@ impl Source {
             tail: tail.filter(|_| from.is_none()),
             stream,
             from,
+            archive: None,
         })?;
         tokio::time::timeout(ANSWER_TIMEOUT, answer.next()).await.ok()??;
         Some(answer)
@@ -210,7 +211,10 @@ impl Source {
                 LogFrame::End => self.stage = Stage::over(),
                 LogFrame::Absent => self.search_again("its node has no output of it", true),
                 LogFrame::Failed { message } => self.search_again(&message, false),
-                LogFrame::KeepAlive | LogFrame::Unknown => {}
+                LogFrame::KeepAlive
+                | LogFrame::Archive(_)
+                | LogFrame::Content { .. }
+                | LogFrame::Unknown => {}
             }
         }
         if pieces.is_empty() {

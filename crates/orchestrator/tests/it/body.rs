@@ -98,7 +98,10 @@ async fn a_body_of_another_type_is_refused() {
                 server.request(method.clone(), &path).header("Content-Type", content_type);
             let answer = answer(request.body("{}")).await;
             answer.refused(415, "UnsupportedMediaType").says(content_type);
-            assert_eq!(answer.body["Hint"], "send the body with 'Content-Type: application/json', a job also with 'application/yaml'");
+            assert_eq!(
+                answer.body["Hint"],
+                "send the body with 'Content-Type: application/json', a job also with 'application/yaml'"
+            );
         }
     }
     let request = server

@@ -75,8 +75,7 @@ async fn changes_are_told_by_id() {
     let server = Server::start().await;
     let mut stream = Stream::open(&server, "").await;
     let (_, first) = stream.next().await.expect("a first message");
-    let quiet =
-        json!({ "Through": first["Through"], "Jobs": [], "More": false, "Nodes": [], "Cluster": false });
+    let quiet = json!({ "Through": first["Through"], "Jobs": [], "More": false, "Nodes": [], "Cluster": false });
     // The start of the service may be noted before or after the stream opens.
     assert_eq!(first, quiet);
 
@@ -129,7 +128,11 @@ async fn a_stream_resumes_after_a_message_and_reports_what_it_cannot_know() {
     for unknown in ["x", "1", "another.7", &format!("{id}9999")] {
         let mut stream = Stream::open(&server, unknown).await;
         let (_, greeting) = stream.next().await.expect("a first message");
-        assert_eq!((&greeting["More"], &greeting["Cluster"]), (&json!(true), &json!(true)), "{unknown}");
+        assert_eq!(
+            (&greeting["More"], &greeting["Cluster"]),
+            (&json!(true), &json!(true)),
+            "{unknown}"
+        );
     }
     server.stop().await;
     while stream.next().await.is_some() {}

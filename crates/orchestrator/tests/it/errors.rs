@@ -49,7 +49,9 @@ async fn pretty_indents_answers_and_errors_alike() {
 #[tokio::test]
 async fn an_unknown_path_is_not_found() {
     let server = Server::start().await;
-    for path in ["/anywhere", "/api/v1", "/api/v1/orchestrator/job", "/api/v2/agent/alive", "/livez/"] {
+    for path in
+        ["/anywhere", "/api/v1", "/api/v1/orchestrator/job", "/api/v2/agent/alive", "/livez/"]
+    {
         server.get(path).await.refused(404, "PathNotFound").says(path);
     }
     server.get(&format!("{JOBS}/")).await.refused(404, "PathNotFound");
@@ -134,10 +136,7 @@ async fn an_invalid_query_is_refused() {
         server.get(&path).await.refused(400, "InvalidQuery").says(part);
     }
     for (path, permitted) in [
-        (
-            JOBS.to_owned(),
-            json!(["create_time", "modify_time", "id", "created_at", "modified_at"]),
-        ),
+        (JOBS.to_owned(), json!(["create_time", "modify_time", "id", "created_at", "modified_at"])),
         (format!("{job}/executions"), json!(["modify_time", "create_time", "id", "state"])),
         (
             "/api/v1/orchestrator/nodes".to_owned(),

@@ -14,6 +14,7 @@ macro_rules! covers {
 pub(crate) use covers;
 
 mod agent;
+mod archives;
 mod body;
 mod changes;
 mod cluster;

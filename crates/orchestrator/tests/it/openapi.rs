@@ -21,6 +21,7 @@ crate::covers! {
 const COVERED: &[crate::Covered] = &[
     COVERS,
     crate::agent::COVERS,
+    crate::archives::COVERS,
     crate::changes::COVERS,
     crate::cluster::COVERS,
     crate::create::COVERS,

@@ -88,7 +88,8 @@ async fn an_answer_of_the_api_is_never_a_document() {
 #[tokio::test]
 async fn requests_of_foreign_pages_and_for_other_hosts_change_nothing() {
     use orchestrator::Settings;
-    let allowed = |settings| Settings { allowed_hosts: vec!["jobs.example".to_owned()], ..settings };
+    let allowed =
+        |settings| Settings { allowed_hosts: vec!["jobs.example".to_owned()], ..settings };
     let server = Server::start_with(allowed).await;
     let job = serde_json::json!({ "Job": plain_job() });
     let submit = |name: &'static str, value: &str| {
@@ -103,7 +104,8 @@ async fn requests_of_foreign_pages_and_for_other_hosts_change_nothing() {
     submit("Via", "1.1 proxy").await.refused(403, "Forbidden");
     submit("Forwarded", "for=192.0.2.1").await.refused(403, "Forbidden");
     // A form without a body, and an image.
-    for (method, path) in [(Method::POST, JOBS), (Method::DELETE, JOBS), (Method::GET, "/ui/x.js")] {
+    for (method, path) in [(Method::POST, JOBS), (Method::DELETE, JOBS), (Method::GET, "/ui/x.js")]
+    {
         let request = server.request(method, path).header("Sec-Fetch-Site", "cross-site");
         answer(request).await.refused(403, "Forbidden");
     }

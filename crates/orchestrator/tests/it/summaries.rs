@@ -39,9 +39,7 @@ async fn a_summary_counts_the_executions_and_leaves_out_the_tasks() {
     assert_eq!(redacted(&summary(&server, "three").await), expected);
 
     let all = executions(&server, &job, 3).await;
-    let report = |execution: &Value, sequence: u64, state: u64| {
-        json!({ "ExecutionID": execution["ID"], "Sequence": sequence, "ComputeState": state })
-    };
+    let report = |execution: &Value, sequence: u64, state: u64| json!({ "ExecutionID": execution["ID"], "Sequence": sequence, "ComputeState": state });
     for execution in &all[..2] {
         node.report(&server, report(execution, 1, 3)).await;
         node.report(&server, report(execution, 2, 5)).await;

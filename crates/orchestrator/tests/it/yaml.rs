@@ -33,7 +33,8 @@ async fn a_job_in_yaml_is_the_same_job() {
     }
     let dry = sent(&server, &format!("{JOBS}?dry_run=true"), "application/yaml", JOB).await;
     assert_eq!(dry.ok()["Job"]["Meta"]["team"], "docs");
-    let json = r#"{"Job": {"Type": "batch", "Tasks": [{"Name": "a", "Engine": {"Type": "noop"}}]}}"#;
+    let json =
+        r#"{"Job": {"Type": "batch", "Tasks": [{"Name": "a", "Engine": {"Type": "noop"}}]}}"#;
     sent(&server, JOBS, "application/yaml", json).await.ok();
 }
 

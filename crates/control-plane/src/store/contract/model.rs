@@ -32,8 +32,7 @@ const VALUES: [&str; 16] = [
     "prod ",
     "ü",
 ];
-pub(super) const ORDERS: [JobOrder; 3] =
-    [JobOrder::CreateTime, JobOrder::ModifyTime, JobOrder::Id];
+pub(super) const ORDERS: [JobOrder; 3] = [JobOrder::CreateTime, JobOrder::ModifyTime, JobOrder::Id];
 /// So few timestamps that many jobs share one.
 const MOMENTS: u64 = 20;
 

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use api_types::execution::{ComputeState, PublishedResult, RunOutput};
-use api_types::{ExecutionId, JobId};
 use api_types::quantity::Resources;
+use api_types::{ExecutionId, JobId};
 use rusqlite::{Connection, Row, Statement, Transaction, params};
 use scheduler::change::{Changes, ExecutionRow, OutputRow};
 

@@ -17,7 +17,8 @@ use super::row::{self, Id};
 use super::{events, executions, history, jobs, marks, nodes, results, summaries};
 use crate::store::{
     EventsPage, EventsQuery, ExecutionQuery, HistoryQuery, JobQuery, JobTotals, LiveExecution,
-    LiveExecutionsQuery, NodeHistoryQuery, Page, Reads, ResultQuery, StoreError, StoreSize, StoredExecution, StoredJob, StoredResult, StoredSummary,
+    LiveExecutionsQuery, NodeHistoryQuery, Page, Reads, ResultQuery, StoreError, StoreSize,
+    StoredExecution, StoredJob, StoredResult, StoredSummary,
 };
 
 /// Concurrent reads; more wait for one to end. Twice the cores of the smallest intended machine,

@@ -74,8 +74,9 @@ impl Failure {
             },
             Self::LimitReached { what, count } => format!("the limit of {count} {what} is reached"),
             Self::StreamNotFound { stream } => format!("no reader waits for stream '{stream}'"),
+            Self::NoArchive { execution, reason } => format!("results of {execution}: {reason}"),
             Self::NodeUnavailable(node) => {
-                format!("node {node}, which holds the output, is not connected")
+                format!("node {node}, which holds what was requested, is not connected")
             }
             Self::ReadersBusy { waited } => {
                 format!("the state database was busy for {} seconds", waited.as_secs())
@@ -117,7 +118,7 @@ impl Failure {
                 "try again".to_owned()
             }
             Self::NodeUnavailable(_) => {
-                "follow waits until the node is back or the execution is over".to_owned()
+                "try again when the node is back; reading logs with follow waits for it".to_owned()
             }
             Self::Internal { .. } => {
                 "the service log has the cause under this request ID".to_owned()
@@ -134,6 +135,7 @@ impl Failure {
             | Self::MethodNotAllowed { .. }
             | Self::OwnNode(_)
             | Self::StreamNotFound { .. }
+            | Self::NoArchive { .. }
             | Self::Gone { .. } => String::new(),
         }
     }

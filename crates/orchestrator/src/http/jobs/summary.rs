@@ -1,8 +1,8 @@
 //! Jobs as a list shows them.
 
+use api_types::Timestamp;
 use api_types::job::{JobSpec, JobState, JobStateType, JobType};
 use api_types::summary::{ExecutionCounts, JobSummary};
-use api_types::Timestamp;
 use control_plane::store::StoredSummary;
 use scheduler::demand::Demand;
 
@@ -25,13 +25,7 @@ pub(super) fn summary(stored: StoredSummary, view: &View) -> JobSummary {
         priority: stored.priority,
         labels: stored.labels,
         state: JobState { state_type: stored.state, message },
-        executions: ExecutionCounts {
-            total,
-            waiting,
-            running,
-            completed,
-            failed: stored.failed,
-        },
+        executions: ExecutionCounts { total, waiting, running, completed, failed: stored.failed },
         version: stored.version,
         revision: stored.revision,
         create_time: stored.create_time,

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use api_types::engine::{EngineSpec, EngineType, Params, PublisherType};
 use api_types::execution::{
-    AllocatedResources, ComputeState, ComputeStateRecord, DesiredState, DesiredStateRecord,
-    DescribeExecution, Execution, ListExecutions, ListResults, PublishedResult, RunOutput,
+    AllocatedResources, ComputeState, ComputeStateRecord, DescribeExecution, DesiredState,
+    DesiredStateRecord, Execution, ListExecutions, ListResults, PublishedResult, RunOutput,
 };
 use api_types::history::{
     EventType, ExecutionStateChange, HistoryEvent, ListHistory, NodeStateChange, NodeStateType,

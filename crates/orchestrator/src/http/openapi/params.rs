@@ -73,6 +73,12 @@ parameters! {
          with the first answer.",
         { "type": "string", "pattern": "^[!-~]{1,255}$" };
     }
+    Ranges: Header {
+        "Range", "`bytes=N-` or `bytes=N-M`; for other ranges everything is sent.", {
+            "type": "string",
+        };
+        "If-Range", "The `ETag` of the interrupted download.", { "type": "string" };
+    }
     LastChangeId: Header {
         "Last-Event-ID", "Resumes after this message.", { "type": "string" };
     }

@@ -20,7 +20,7 @@ use uuid::Uuid;
 use crate::cluster::Watched;
 use crate::driver;
 use crate::http::guard::Guard;
-use crate::http::{Api, Own, Permits, serve};
+use crate::http::{Api, Own, Permits, SharedPermits, serve};
 use crate::logs::Access;
 use crate::observer::Observer;
 use crate::reads::Reader;
@@ -150,7 +150,8 @@ impl Service {
             view,
             own: Own { id, address, labels: BTreeMap::new(), requester },
             logs: Arc::new(logs),
-            log_readers: Permits::of_log_readers(),
+            log_readers: SharedPermits::of_log_readers(),
+            downloads: Permits::of_downloads(),
             waiting: Permits::of_waiting_reads(),
             streams: Permits::of_event_streams(),
             large_bodies: Permits::of_large_bodies(),

@@ -154,7 +154,8 @@ impl PublishedDir {
         Ok(())
     }
 
-    fn of(&self, id: ExecutionId) -> PathBuf {
+    /// Where the archive of an execution is, if it has one.
+    pub(crate) fn of(&self, id: ExecutionId) -> PathBuf {
         self.root.join(format!("{id}{EXTENSION}"))
     }
 

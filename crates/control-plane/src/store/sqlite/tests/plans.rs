@@ -118,8 +118,7 @@ fn a_walk_by_change_sorts_nothing() {
     let after = Some(JobPosition { time: first.row.modify_time, id: first.id() });
     for labels in ["", "!env", "env", "env=prod", "n>5"] {
         for reverse in [false, true] {
-            let query =
-                JobQuery { reverse, after, ..query(labels, JobOrder::ModifyTime) };
+            let query = JobQuery { reverse, after, ..query(labels, JobOrder::ModifyTime) };
             let steps = plan(&connection, &query, 0).join("; ");
             let beyond = if reverse { "(modify_time,id)<(?,?)" } else { "(modify_time,id)>(?,?)" };
             assert!(steps.contains("job_modified") && steps.contains(beyond), "{labels}: {steps}");
@@ -134,7 +133,11 @@ fn a_walk_by_change_sorts_nothing() {
         let query = JobQuery { name_prefix: prefix, ..query("", JobOrder::CreateTime) };
         plan(&connection, &query, counted).join("; ")
     };
-    assert!(named(EVERYTHING).contains("INDEX job_name (name>? AND name<?)"), "{}", named(EVERYTHING));
+    assert!(
+        named(EVERYTHING).contains("INDEX job_name (name>? AND name<?)"),
+        "{}",
+        named(EVERYTHING)
+    );
     assert!(!named(0).contains("TEMP B-TREE"), "{}", named(0));
 }
 

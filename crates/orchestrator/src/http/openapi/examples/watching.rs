@@ -1,8 +1,6 @@
 //! Examples of what people watch: why a job waits, and the cluster as a whole.
 
-use api_types::cluster::{
-    Cluster, ClusterLoad, JobCounts, LiveExecutions, LoadSample, NodeCounts,
-};
+use api_types::cluster::{Cluster, ClusterLoad, JobCounts, LiveExecutions, LoadSample, NodeCounts};
 use api_types::execution::ComputeState;
 use api_types::explanation::{ExecutionFailure, Explanation, WaitingJob};
 use api_types::job::{DryRunNode, JobStateType};
