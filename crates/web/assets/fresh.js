@@ -1,11 +1,14 @@
 // Keeps a view fresh: loads it, loads it again when something it shows has changed, at most once a second.
 
+import { ApiError } from "./api.js";
 import { connection } from "./connection.js";
 import { live } from "./live.js";
 
 /** @import { Change } from "../types.d.ts" */
 
 const LEAST_MS = 1000;
+// A service that is busy or cannot answer now is asked again after this time.
+const RETRY_MS = 5000;
 
 /**
  * @template T
@@ -41,9 +44,11 @@ export function keepFresh(view) {
     } catch (error) {
       if (view.signal.aborted) return;
       // What is shown stays while the server is away; the banner says so.
-      if (!(shown && connection.isLost)) view.fail(error);
+      const isTransient = connection.isLost || statusOf(error) === 429 || statusOf(error) >= 500;
+      if (!(shown && isTransient)) view.fail(error);
       if (connection.isLost) stale = true;
-      else if (!isRefusal(error)) console.error(error);
+      else if (isTransient) setTimeout(wait, RETRY_MS);
+      else if (!statusOf(error)) console.error(error);
     } finally {
       busy = false;
       if (stale && !connection.isLost) wait();
@@ -52,7 +57,7 @@ export function keepFresh(view) {
 
   const wait = () => {
     stale = true;
-    if (document.hidden || busy || timer) return;
+    if (document.hidden || busy || timer || view.signal.aborted) return;
     timer = setTimeout(() => {
       timer = 0;
       void run();
@@ -71,7 +76,7 @@ export function keepFresh(view) {
   return () => void run();
 }
 
-/** @param {unknown} error */
-function isRefusal(error) {
-  return error instanceof Error && error.name === "ApiError";
+/** The status of a refusal; 0 for anything else. @param {unknown} error */
+function statusOf(error) {
+  return error instanceof ApiError ? error.status : 0;
 }

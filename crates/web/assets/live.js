@@ -68,6 +68,7 @@ class Live extends EventTarget {
       return;
     }
     connection.answered();
+    this.#become("open");
     const { Jobs = [], Nodes = [], More = false, Cluster = false } = message.data;
     this.#announce({ all: More, jobs: new Set(Jobs), nodes: new Set(Nodes), cluster: Cluster });
   }

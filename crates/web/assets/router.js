@@ -13,6 +13,7 @@ const routes = [];
 /** @type {{ route: Route, shown: Shown, leave: AbortController } | null} */
 let current = null;
 let visits = 0;
+let visited = "";
 
 /** @param {string} path such as `/jobs/:id` @param {string} key names the page @param {() => Promise<PageModule>} load */
 export function route(path, key, load) {
@@ -31,12 +32,14 @@ export function go(url, options = {}) {
 /** Rewrites the query without a new visit, for filters. @param {URLSearchParams} query */
 export function rewriteQuery(query) {
   const text = query.toString();
-  history.replaceState(null, "", location.pathname + (text ? `?${text}` : ""));
+  visited = location.pathname + (text ? `?${text}` : "");
+  history.replaceState(null, "", visited);
 }
 
 /** Starts to follow links and the browser's history. */
 export function startRouter() {
-  addEventListener("popstate", () => void open());
+  // A jump within the page is no visit.
+  addEventListener("popstate", () => location.pathname + location.search !== visited && void open());
   document.addEventListener("click", (event) => {
     if (
       event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey ||
@@ -75,6 +78,7 @@ function decode(text) {
 
 async function open() {
   const visit = ++visits;
+  visited = location.pathname + location.search;
   const found = match(location.pathname);
   const query = new URLSearchParams(location.search);
   const leave = new AbortController();
@@ -108,10 +112,11 @@ function present(shown, main) {
   document.title = titleOf(shown.title);
   fill(main, shown.element);
   scrollTo(0, 0);
+  if (visits === 1) return;
+  // A page whose heading comes with its data has the focus as a whole.
   const heading = shown.element.querySelector("h1");
-  if (!heading || visits === 1) return;
-  heading.tabIndex = -1;
-  heading.focus({ preventScroll: true });
+  if (heading) heading.tabIndex = -1;
+  (heading ?? main).focus({ preventScroll: true });
 }
 
 /** Names the page in the tab, once more if a title becomes known later. @param {string} title */

@@ -18,6 +18,10 @@ scope.onconnect = (/** @type {MessageEvent} */ event) => {
   const port = event.ports[0];
   ports.set(port, Date.now());
   port.onmessage = (message) => {
+    // A tab that was frozen for longer than that has missed something.
+    if (!ports.has(port) && message.data !== "bye") {
+      port.postMessage({ kind: "changes", data: { More: true } });
+    }
     if (message.data === "bye") ports.delete(port);
     else ports.set(port, Date.now());
     settle();

@@ -7,6 +7,8 @@ mod following;
 mod hostile;
 mod jobs;
 mod keyboard;
+mod large_logs;
+mod nodes;
 mod tabs;
 mod waiting;
 

@@ -137,7 +137,7 @@ function showHead(head, job, explanation, refresh) {
     h(
       "header",
       { class: "title" },
-      h("h1", null, job.Name),
+      h("h1", { tabindex: -1, data: { name: "title" } }, job.Name),
       badge(look, "pill"),
       idText(job.ID),
       h(

@@ -231,7 +231,9 @@ function showExecutions(box, rows, more) {
         h(
           "tr",
           null,
-          ["State", "Execution", "Job"].map((word) => h("th", { scope: "col" }, word)),
+          ["State", "Execution", "Job"].map((word) =>
+            h("th", { scope: "col", class: word === "Job" ? "mid" : "" }, word)
+          ),
           h("th", { class: "number", scope: "col" }, "Age"),
         ),
       ),
@@ -255,7 +257,7 @@ function showExecutions(box, rows, more) {
             ),
             h(
               "td",
-              { class: "fit" },
+              { class: "mid fit" },
               h("a", { class: "id", href: `/jobs/${row.JobID}`, title: row.JobID }, short(row.JobID)),
             ),
             h("td", { class: "number" }, runTime(row.CreateTime, 0)),

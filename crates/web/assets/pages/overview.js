@@ -1,6 +1,7 @@
 // Overview: how busy the cluster is, what waits, what failed, and which nodes are away.
 
 import { get, path } from "../api.js";
+import { ratio } from "../elements/bar.js";
 import { loadChart } from "../elements/chart.js";
 import { timeAgo } from "../elements/clock.js";
 import { idText } from "../elements/copy.js";
@@ -15,6 +16,9 @@ import { badge, JOB_STATES, jobLook, nodeLook } from "../state.js";
 
 const ROWS = 5;
 const LOAD_EVERY_MS = 30_000;
+// Of these the picture shows the first; those that need someone come first.
+const MOST_NODES = 1000;
+const DRAWN_NODES = 200;
 
 /** @param {Visit} visit @returns {Shown} */
 export default function overview(visit) {
@@ -36,17 +40,16 @@ export default function overview(visit) {
 
   const refresh = keepFresh({
     signal,
-    cares: (change) => change.cluster || change.jobs.size > 0 || change.nodes.size > 0,
+    cares: (change) => change.cluster || change.jobs.size > 0,
     load: async (signal) => {
       const list = (/** @type {Record<string, string | number | boolean>} */ query) =>
         get(path(["jobs"], { view: "summary", namespace: "*", limit: ROWS, ...query }), signal);
-      const [cluster, waiting, failed, nodes] = await Promise.all([
+      const [cluster, waiting, failed] = await Promise.all([
         get(path(["cluster"]), signal),
         list({ state: "Queued,Pending" }),
         list({ state: "Failed", order_by: "modify_time", reverse: true }),
-        get(path(["nodes"], { limit: 1000 }), signal),
       ]);
-      return { cluster, waiting: waiting.Jobs, failed: failed.Jobs, nodes: nodes.Nodes };
+      return { cluster, waiting: waiting.Jobs, failed: failed.Jobs };
     },
     show: (data) => {
       if (!parts) {
@@ -56,12 +59,8 @@ export default function overview(visit) {
       showNumbers(parts, data.cluster);
       showWaiting(parts.waiting, data.waiting, data.cluster);
       showFailed(parts.failed, data.failed);
-      showNodes(parts.nodes, data.nodes);
     },
-    fail: (error) => {
-      parts = null;
-      fill(body, failure(error, refresh));
-    },
+    fail: (error) => parts ? undefined : fill(body, failure(error, refresh)),
   });
   return { title: "Overview", element };
 }
@@ -75,12 +74,19 @@ function layout(signal) {
   const nodes = h("div");
   const chart = h("div", { class: "section" });
   showLoad(chart, signal);
+  // Nodes change less often than jobs, and their records are larger.
+  const again = keepFresh({
+    signal,
+    cares: (change) => change.nodes.size > 0,
+    load: (signal) => get(path(["nodes"], { limit: MOST_NODES }), signal),
+    show: (page) => showNodes(nodes, page.Nodes, page.NextToken !== ""),
+    fail: (error) => fill(nodes, failure(error, again)),
+  });
   return {
     numbers,
     bars,
     waiting,
     failed,
-    nodes,
     all: [
       numbers,
       h(
@@ -166,7 +172,7 @@ function showNumbers(parts, cluster) {
   );
   fill(
     parts.bars,
-    bar("CPU", cluster, "CPU", (value) => plural(Number(cores(value)) || 0, "core")),
+    bar("CPU", cluster, "CPU", (value) => `${cores(value)} cores`),
     bar("Memory", cluster, "Memory", bytes),
     bar("Disk", cluster, "Disk", bytes),
     cluster.Capacity.GPU ? bar("GPU", cluster, "GPU", String) : null,
@@ -195,15 +201,9 @@ function bar(name, cluster, key, text) {
     h(
       "span",
       { class: "muted" },
-      most ? `${text(used).replace(/ \S+$/, unitOf(text(used), text(most)))} of ${text(most)}` : "none",
+      most ? ratio(text(used), text(most)) : "none",
     ),
   );
-}
-
-/** The unit of a quantity, unless the one after it is the same. @param {string} first @param {string} second */
-function unitOf(first, second) {
-  const unit = / \S+$/.exec(first)?.[0] ?? "";
-  return second.endsWith(unit) || unit === " core" ? "" : unit;
 }
 
 /** @param {HTMLElement} box @param {AbortSignal} signal */
@@ -285,55 +285,38 @@ function jobTable(caption, jobs, when, time) {
   );
 }
 
-/** @param {HTMLElement} box @param {NodeRecord[]} nodes */
-function showNodes(box, nodes) {
+/** @param {HTMLElement} box @param {NodeRecord[]} nodes @param {boolean} more */
+function showNodes(box, nodes, more) {
   const compute = nodes.filter((node) => node.NodeType !== "Requester");
   if (!compute.length) {
-    return fill(
-      box,
-      empty(
-        "No node has joined",
-        h(
-          "p",
-          null,
-          "Jobs wait until a node runs them. Start an agent on any machine:",
-        ),
-        joinCommands(),
-      ),
-    );
+    const text = "Jobs wait until a node runs them. Start an agent on any machine:";
+    return fill(box, empty("No node has joined", h("p", null, text), joinCommands()));
   }
-  const away = compute.filter((node) => ["attention", "failed"].includes(nodeLook(node).tone));
-  const grid = h(
-    "ul",
-    { class: "node-grid" },
-    compute.slice(0, 200).map((node) => {
-      const look = nodeLook(node);
-      const name = nodeName(node);
-      return h(
-        "li",
-        null,
-        h(
-          "a",
-          { class: look.tone, href: `/nodes/${node.PeerInfo.ID}`, title: `${name}: ${look.word}` },
-          badge({ ...look, word: name }),
-        ),
-      );
-    }),
-  );
+  const needs = (/** @type {NodeRecord} */ node) => nodeLook(node).tone === "attention";
+  const away = compute.filter(needs);
+  const drawn = [...away, ...compute.filter((node) => !needs(node))].slice(0, DRAWN_NODES);
+  const known = `${more ? "the first " : ""}${plural(compute.length, "node")}`;
+  const said = away.length
+    ? `${count(away.length)} of ${known} ${away.length === 1 ? "needs" : "need"} someone.`
+    : `${known}, all well.`;
   fill(
     box,
-    h(
-      "p",
-      { class: "quiet-note" },
-      away.length
-        ? `${plural(away.length, "node")} of ${count(compute.length)} ${
-          away.length === 1 ? "needs" : "need"
-        } someone.`
-        : `${plural(compute.length, "node")}, all well.`,
-    ),
-    grid,
-    compute.length > 200
-      ? h("p", { class: "quiet-note" }, h("a", { href: "/nodes" }, `${count(compute.length - 200)} more`))
+    h("p", { class: "quiet-note" }, said),
+    h("ul", { class: "node-grid" }, drawn.map((node) => h("li", null, nodeLink(node)))),
+    compute.length > drawn.length
+      ? h(
+        "p",
+        { class: "quiet-note" },
+        h("a", { href: "/nodes" }, `${count(compute.length - drawn.length)} more`),
+      )
       : null,
   );
+}
+
+/** @param {NodeRecord} node */
+function nodeLink(node) {
+  const look = nodeLook(node);
+  const name = nodeName(node);
+  const title = `${name}: ${look.word}`;
+  return h("a", { href: `/nodes/${node.PeerInfo.ID}`, title }, badge({ ...look, word: name }));
 }

@@ -26,7 +26,7 @@ export const EXAMPLES = [
   },
   {
     name: "Container",
-    text: "A command in a Docker image, on three nodes at most",
+    text: "A command in a Docker image, three times",
     job: {
       Name: "words",
       Type: "batch",

@@ -13,8 +13,9 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 use testbed::harness::{Cluster, eventually_within};
-use tokio::io::{AsyncBufReadExt as _, BufReader};
-use tokio::process::{Child, Command};
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::time::timeout;
 
 /// The environment variables with the programs, where they are not on the `PATH`.
 const DRIVER_VARIABLE: &str = "CHROMEDRIVER";
@@ -22,6 +23,9 @@ const BROWSER_VARIABLE: &str = "CHROMIUM";
 
 /// What chromedriver prints once it listens; the port follows.
 const LISTENS: &str = "was started successfully on port ";
+
+/// How long chromedriver may take to listen.
+const STARTS_WITHIN: Duration = Duration::from_secs(20);
 
 /// How long a page may take to show what it is about.
 const LOADS_WITHIN: Duration = Duration::from_secs(20);
@@ -48,6 +52,8 @@ pub(super) struct Browser {
 struct Driver {
     child: Child,
     port: u16,
+    /// Kept open, so that chromedriver can go on printing.
+    _output: Lines<BufReader<ChildStdout>>,
 }
 
 /// Runs a test in a browser. Where there is none it prints the reason and returns, or panics when
@@ -82,7 +88,7 @@ impl Driver {
         let program = std::env::var_os(DRIVER_VARIABLE)
             .map_or_else(|| PathBuf::from("chromedriver"), PathBuf::from);
         let started = Command::new(&program)
-            .args(["--port=0", "--log-level=OFF"])
+            .arg("--port=0")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -102,17 +108,23 @@ impl Driver {
                 return None;
             }
         };
-        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        let mut said = String::new();
-        while let Some(line) = lines.next_line().await.expect("read what chromedriver prints") {
-            if let Some((_, port)) = line.split_once(LISTENS) {
-                let port = port.trim_end_matches('.').parse().expect("a port");
-                return Some(Self { child, port });
-            }
-            let _ = writeln!(said, "{line}");
-        }
-        panic!("chromedriver ended before it listened:\n{said}");
+        let mut output = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let port = timeout(STARTS_WITHIN, listening(&mut output)).await;
+        let port = port.expect("chromedriver listens in time");
+        Some(Self { child, port, _output: output })
     }
+}
+
+/// The port, from what chromedriver prints.
+async fn listening(output: &mut Lines<BufReader<ChildStdout>>) -> u16 {
+    let mut said = String::new();
+    while let Some(line) = output.next_line().await.expect("read what chromedriver prints") {
+        if let Some((_, port)) = line.split_once(LISTENS) {
+            return port.trim_end_matches('.').parse().expect("a port");
+        }
+        let _ = writeln!(said, "{line}");
+    }
+    panic!("chromedriver ended before it listened:\n{said}");
 }
 
 impl Drop for Driver {

@@ -1,0 +1,32 @@
+//! What an operator does on the page of a node; the page asks first, and names the node.
+
+use api_types::node::Eligibility;
+use testbed::harness::{AgentSpec, ClusterSpec};
+
+use super::browser::in_browser;
+
+#[tokio::test]
+async fn a_node_is_cordoned_only_after_its_name_was_confirmed() {
+    let agent = AgentSpec::new().engines("noop").label("hostname", "worker-7");
+    let cluster = ClusterSpec::new().agent(agent).start_without_docker().await;
+    let id = cluster.agents[0].node_id();
+    let eligibility =
+        async || cluster.client().describe_node(id).await.expect("the node").eligibility;
+    in_browser(&cluster, async |browser| {
+        browser.visit(&format!("/nodes/{id}")).await;
+        browser.click("Cordon…").await;
+        browser.wait_for_text("Cordon worker-7?").await;
+        browser.click("Cancel").await;
+        assert_eq!(eligibility().await, Eligibility::Eligible);
+        browser.click("Cordon…").await;
+        browser.press("new disk").await;
+        browser.click("Cordon the node").await;
+        let state = "document.querySelector('.title .state')?.innerText === 'Cordoned'";
+        browser.wait_for("the page shows the new state", state).await;
+        assert_eq!(eligibility().await, Eligibility::Cordoned);
+        // The message is in the history below.
+        browser.wait_for_text("new disk").await;
+        browser.assert_no_fault("node").await;
+    })
+    .await;
+}
