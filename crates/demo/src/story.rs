@@ -106,6 +106,9 @@ impl<'a> Story<'a> {
         for warning in &created.warnings {
             self.terminal.row(&[(0, Tone::Busy, warning)])?;
         }
+        let page = format!("{}/jobs/{}", self.client.base_url(), created.job_id.short());
+        self.terminal
+            .row(&[(0, Tone::Plain, "Look at it in a browser:"), (0, Tone::Good, &page)])?;
         Ok(created.job_id)
     }
 
@@ -247,7 +250,8 @@ impl<'a> Story<'a> {
         self.terminal.line(&format!("  {beginning}"))?;
         self.terminal.line(&format!("    {end}'"))?;
         self.terminal.blank()?;
-        self.terminal.row(&[(0, Tone::Heading, "The cluster stays up until Ctrl-C.")])?;
+        let page = format!("The cluster stays up until Ctrl-C; its pages are at {url}/");
+        self.terminal.row(&[(0, Tone::Heading, &page)])?;
         Ok(())
     }
 
