@@ -23,6 +23,9 @@ pub struct JobLogsQuery {
     pub tail: Option<u64>,
     /// Both when absent.
     pub stream: Option<LogStream>,
+    /// What was received before: executions, each with a stream and the `Offset` of its last line,
+    /// like `e-….stdout.1024`, separated by commas.
+    pub from: Option<String>,
 }
 
 impl Client {
@@ -59,7 +62,8 @@ impl Client {
             .add("execution_id", query.execution_id.as_ref())
             .add_flag("follow", query.follow)
             .add("tail", query.tail)
-            .add("stream", stream);
+            .add("stream", stream)
+            .add("from", query.from.as_ref());
         self.get(&routes::fill(routes::JOB_LOGS, segment(id))).query(&pairs.0)
     }
 }

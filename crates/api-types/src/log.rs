@@ -52,6 +52,10 @@ pub struct LogLine {
     /// The line is too long for one object and continues in the next one of its stream.
     #[serde(rename = "Partial", default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
+    /// Bytes of its stream up to the end of the line: where `from` resumes. Remarks of the service
+    /// have none.
+    #[serde(rename = "Offset", default, skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
 }
 
 /// A line of the assignments stream that requests output; the agent sends it to

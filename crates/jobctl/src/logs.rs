@@ -180,6 +180,7 @@ mod tests {
             time: "T".to_owned(),
             line: text.to_owned(),
             partial,
+            offset: None,
         }
     }
 

@@ -18,7 +18,7 @@ use crate::reads::Reader;
 use crate::view::View;
 pub(crate) use archive::{Archive, NoArchive};
 use merge::Merge;
-pub(crate) use merge::Which;
+pub(crate) use merge::{Resumed, Which};
 pub(crate) use relay::{Attachment, Relay};
 use render::Render;
 pub(crate) use render::{BrokenOff, Form};
@@ -46,8 +46,15 @@ impl Access {
         Self { reader, view, relay: Arc::default(), stopping }
     }
 
-    pub(crate) fn read(self: &Arc<Self>, which: Which, options: LogOptions, form: Form) -> Reading {
-        Reading { merge: Merge::new(self, which, options), render: Render::new(form) }
+    pub(crate) fn read(
+        self: &Arc<Self>,
+        which: Which,
+        options: LogOptions,
+        resumed: Resumed,
+        form: Form,
+    ) -> Reading {
+        let merge = Merge::new(self, which, options, resumed);
+        Reading { merge, render: Render::new(form) }
     }
 }
 

@@ -25,7 +25,7 @@ const OPTIONAL_IN_ANSWERS: &[(&str, &[&str])] = &[
     ("CreateJob", &["Warnings"]),
     ("DryRun", &["Warnings"]),
     ("HistoryEvent", &["NodeState"]),
-    ("LogLine", &["Partial"]),
+    ("LogLine", &["Partial", "Offset"]),
     ("NetworkSpec", &["Domains"]),
     ("StreamRequest", &["Tail", "Stream", "From", "Archive"]),
 ];

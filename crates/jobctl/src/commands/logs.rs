@@ -18,6 +18,7 @@ pub(super) async fn logs(session: &Session, args: &LogsArgs) -> Result<Exit> {
             Word::Stdout => LogStream::Stdout,
             Word::Stderr => LogStream::Stderr,
         }),
+        from: None,
     };
     let client = &session.client;
     if args.raw {

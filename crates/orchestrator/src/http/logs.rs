@@ -19,9 +19,9 @@ use utoipa_axum::routes as collect;
 
 use super::error::{Failure, Kind};
 use super::openapi::{EXECUTION, JOB, QUERY, READ, params, refusals};
-use super::query::{Choice, Flag, IdPrefix, Number, query};
+use super::query::{Choice, Flag, IdPrefix, Number, Positions, query};
 use super::{Api, Handled, Parameter, jobs, lookup};
-use crate::logs::{BrokenOff, Form, LogOptions, Which};
+use crate::logs::{BrokenOff, Form, LogOptions, Resumed, Which};
 
 const NDJSON: &str = "application/x-ndjson";
 
@@ -46,6 +46,13 @@ query! {
         );
         stream: Option<LogStream> =
             ("stream", STREAMS, "One of the two streams; both when absent.");
+        from: Resumed = (
+            "from",
+            Positions,
+            "Resumes after what the reader has: full IDs of executions with a stream and the \
+             `Offset` of its last line, like `e-….stdout.1024,e-….stderr.0`; `tail` does not apply \
+             to these executions."
+        );
     }
 }
 
@@ -78,7 +85,7 @@ async fn logs(
     query: LogQuery,
     Parameter(text): Parameter,
 ) -> Handled {
-    let LogQuery { execution, follow, tail, stream } = query;
+    let LogQuery { execution, follow, tail, stream, from } = query;
     let options = LogOptions { follow, tail, stream };
     let place = api.log_readers.take(peer)?;
     let (job, execution) = api
@@ -120,7 +127,7 @@ async fn logs(
         Which::One(_) | Which::InTurn(_) => (Form::Raw, "text/plain; charset=utf-8"),
         Which::Together(_) => (Form::Prefixed, "text/plain; charset=utf-8"),
     };
-    let reading = api.logs.read(which, options, form);
+    let reading = api.logs.read(which, options, from, form);
     let pieces = stream::unfold(Some((reading, place)), |reading| async move {
         let (mut reading, place) = reading?;
         match reading.next().await? {

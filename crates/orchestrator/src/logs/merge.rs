@@ -3,11 +3,12 @@
 //! A reader that follows several executions gets their output as it arrives, and new executions
 //! join in. Otherwise the executions come one after the other, in the order of their creation.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use api_types::job::{JobSpec, JobType};
+use api_types::log::LogPosition;
 use api_types::{ExecutionId, JobId};
 use control_plane::store::{ExecutionOrder, ExecutionPosition, ExecutionQuery};
 use futures_util::stream::{self, BoxStream, SelectAll, StreamExt};
@@ -37,6 +38,9 @@ pub(super) enum Event {
     Interrupted(&'static str),
 }
 
+/// What the reader already has of some executions.
+pub(crate) type Resumed = HashMap<ExecutionId, LogPosition>;
+
 /// Which executions.
 #[derive(Clone, Copy)]
 pub(crate) enum Which {
@@ -53,6 +57,7 @@ pub(super) struct Merge {
     at_once: usize,
     running: SelectAll<BoxStream<'static, Event>>,
     waiting: VecDeque<(ExecutionId, LogOptions)>,
+    resumed: Resumed,
     search: Search,
     commits: watch::Receiver<u64>,
 }
@@ -92,7 +97,12 @@ impl Which {
 // === impl Merge ===
 
 impl Merge {
-    pub(super) fn new(access: &Arc<Access>, which: Which, options: LogOptions) -> Self {
+    pub(super) fn new(
+        access: &Arc<Access>,
+        which: Which,
+        options: LogOptions,
+        resumed: Resumed,
+    ) -> Self {
         let due = Due::At(Instant::now());
         let (search, waiting, at_once) = match which {
             Which::One(id) => (Search::Over, VecDeque::from([(id, options)]), 1),
@@ -104,7 +114,7 @@ impl Merge {
         };
         let commits = access.view.feed().last_seq();
         let (access, running) = (Arc::clone(access), SelectAll::new());
-        Self { access, options, at_once, running, waiting, search, commits }
+        Self { access, options, at_once, running, waiting, resumed, search, commits }
     }
 
     pub(super) async fn next(&mut self) -> Option<Event> {
@@ -112,7 +122,8 @@ impl Merge {
             while self.running.len() < self.at_once
                 && let Some((id, options)) = self.waiting.pop_front()
             {
-                let source = Source::new(&self.access, id, options);
+                let position = self.resumed.get(&id).copied();
+                let source = Source::new(&self.access, id, options, position);
                 self.running.push(events_of(id, source));
             }
             if self.running.is_empty() && matches!(self.search, Search::Over) {

@@ -35,7 +35,7 @@ pub(super) fn left_behind(
         let rest = rest.filter(|_| got == 0 || !text.contains('\u{FFFD}')).unwrap_or_default();
         if !rest.is_empty() {
             let bytes = rest.as_bytes().to_vec();
-            pieces.push(Piece { stream, time: stored.row.modify_time, bytes });
+            pieces.push(Piece { stream, time: stored.row.modify_time, offset: got, bytes });
         }
         if is_truncated {
             let kept = RUN_OUTPUT_BYTES;
@@ -70,6 +70,7 @@ fn keep_last_lines(pieces: &mut Vec<Piece>, count: u64) {
         left -= kept;
         let cut = begins.get(begins.len() - kept).copied().unwrap_or(piece.bytes.len());
         piece.bytes.drain(..cut);
+        piece.offset += cut as u64;
     }
     pieces.retain(|piece| !piece.bytes.is_empty());
 }
@@ -84,6 +85,7 @@ mod tests {
         let piece = |stream, text: &str| Piece {
             stream,
             time: Timestamp(1),
+            offset: 0,
             bytes: text.as_bytes().to_vec(),
         };
         let mut pieces = vec![piece(LogStream::Stdout, stdout), piece(LogStream::Stderr, stderr)];

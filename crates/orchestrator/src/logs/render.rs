@@ -32,7 +32,19 @@ pub(super) struct Render {
 
 struct OpenLine {
     begun: Timestamp,
+    /// Bytes of the stream before it.
+    offset: u64,
     bytes: Vec<u8>,
+}
+
+/// What ends a rendered line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LineEnd {
+    /// It continues in the next one.
+    Split,
+    Terminated,
+    /// The output ends without a line terminator.
+    OfOutput,
 }
 
 /// The output is incomplete, and in this format only breaking off can say so.
@@ -64,7 +76,7 @@ impl Render {
             (Event::Ended(id), Form::Prefixed | Form::Json) => {
                 for stream in [LogStream::Stdout, LogStream::Stderr] {
                     if let Some(line) = self.open.remove(&(id, stream)) {
-                        self.line(id, stream, &line, false, &mut out);
+                        self.line(id, stream, &line, LineEnd::OfOutput, &mut out);
                     }
                 }
             }
@@ -75,14 +87,17 @@ impl Render {
 
     /// Cuts a piece into lines; the beginning of the first may have come before.
     fn piece(&mut self, id: ExecutionId, piece: &Piece, out: &mut Vec<u8>) {
-        let Piece { stream, time, bytes } = piece;
+        let Piece { stream, time, offset, bytes } = piece;
+        let mut offset = *offset;
         self.time = *time;
         let key = (id, *stream);
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let mut line = self
-                .open
-                .remove(&key)
-                .unwrap_or_else(|| OpenLine { begun: *time, bytes: Vec::new() });
+            let mut line = self.open.remove(&key).unwrap_or_else(|| OpenLine {
+                begun: *time,
+                offset,
+                bytes: Vec::new(),
+            });
+            offset += part.len() as u64;
             let (text, is_ended) = match part.strip_suffix(b"\n") {
                 Some(text) => (text, true),
                 None => (part, false),
@@ -90,11 +105,12 @@ impl Render {
             line.bytes.extend_from_slice(text);
             while line.bytes.len() > MAX_LINE_BYTES {
                 let rest = line.bytes.split_off(MAX_LINE_BYTES);
-                self.line(id, *stream, &line, true, out);
+                self.line(id, *stream, &line, LineEnd::Split, out);
+                line.offset += line.bytes.len() as u64;
                 line.bytes = rest;
             }
             if is_ended {
-                self.line(id, *stream, &line, false, out);
+                self.line(id, *stream, &line, LineEnd::Terminated, out);
             } else {
                 self.open.insert(key, line);
             }
@@ -106,7 +122,7 @@ impl Render {
         id: ExecutionId,
         stream: LogStream,
         line: &OpenLine,
-        is_partial: bool,
+        end: LineEnd,
         out: &mut Vec<u8>,
     ) {
         if self.form == Form::Prefixed {
@@ -122,7 +138,8 @@ impl Render {
                 source: stream.into(),
                 time: line.begun.rfc3339(),
                 line: String::from_utf8_lossy(&line.bytes).into_owned(),
-                partial: is_partial,
+                partial: end == LineEnd::Split,
+                offset: Some(line.offset + line.bytes.len() as u64 + end.bytes()),
             },
             out,
         );
@@ -134,7 +151,20 @@ impl Render {
             return;
         }
         let (source, time) = (LogSource::Service, self.time.rfc3339());
-        json(&LogLine { execution_id: id, source, time, line: text, partial: false }, out);
+        let (partial, offset) = (false, None);
+        json(&LogLine { execution_id: id, source, time, line: text, partial, offset }, out);
+    }
+}
+
+// === impl LineEnd ===
+
+impl LineEnd {
+    /// Bytes of the output that are not part of the line.
+    const fn bytes(self) -> u64 {
+        match self {
+            Self::Terminated => 1,
+            Self::Split | Self::OfOutput => 0,
+        }
     }
 }
 
@@ -154,7 +184,7 @@ mod tests {
     }
 
     fn printed(number: u128, stream: LogStream, bytes: &[u8]) -> Event {
-        let piece = Piece { stream, time: Timestamp(1), bytes: bytes.to_vec() };
+        let piece = Piece { stream, time: Timestamp(1), offset: 0, bytes: bytes.to_vec() };
         Event::Item(id(number), Item::Output(vec![piece]))
     }
 
@@ -197,14 +227,17 @@ mod tests {
             .map(|line| serde_json::from_str(line).unwrap())
             .collect();
         let time = "1970-01-01T00:00:00.000000001Z".to_owned();
-        let line = |source, text: &str| LogLine {
+        let line = |source, text: &str, offset| LogLine {
             execution_id: id(1),
             source,
             time: time.clone(),
             line: text.to_owned(),
             partial: false,
+            offset,
         };
-        assert_eq!(lines, [line(LogSource::Stderr, "x\u{FFFD}"), line(LogSource::Service, "r")]);
+        let expected =
+            [line(LogSource::Stderr, "x\u{FFFD}", Some(2)), line(LogSource::Service, "r", None)];
+        assert_eq!(lines, expected);
     }
 
     #[test]
@@ -217,6 +250,28 @@ mod tests {
             .map(|line| (line.line.len(), line.partial))
             .collect();
         assert_eq!(partial, [(MAX_LINE_BYTES, true), (MAX_LINE_BYTES, true), (1, false)]);
+    }
+
+    #[test]
+    fn an_offset_counts_the_bytes_up_to_the_end_of_its_line() {
+        let piece = |offset, bytes: &[u8]| {
+            let piece = Piece { stream: OUT, time: Timestamp(1), offset, bytes: bytes.to_vec() };
+            Event::Item(id(1), Item::Output(vec![piece]))
+        };
+        let long = vec![b'x'; MAX_LINE_BYTES + 3];
+        let events = vec![
+            piece(100, b"ab\n\ncd"),
+            piece(106, b"e\r\n\xff"),
+            piece(110, b"\n"),
+            piece(111, &long),
+            Event::Ended(id(1)),
+        ];
+        let offsets: Vec<_> = render(Form::Json, events)
+            .lines()
+            .map(|line| serde_json::from_str::<LogLine>(line).unwrap().offset.unwrap())
+            .collect();
+        let most = MAX_LINE_BYTES as u64;
+        assert_eq!(offsets, [103, 104, 109, 111, 111 + most, 114 + most]);
     }
 
     #[test]

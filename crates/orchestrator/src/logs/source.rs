@@ -46,6 +46,8 @@ pub(crate) struct LogOptions {
 pub(super) struct Piece {
     pub(super) stream: LogStream,
     pub(super) time: Timestamp,
+    /// Bytes of the stream before it.
+    pub(super) offset: u64,
     pub(super) bytes: Vec<u8>,
 }
 
@@ -92,12 +94,18 @@ struct Trouble {
 // === impl Source ===
 
 impl Source {
-    pub(super) fn new(access: &Arc<Access>, id: ExecutionId, options: LogOptions) -> Self {
+    /// Begins at `position`, if the reader has what is before.
+    pub(super) fn new(
+        access: &Arc<Access>,
+        id: ExecutionId,
+        options: LogOptions,
+        position: Option<LogPosition>,
+    ) -> Self {
         Self {
             access: Arc::clone(access),
             id,
             options,
-            position: None,
+            position,
             stage: Stage::Searching,
             trouble: Trouble::default(),
             commits: access.view.feed().last_seq(),
@@ -228,8 +236,9 @@ impl Source {
         let LogOutput { stream, time, data } = output;
         let bytes = data.into_bytes().ok_or("its node sent an invalid frame")?;
         let position = self.position.as_mut().ok_or("its node did not say where it begins")?;
+        let offset = position.of(stream);
         *position.of_mut(stream) += bytes.len() as u64;
-        Ok(Piece { stream, time, bytes })
+        Ok(Piece { stream, time, offset, bytes })
     }
 
     fn search_again(&mut self, reason: &str, is_absent: bool) {

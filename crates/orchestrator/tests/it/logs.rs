@@ -118,11 +118,13 @@ async fn a_node_receives_requests_on_its_stream_and_answers_on_a_new_connection(
         .await;
     let lines = reading.await.unwrap().unwrap();
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let line = |text: &str| {
+    let line = |text: &str, offset: u64| {
         let time = "1970-01-01T00:00:00.000000001Z";
-        json!({ "ExecutionID": execution, "Stream": "stdout", "Time": time, "Line": text })
+        json!({
+            "ExecutionID": execution, "Stream": "stdout", "Time": time, "Line": text, "Offset": offset,
+        })
     };
-    assert_eq!(lines, [line("one"), line("two\u{FFFD}"), line("three")]);
+    assert_eq!(lines, [line("one", 11), line("two\u{FFFD}", 16), line("three", 21)]);
 }
 
 #[tokio::test]
@@ -328,4 +330,46 @@ async fn followed_output_breaks_off_when_the_service_stops() {
     let reading = tokio::spawn(response.text());
     server.stop().await;
     reading.await.unwrap().expect_err("an end would look as if that were all");
+}
+
+#[tokio::test]
+async fn a_reader_resumes_after_the_offset_of_its_last_line() {
+    let server = Server::start().await;
+    let node = FakeNode::join(&server).await;
+    let (job, execution, mut stream) = running_job(&server, &node).await;
+    let read = async |query: &str, stream: &mut Assignments, frames: &[LogFrame]| {
+        let response = open(&server, &logs_path(&job, query), "application/x-ndjson").await;
+        let reading = tokio::spawn(response.text());
+        let request = asked(stream).await;
+        send(&server, &node, &request, frames).await.ok();
+        let text = reading.await.expect("it ends").expect("a whole body");
+        let lines: Vec<Value> =
+            text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        (request, lines)
+    };
+    let frames = [begin(0), output(LogStream::Stdout, b"one\ntwo\nthr"), LogFrame::End];
+    let (_, lines) = read("", &mut stream, &frames).await;
+    let offsets: Vec<_> = lines.iter().map(|line| line["Offset"].as_u64()).collect();
+    assert_eq!(offsets, [Some(4), Some(8), Some(11)]);
+
+    let query = format!("tail=1&from={execution}.stdout.{},{execution}.stderr.3", 8);
+    let frames = [
+        LogFrame::Begin(LogPosition { stdout: 8, stderr: 3 }),
+        output(LogStream::Stdout, b"three\n"),
+        LogFrame::End,
+    ];
+    let (request, lines) = read(&query, &mut stream, &frames).await;
+    assert_eq!(request["From"], json!({ "Stdout": 8, "Stderr": 3 }));
+    assert_eq!(request["Tail"], Value::Null);
+    assert_eq!((&lines[0]["Line"], &lines[0]["Offset"]), (&json!("three"), &json!(14)));
+
+    for from in [
+        "8",
+        "e-12ab34cd.stdout.8",
+        &format!("{execution}.both.8"),
+        &format!("{execution}.stdout.-8"),
+    ] {
+        let path = logs_path(&job, &format!("from={from}"));
+        server.get(&path).await.refused(400, "InvalidQuery").says("from: ");
+    }
 }

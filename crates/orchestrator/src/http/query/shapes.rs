@@ -1,10 +1,12 @@
 //! The shapes of query parameters, each with its parser and its schema.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
-use api_types::Timestamp;
 use api_types::job::{JobStateType, JobType};
+use api_types::log::{LogPosition, LogStream};
 use api_types::selector::Selector;
+use api_types::{ExecutionId, Timestamp};
 use serde_json::{Value, json};
 
 use super::typed::Shape;
@@ -52,6 +54,12 @@ pub(in crate::http) struct JobStates;
 
 /// One job type.
 pub(in crate::http) struct OneJobType;
+
+/// Positions in the output of executions.
+pub(in crate::http) struct Positions;
+
+/// The most positions of a request: as many executions as one page has, and both streams of each.
+const MAX_POSITIONS: usize = 2000;
 
 /// One word of a fixed set.
 pub(in crate::http) struct Choice<T: 'static> {
@@ -223,6 +231,46 @@ impl Shape for OneJobType {
         let types: Vec<_> = JobType::ALL.iter().map(|job_type| job_type.as_str()).collect();
         json!({ "type": "string", "enum": types })
     }
+}
+
+impl Shape for Positions {
+    type Value = HashMap<ExecutionId, LogPosition>;
+
+    fn read(&self, query: &Query, key: &'static str) -> Result<Self::Value, Failure> {
+        let mut positions = Self::Value::new();
+        let entries = query.text(key)?.unwrap_or_default().split(',');
+        for (at, entry) in entries.map(str::trim).filter(|entry| !entry.is_empty()).enumerate() {
+            if at == MAX_POSITIONS {
+                return Err(invalid(format!("{key}: more than {MAX_POSITIONS} positions")));
+            }
+            let (id, stream, offset) = position(entry).ok_or_else(|| {
+                invalid(format!(
+                    "{key}: '{entry}' is not the full ID of an execution, a stream and an offset, \
+                     like e-….stdout.1024"
+                ))
+            })?;
+            *positions.entry(id).or_default().of_mut(stream) = offset;
+        }
+        Ok(positions)
+    }
+
+    fn schema(&self) -> Value {
+        let entry = r"e-[0-9a-fA-F-]{36}\.(stdout|stderr)\.[0-9]{1,18}";
+        json!({ "type": "string", "pattern": format!("^({entry}(,{entry})*)?$") })
+    }
+}
+
+fn position(entry: &str) -> Option<(ExecutionId, LogStream, u64)> {
+    let mut parts = entry.split('.');
+    let (id, stream, offset) = (parts.next()?, parts.next()?, parts.next()?);
+    let stream = match stream {
+        "stdout" => LogStream::Stdout,
+        "stderr" => LogStream::Stderr,
+        _ => return None,
+    };
+    let is_number = offset.bytes().all(|byte| byte.is_ascii_digit());
+    let offset = offset.parse().ok().filter(|_| is_number && parts.next().is_none())?;
+    Some((id.parse().ok()?, stream, offset))
 }
 
 impl<T: Copy + PartialEq> Shape for Choice<T> {
