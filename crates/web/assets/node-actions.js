@@ -82,15 +82,7 @@ export function nodeActions(node, running, send) {
       title: `Forget ${name}?`,
       body: [
         named,
-        h(
-          "p",
-          { class: "muted" },
-          running
-            ? `Its record is removed, and its ${plural(running, "execution")} ${
-              running === 1 ? "is" : "are"
-            } given up at once and placed elsewhere. If the machine still runs them, they run twice until it is back.`
-            : "Its record is removed. It appears again if its agent joins again.",
-        ),
+        h("p", { class: "muted" }, forgetText(running)),
       ],
       confirm: "Forget the node",
       danger: true,
@@ -118,6 +110,13 @@ export function nodeActions(node, running, send) {
       ? h("button", { type: "button", class: "danger", onclick: () => void forget() }, "Forget…")
       : null,
   );
+}
+
+/** @param {number} running */
+function forgetText(running) {
+  if (!running) return "Its record is removed. It appears again if its agent joins again.";
+  const executions = `${plural(running, "execution")} ${running === 1 ? "is" : "are"}`;
+  return `Its record is removed, and its ${executions} given up at once and placed elsewhere. If the machine still runs them, they run twice until it is back.`;
 }
 
 /** @param {Promise<void>} work @param {string} done @param {string} failed */

@@ -15,109 +15,135 @@ const MOST = 6;
 /** @typedef {{ url: string, element: Element[] }} Hit */
 
 export function searchBox() {
-  const input = h("input", {
-    type: "search",
-    placeholder: "Search",
-    "aria-label": "Search for a job by name, or any record by ID",
-    title: "A job's name, or the ID of a job, an execution or a node",
-    autocomplete: "off",
-    spellcheck: "false",
-    role: "combobox",
-    "aria-expanded": "false",
-    "aria-controls": "found",
-    "aria-autocomplete": "list",
-  });
-  const list = h("ul", { class: "found", id: "found", role: "listbox", "aria-label": "Found", hidden: true });
-  /** @type {Hit[]} */
-  let hits = [];
-  let chosen = 0;
-  let timer = 0;
-  let asked = new AbortController();
+  const box = new SearchBox();
+  return { element: box.element, focus: () => box.focus() };
+}
 
-  const close = () => {
-    asked.abort();
-    clearTimeout(timer);
-    list.hidden = true;
-    input.setAttribute("aria-expanded", "false");
-    input.removeAttribute("aria-activedescendant");
-  };
-  const open = (/** @type {Hit} */ hit) => {
-    close();
-    input.value = "";
+class SearchBox {
+  /** @type {Hit[]} */ hits = [];
+  chosen = 0;
+  #timer = 0;
+  #asked = new AbortController();
+
+  constructor() {
+    this.input = h("input", {
+      type: "search",
+      placeholder: "Search",
+      "aria-label": "Search for a job by name, or any record by ID",
+      title: "A job's name, or the ID of a job, an execution or a node",
+      autocomplete: "off",
+      spellcheck: "false",
+      role: "combobox",
+      "aria-expanded": "false",
+      "aria-controls": "found",
+      "aria-autocomplete": "list",
+    });
+    this.list = h("ul", {
+      class: "found",
+      id: "found",
+      role: "listbox",
+      "aria-label": "Found",
+      hidden: true,
+    });
+    this.element = h(
+      "div",
+      { class: "find", role: "search" },
+      this.input,
+      h("kbd", { "aria-hidden": "true" }, "/"),
+      this.list,
+    );
+    this.input.addEventListener("input", () => {
+      clearTimeout(this.#timer);
+      this.#timer = setTimeout(() => void this.search(), PAUSE_MS);
+    });
+    this.input.addEventListener("blur", () => this.close());
+    this.input.addEventListener("keydown", (event) => void this.#key(event));
+  }
+
+  focus() {
+    this.input.focus();
+    this.input.select();
+  }
+
+  close() {
+    this.#asked.abort();
+    clearTimeout(this.#timer);
+    this.#timer = 0;
+    this.hits = [];
+    this.list.hidden = true;
+    this.input.setAttribute("aria-expanded", "false");
+    this.input.removeAttribute("aria-activedescendant");
+  }
+
+  async search() {
+    this.#timer = 0;
+    this.#asked.abort();
+    const { signal } = this.#asked = new AbortController();
+    const text = this.input.value.trim();
+    if (!text) return this.close();
+    try {
+      const found = await lookUp(text, signal);
+      this.#offer(found, found.length ? "" : `Nothing is called '${text}' or begins with it.`);
+    } catch (error) {
+      if (!signal.aborted) this.#offer([], /** @type {Error} */ (error).message);
+    }
+  }
+
+  /** @param {KeyboardEvent} event */
+  async #key(event) {
+    const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (event.key === "Escape") {
+      if (this.list.hidden) this.input.blur();
+      this.close();
+    } else if (by) {
+      event.preventDefault();
+      const n = this.hits.length;
+      if (n) this.#choose((this.chosen + by + n) % n);
+    } else if (event.key === "Enter") {
+      event.preventDefault();
+      // What was typed since the last answer counts.
+      if (this.list.hidden || this.#timer) {
+        clearTimeout(this.#timer);
+        await this.search();
+      }
+      if (this.hits[this.chosen]) this.#open(this.hits[this.chosen]);
+    }
+  }
+
+  /** @param {Hit} hit */
+  #open(hit) {
+    this.close();
+    this.input.value = "";
     go(hit.url);
-  };
-  const choose = (/** @type {number} */ index) => {
-    chosen = index;
-    [...list.children].forEach((item, at) => item.setAttribute("aria-selected", String(at === index)));
-    if (hits[index]) input.setAttribute("aria-activedescendant", `found-${index}`);
-  };
-  const offer = (/** @type {Hit[]} */ found, /** @type {string} */ note) => {
-    hits = found;
+  }
+
+  /** @param {number} index */
+  #choose(index) {
+    this.chosen = index;
+    [...this.list.children].forEach((item, at) => item.setAttribute("aria-selected", String(at === index)));
+    if (this.hits[index]) this.input.setAttribute("aria-activedescendant", `found-${index}`);
+  }
+
+  /** @param {Hit[]} found @param {string} note */
+  #offer(found, note) {
+    this.hits = found;
+    // The box keeps the focus, so that the click arrives.
+    const onmousedown = (/** @type {Event} */ event) => event.preventDefault();
     fill(
-      list,
-      hits.map((hit, index) =>
-        h("li", {
-          role: "option",
-          id: `found-${index}`,
-          onmousedown: (/** @type {Event} */ e) => e.preventDefault(),
-          onclick: () => open(hit),
-        }, hit.element)
+      this.list,
+      found.map((hit, index) =>
+        h(
+          "li",
+          { role: "option", id: `found-${index}`, onmousedown, onclick: () => this.#open(hit) },
+          hit.element,
+        )
       ),
       note ? h("li", { class: "note", role: "option", "aria-disabled": "true" }, note) : null,
     );
-    list.hidden = false;
-    input.setAttribute("aria-expanded", "true");
-    choose(0);
-  };
-  const search = async () => {
-    const text = input.value.trim();
-    asked.abort();
-    asked = new AbortController();
-    if (!text) return close();
-    try {
-      const found = await lookUp(text, asked.signal);
-      offer(found, found.length ? "" : `Nothing is called '${text}' or begins with it.`);
-    } catch (error) {
-      if (!asked.signal.aborted) offer([], String(/** @type {Error} */ (error).message));
-    }
-  };
-
-  input.addEventListener("input", () => {
-    clearTimeout(timer);
-    timer = setTimeout(search, PAUSE_MS);
-  });
-  input.addEventListener("blur", close);
-  input.addEventListener("keydown", async (event) => {
-    if (event.key === "Escape") {
-      if (list.hidden) input.blur();
-      return close();
-    }
-    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
-      event.preventDefault();
-      if (hits.length) choose((chosen + (event.key === "ArrowDown" ? 1 : hits.length - 1)) % hits.length);
-      return;
-    }
-    if (event.key !== "Enter") return;
-    event.preventDefault();
-    if (list.hidden || timer) {
-      clearTimeout(timer);
-      await search();
-    }
-    if (hits[chosen]) open(hits[chosen]);
-  });
-  return {
-    element: h(
-      "div",
-      { class: "find", role: "search" },
-      input,
-      h("kbd", { "aria-hidden": "true" }, "/"),
-      list,
-    ),
-    focus: () => {
-      input.focus();
-      input.select();
-    },
-  };
+    this.list.hidden = false;
+    this.input.setAttribute("aria-expanded", "true");
+    this.#choose(0);
+  }
 }
 
 /** @param {string} text @param {AbortSignal} signal @returns {Promise<Hit[]>} */

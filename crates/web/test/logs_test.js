@@ -58,6 +58,7 @@ Deno.test("a resumed log repeats no line and loses none", () => {
   assert(!seen.hasOffsets);
   assertEquals([at(0), at(5), at(0, "stderr")].map((l) => seen.isNew(l)), [true, true, true]);
   assert(seen.hasOffsets);
+  assertEquals(seen.position(), "e-1.stdout.5,e-1.stderr.0");
   assertEquals([at(0), at(5), at(9), at(0, "stderr"), at(3, "stderr")].map((l) => seen.isNew(l)), [
     false,
     false,

@@ -4,6 +4,7 @@ import { get, path } from "../api.js";
 import { executionDetails } from "./execution.js";
 import { runTime, timeAgo } from "../elements/clock.js";
 import { copyButton } from "../elements/copy.js";
+import { moreRows } from "../elements/more.js";
 import { choice } from "../jobs/filters.js";
 import { fill, h, reconcile } from "../dom.js";
 import { short, slotOf } from "../format.js";
@@ -55,20 +56,11 @@ export default function executions({ job, signal, query }) {
       ({ row, detail }, before) =>
         detail ? detailRow(row, before) : executionRow(row, before, opened.has(row.ID), toggle),
     );
-    fill(
-      more,
-      hasMore && limit < MOST_ROWS
-        ? h("button", {
-          type: "button",
-          onclick: () => {
-            limit = Math.min(MOST_ROWS, limit + PAGE);
-            refresh();
-          },
-        }, `Show ${PAGE} more`)
-        : hasMore
-        ? h("p", { class: "muted" }, `The first ${MOST_ROWS}; jobctl executions ${short(job.ID)} lists all`)
-        : null,
-    );
+    const beyond = `jobctl executions ${short(job.ID)} lists all`;
+    moreRows(more, { hasMore, limit, page: PAGE, most: MOST_ROWS, beyond }, (larger) => {
+      limit = larger;
+      refresh();
+    });
   };
   const toggle = (/** @type {string} */ id) => {
     if (opened.has(id)) opened.delete(id);

@@ -2,6 +2,7 @@
 
 import { get, path } from "../api.js";
 import { eventHead, eventRow } from "../elements/event.js";
+import { moreRows } from "../elements/more.js";
 import { choice } from "../jobs/filters.js";
 import { fill, h, reconcile } from "../dom.js";
 import { keepFresh } from "../fresh.js";
@@ -67,24 +68,12 @@ export default function history({ job, signal, query }) {
         (event) => `${event.ExecutionID} ${event.NewRevision} ${event.Type}`,
         (event, before) => before ?? eventRow(event, false),
       );
-      fill(
-        more,
-        page.NextToken && limit < MOST_ROWS
-          ? h("button", {
-            type: "button",
-            onclick: () => {
-              limit = Math.min(MOST_ROWS, limit + PAGE);
-              refresh();
-            },
-          }, `Show ${PAGE} more`)
-          : page.NextToken
-          ? h(
-            "p",
-            { class: "muted" },
-            `The first ${MOST_ROWS} events; choose an execution to see all of its own`,
-          )
-          : null,
-      );
+      const beyond = "choose an execution to see all of its own";
+      const hasMore = page.NextToken !== "";
+      moreRows(more, { hasMore, limit, page: PAGE, most: MOST_ROWS, beyond }, (larger) => {
+        limit = larger;
+        refresh();
+      });
     },
     fail: (error) => fill(box, toolbar, failure(error, refresh)),
   });

@@ -9,6 +9,8 @@ const RETRY_MS = 1000;
 const LONGEST_RETRY_MS = 10_000;
 // Lines are handed on in batches, so that a fast log costs one drawing for each.
 const BATCH = 2000;
+// More positions than this would not fit into the head of a request.
+const MOST_POSITIONS = 500;
 
 /** @typedef {{ jobId: string, execution?: string, tail?: number }} Asked */
 /** @typedef {"restarted" | "reading" | "ended" | "interrupted" | { error: unknown }} LogState */
@@ -27,7 +29,12 @@ export async function followLog(asked, signal, take, tell) {
       // Lines are told apart by their offsets; without them the log is read anew.
       const resumes = seen.hasOffsets;
       const tail = resumes ? undefined : asked.tail;
-      const url = path(["jobs", asked.jobId, "logs"], { follow: true, execution_id: asked.execution, tail });
+      const url = path(["jobs", asked.jobId, "logs"], {
+        follow: true,
+        execution_id: asked.execution,
+        tail,
+        from: seen.position(),
+      });
       const response = await send(url, {
         signal,
         endless: true,
@@ -77,7 +84,7 @@ function parse(text) {
   return { execution: ExecutionID, stream: Stream, time: Time, line: Line, offset: Offset };
 }
 
-/** Knows which lines were taken, by the byte offset of each stream. */
+/** Knows which lines were taken, by the byte offset at which each stream's last one ended. */
 export class Seen {
   /** @type {Map<string, number>} */
   #last = new Map();
@@ -86,10 +93,16 @@ export class Seen {
     return this.#last.size > 0;
   }
 
+  /** Where to resume, as the API takes it; without it the log is read again, and what was taken is skipped. */
+  position() {
+    if (this.#last.size > MOST_POSITIONS) return "";
+    return [...this.#last].map(([stream, offset]) => `${stream}.${offset}`).join(",");
+  }
+
   /** @param {{ execution: string, stream: string, offset?: number }} line */
   isNew(line) {
     if (line.offset === undefined || line.stream === "service") return true;
-    const key = `${line.execution} ${line.stream}`;
+    const key = `${line.execution}.${line.stream}`;
     if (line.offset <= (this.#last.get(key) ?? -1)) return false;
     this.#last.set(key, line.offset);
     return true;

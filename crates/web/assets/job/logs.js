@@ -5,7 +5,7 @@ import { LogView } from "../elements/log-view.js";
 import { fill, h, say } from "../dom.js";
 import { count, plural, short } from "../format.js";
 import { icon } from "../icons.js";
-import { KEPT, LogBuffer } from "./log-buffer.js";
+import { LogBuffer } from "./log-buffer.js";
 import { followLog } from "./log-stream.js";
 import { failure } from "../notes.js";
 import { prefer, preferences } from "../preferences.js";
@@ -13,6 +13,7 @@ import { choice } from "../jobs/filters.js";
 import { LogSearch } from "./log-search.js";
 
 /** @import { TabContext } from "../pages/job.js" */
+/** @import { Line } from "./log-buffer.js" */
 /** @import { LogState } from "./log-stream.js" */
 
 // The end of a long log is what one came for; the ring holds more than this, for what follows.
@@ -20,153 +21,174 @@ const TAIL = 20_000;
 // Executions that are offered one by one.
 const MOST_CHOICES = 200;
 
+/** @type {[string, string][]} */
+const STREAMS = [["", "Both streams"], ["stdout", "Standard output"], ["stderr", "Standard error"]];
+
+const WORDS = {
+  starting: "Reading…",
+  reading: "Following",
+  ended: "Complete",
+  interrupted: "Interrupted; reading goes on by itself",
+};
+
 /** @param {TabContext} context */
-export default function logs({ job, signal, query }) {
-  const buffer = new LogBuffer();
-  /** @type {Map<string, number>} */
-  const executions = new Map();
-  const view = new LogView(buffer, (id) => executions.get(id) ?? 0);
-  const asked = { jobId: job.ID, execution: query.get("execution") ?? "", tail: TAIL };
-  let stream = "";
-  let only = "";
+export default function logs(context) {
+  return new LogTab(context).element;
+}
+
+class LogTab {
+  buffer = new LogBuffer();
+  /** The order in which executions were seen decides their colours. @type {Map<string, number>} */
+  executions = new Map();
+  view = new LogView(this.buffer, (id) => this.executions.get(id) ?? 0);
+  search = new LogSearch(this.buffer, this.view);
+  stream = "";
+  only = "";
   /** @type {Exclude<LogState, "restarted"> | "starting"} */
-  let state = "starting";
+  state = "starting";
 
-  const status = h("p", { class: "log-status small muted", role: "status" });
-  const problem = h("div");
-  const chooser = h(
-    "select",
-    { "aria-label": "Execution", hidden: true },
-    h("option", { value: "" }, "All executions"),
-  );
-  const follow = h("button", { type: "button" });
-  const search = new LogSearch(buffer, view);
-  view.wrap = preferences.wrap;
-  view.times = preferences.times;
-
-  const refilter = () => {
-    buffer.show((line) =>
-      (!only || line.execution === only) && (!stream || line.stream === stream || line.stream === "service")
+  /** @param {TabContext} context */
+  constructor({ job, signal, query }) {
+    this.job = job;
+    this.asked = { jobId: job.ID, execution: query.get("execution") ?? "", tail: TAIL };
+    this.status = h("p", { class: "log-status small muted", role: "status" });
+    this.problem = h("div");
+    this.view.wrap = preferences.wrap;
+    this.view.times = preferences.times;
+    this.chooser = h(
+      "select",
+      { "aria-label": "Execution", hidden: true },
+      h("option", { value: "" }, "All executions"),
     );
-    search.restart();
-    view.relayout();
-    tell();
-  };
-  const tell = () => {
-    const kept = buffer.lines.length < buffer.total
-      ? `; the newest ${count(buffer.lines.length)} are kept here, the download has all`
-      : buffer.total >= TAIL
+    this.chooser.addEventListener("change", () => {
+      this.only = this.chooser.value;
+      this.refilter();
+    });
+    this.follow = h("button", { type: "button", onclick: () => this.view.follow(!this.view.follows) });
+    this.view.onfollow = () => this.#showFollowing();
+    this.element = h(
+      "div",
+      { class: "logs" },
+      this.#toolbar(),
+      this.#onlyOne(),
+      this.problem,
+      this.view.element,
+      this.status,
+    );
+    signal.addEventListener("abort", () => this.view.close());
+    this.#showFollowing();
+    this.tell();
+    void followLog(this.asked, signal, (lines) => this.take(lines), (state) => this.become(state));
+  }
+
+  #toolbar() {
+    const url = path(["jobs", this.job.ID, "logs"], { execution_id: this.asked.execution });
+    const { view } = this;
+    return h(
+      "div",
+      { class: "toolbar" },
+      choice("Stream", STREAMS, this.stream, (value) => {
+        this.stream = value;
+        this.refilter();
+      }),
+      this.chooser,
+      this.search.element,
+      this.follow,
+      toggle("Wrap", view.wrap, (on) => {
+        view.wrap = on;
+        prefer({ wrap: on });
+        view.relayout();
+      }),
+      toggle("Times", view.times, (on) => {
+        view.times = on;
+        prefer({ times: on });
+        view.relayout();
+      }),
+      h("a", { class: "button", href: url, download: `${this.job.Name}.log` }, icon("download"), "Download"),
+      h(
+        "a",
+        { class: "button quiet", href: url, target: "_blank", rel: "noopener" },
+        icon("link"),
+        "Plain text",
+      ),
+    );
+  }
+
+  #onlyOne() {
+    if (!this.asked.execution) return null;
+    const id = h("span", { class: "id" }, short(this.asked.execution));
+    return h(
+      "p",
+      { class: "quiet-note" },
+      "Only ",
+      id,
+      ". ",
+      h("a", { href: `/jobs/${this.job.ID}/logs` }, "Show all executions"),
+    );
+  }
+
+  #showFollowing() {
+    const { follows } = this.view;
+    fill(this.follow, icon(follows ? "done" : "download"), follows ? "Following" : "Follow the end");
+    this.follow.setAttribute("aria-pressed", String(follows));
+  }
+
+  refilter() {
+    this.buffer.show((line) =>
+      (!this.only || line.execution === this.only) &&
+      (!this.stream || line.stream === this.stream || line.stream === "service")
+    );
+    this.search.restart();
+    this.view.relayout();
+    this.tell();
+  }
+
+  /** @param {Omit<Line, "id">[]} lines */
+  take(lines) {
+    for (const line of lines) this.#learn(line.execution);
+    this.buffer.append(lines);
+    this.view.appended();
+    this.search.grown();
+    this.tell();
+  }
+
+  /** @param {LogState} state */
+  become(state) {
+    if (state === "restarted") {
+      this.buffer.clear();
+      return this.search.restart();
+    }
+    this.state = state;
+    fill(this.problem, typeof state === "object" ? failure(state.error) : null);
+    this.tell();
+  }
+
+  /** @param {string} execution */
+  #learn(execution) {
+    if (!execution || this.executions.has(execution)) return;
+    this.executions.set(execution, this.executions.size);
+    if (this.executions.size <= MOST_CHOICES) {
+      this.chooser.append(h("option", { value: execution }, short(execution)));
+    }
+    if (this.executions.size !== 2) return;
+    this.chooser.hidden = false;
+    this.view.ids = true;
+    this.view.relayout();
+  }
+
+  tell() {
+    const { lines, total, visible } = this.buffer;
+    const kept = lines.length < total
+      ? `; the newest ${count(lines.length)} are kept here, the download has all`
+      : total >= TAIL
       ? "; what came before the end is in the download"
       : "";
-    const words = {
-      starting: "Reading…",
-      reading: "Following",
-      ended: "Complete",
-      interrupted: "Interrupted; reading goes on by itself",
-    };
-    say(
-      status,
-      `${typeof state === "string" ? words[state] : "Refused"}. ${plural(buffer.total, "line")}${kept}.`,
-    );
-    view.element.classList.toggle("is-empty", buffer.visible.length === 0);
-    view.element.dataset.empty = buffer.total
-      ? "No line matches the choice above"
-      : state === "ended"
-      ? "The job has printed nothing"
-      : "Nothing printed yet";
-  };
-  const learn = (/** @type {string} */ execution) => {
-    if (!execution || executions.has(execution)) return;
-    executions.set(execution, executions.size);
-    if (executions.size <= MOST_CHOICES) chooser.append(h("option", { value: execution }, short(execution)));
-    if (executions.size === 2) {
-      chooser.hidden = false;
-      view.ids = true;
-      view.relayout();
-    }
-  };
-  view.onfollow = () => {
-    fill(follow, icon(view.follows ? "done" : "download"), view.follows ? "Following" : "Follow the end");
-    follow.setAttribute("aria-pressed", String(view.follows));
-  };
-  follow.addEventListener("click", () => view.follow(!view.follows));
-  chooser.addEventListener("change", () => {
-    only = chooser.value;
-    refilter();
-  });
-
-  const plainUrl = (/** @type {Record<string, string>} */ more = {}) =>
-    path(["jobs", job.ID, "logs"], { execution_id: asked.execution, ...more });
-  const toolbar = h(
-    "div",
-    { class: "toolbar" },
-    choice(
-      "Stream",
-      [["", "Both streams"], ["stdout", "Standard output"], ["stderr", "Standard error"]],
-      stream,
-      (value) => {
-        stream = value;
-        refilter();
-      },
-    ),
-    chooser,
-    search.element,
-    follow,
-    toggle("Wrap", view.wrap, (on) => {
-      view.wrap = on;
-      prefer({ wrap: on });
-      view.relayout();
-    }),
-    toggle("Times", view.times, (on) => {
-      view.times = on;
-      prefer({ times: on });
-      view.relayout();
-    }),
-    h("a", { class: "button", href: plainUrl(), download: `${job.Name}.log` }, icon("download"), "Download"),
-    h(
-      "a",
-      { class: "button quiet", href: plainUrl(), target: "_blank", rel: "noopener" },
-      icon("link"),
-      "Plain text",
-    ),
-  );
-
-  signal.addEventListener("abort", () => view.close());
-  view.onfollow();
-  tell();
-  void followLog(asked, signal, (lines) => {
-    for (const line of lines) learn(line.execution);
-    buffer.append(lines);
-    view.appended();
-    search.grown();
-    tell();
-  }, (now) => {
-    if (now === "restarted") {
-      buffer.clear();
-      return search.restart();
-    }
-    state = now;
-    fill(problem, typeof now === "object" ? failure(now.error) : null);
-    tell();
-  });
-  return h(
-    "div",
-    { class: "logs", data: { kept: KEPT } },
-    toolbar,
-    asked.execution
-      ? h(
-        "p",
-        { class: "quiet-note" },
-        "Only ",
-        h("span", { class: "id" }, short(asked.execution)),
-        ". ",
-        h("a", { href: `/jobs/${job.ID}/logs` }, "Show all executions"),
-      )
-      : null,
-    problem,
-    view.element,
-    status,
-  );
+    const word = typeof this.state === "string" ? WORDS[this.state] : "Refused";
+    say(this.status, `${word}. ${plural(total, "line")}${kept}.`);
+    const nothing = this.state === "ended" ? "The job has printed nothing" : "Nothing printed yet";
+    this.view.element.classList.toggle("is-empty", visible.length === 0);
+    this.view.element.dataset.empty = total ? "No line matches the choice above" : nothing;
+  }
 }
 
 /** @param {string} word @param {boolean} on @param {(on: boolean) => void} changed */

@@ -70,25 +70,7 @@ export default function timeline({ job, signal }) {
   const refresh = keepFresh({
     signal,
     cares: (change) => change.jobs.has(job.ID),
-    load: async (signal) => {
-      const [executions, events] = await Promise.all([
-        all(
-          (token, limit) =>
-            path(["jobs", job.ID, "executions"], { limit, next_token: token, order_by: "create_time" }),
-          "Executions",
-          MOST_EXECUTIONS,
-          signal,
-        ),
-        all(
-          (token, limit) =>
-            path(["jobs", job.ID, "history"], { limit, next_token: token, event_type: "execution" }),
-          "History",
-          MOST_EVENTS,
-          signal,
-        ),
-      ]);
-      return { executions, events };
-    },
+    load: (signal) => read(job.ID, signal),
     show: ({ executions, events }) => {
       if (!executions.rows.length) {
         return fill(
@@ -107,6 +89,26 @@ export default function timeline({ job, signal }) {
   resized.observe(box);
   signal.addEventListener("abort", () => resized.disconnect());
   return box;
+}
+
+/** @param {string} id @param {AbortSignal} signal */
+async function read(id, signal) {
+  const [executions, events] = await Promise.all([
+    all(
+      (token, limit) =>
+        path(["jobs", id, "executions"], { limit, next_token: token, order_by: "create_time" }),
+      "Executions",
+      MOST_EXECUTIONS,
+      signal,
+    ),
+    all(
+      (token, limit) => path(["jobs", id, "history"], { limit, next_token: token, event_type: "execution" }),
+      "History",
+      MOST_EVENTS,
+      signal,
+    ),
+  ]);
+  return { executions, events };
 }
 
 /** @param {Slot[]} rows @param {number} zoom @param {number} available */

@@ -184,7 +184,7 @@ function stateButton(value, word, current, update) {
 }
 
 /** @param {string} placeholder @param {string} label @param {string} value @param {string} type @param {(text: string) => void} changed */
-function typed(placeholder, label, value, type, changed) {
+export function typed(placeholder, label, value, type, changed) {
   let timer = 0;
   const input = h("input", {
     type,

@@ -7,7 +7,7 @@ import { idText } from "../elements/copy.js";
 import { fill, h, reconcile } from "../dom.js";
 import { bytes, cores, count, nodeName, plural } from "../format.js";
 import { keepFresh } from "../fresh.js";
-import { choice } from "../jobs/filters.js";
+import { choice, typed } from "../jobs/filters.js";
 import { joinCommands } from "../join.js";
 import { empty, failure, loading } from "../notes.js";
 import { rewriteQuery } from "../router.js";
@@ -16,7 +16,6 @@ import { badge, nodeLook } from "../state.js";
 /** @import { NodeRecord, Shown, Visit } from "../../types.d.ts" */
 
 const MOST_ROWS = 500;
-const PAUSE_MS = 250;
 // A heartbeat changes no record, so what it brings is read at this pace.
 const HEARTBEATS_MS = 10_000;
 
@@ -34,24 +33,6 @@ export default function nodes(visit) {
   const table = h("table", { "aria-label": "Nodes" }, head(), body);
   const summary = h("p", { class: "facts" });
   const box = h("div", { class: "table-box" }, loading());
-  let timer = 0;
-
-  const input = h("input", {
-    type: "text",
-    placeholder: "Labels: zone in (a,b)",
-    "aria-label": "Selector of labels",
-    title: "Selector of labels",
-    value: labels,
-    autocomplete: "off",
-    spellcheck: "false",
-  });
-  input.addEventListener("input", () => {
-    clearTimeout(timer);
-    timer = setTimeout(() => {
-      labels = input.value.trim();
-      again();
-    }, PAUSE_MS);
-  });
   const again = () => {
     const query = new URLSearchParams();
     if (labels) query.set("labels", labels);
@@ -59,6 +40,10 @@ export default function nodes(visit) {
     rewriteQuery(query);
     refresh();
   };
+  const input = typed("Labels: zone in (a,b)", "Selector of labels", labels, "text", (text) => {
+    labels = text;
+    again();
+  });
   const refresh = keepFresh({
     signal: visit.signal,
     cares: (change) => change.nodes.size > 0 || change.cluster,
@@ -71,35 +56,9 @@ export default function nodes(visit) {
         signal,
       ),
     show: ({ rows, more }) => {
-      if (rows.every((/** @type {NodeRecord} */ node) => node.NodeType === "Requester") && !labels) {
-        return fill(
-          box,
-          empty(
-            "No node has joined",
-            h(
-              "p",
-              null,
-              "An agent on any machine joins by itself when it starts; it dials out, so it needs no open port:",
-            ),
-            joinCommands(),
-          ),
-        );
-      }
-      if (!rows.length) {
-        return fill(
-          box,
-          empty(
-            "No node matches this selector",
-            h(
-              "p",
-              null,
-              "A selector such as ",
-              h("code", null, "zone in (a,b), !gpu"),
-              " chooses by labels.",
-            ),
-          ),
-        );
-      }
+      const isEmpty = rows.every((/** @type {NodeRecord} */ node) => node.NodeType === "Requester");
+      if (isEmpty && !labels) return fill(box, noNode());
+      if (!rows.length) return fill(box, noMatch());
       if (!table.isConnected) fill(box, summary, table);
       fill(
         summary,
@@ -130,6 +89,20 @@ export default function nodes(visit) {
       box,
     ),
   };
+}
+
+function noNode() {
+  const text =
+    "An agent on any machine joins by itself when it starts; it dials out, so it needs no open port:";
+  return empty("No node has joined", h("p", null, text), joinCommands());
+}
+
+function noMatch() {
+  const example = h("code", null, "zone in (a,b), !gpu");
+  return empty(
+    "No node matches this selector",
+    h("p", null, "A selector such as ", example, " chooses by labels."),
+  );
 }
 
 function head() {

@@ -89,59 +89,27 @@ function layout(signal) {
     failed,
     all: [
       numbers,
+      h("div", { class: "columns" }, section("Capacity in use", bars), chart),
       h(
         "div",
         { class: "columns" },
-        h("section", { class: "section" }, h("header", null, h("h2", null, "Capacity in use")), bars),
-        chart,
-      ),
-      h(
-        "div",
-        { class: "columns" },
-        h(
-          "section",
-          { class: "section" },
-          h(
-            "header",
-            null,
-            h("h2", null, "Waiting longest"),
-            h(
-              "a",
-              { class: "end small", href: "/jobs?state=Queued,Pending&order=oldest&namespace=*" },
-              "All waiting",
-            ),
-          ),
+        section(
+          "Waiting longest",
           waiting,
+          "All waiting",
+          "/jobs?state=Queued,Pending&order=oldest&namespace=*",
         ),
-        h(
-          "section",
-          { class: "section" },
-          h(
-            "header",
-            null,
-            h("h2", null, "Latest failures"),
-            h(
-              "a",
-              { class: "end small", href: "/jobs?state=Failed&order=changed&namespace=*" },
-              "All failed",
-            ),
-          ),
-          failed,
-        ),
+        section("Latest failures", failed, "All failed", "/jobs?state=Failed&order=changed&namespace=*"),
       ),
-      h(
-        "section",
-        { class: "section" },
-        h(
-          "header",
-          null,
-          h("h2", null, "Nodes"),
-          h("a", { class: "end small", href: "/nodes" }, "All nodes"),
-        ),
-        nodes,
-      ),
+      section("Nodes", nodes, "All nodes", "/nodes"),
     ],
   };
+}
+
+/** @param {string} title @param {HTMLElement} body @param {string} [all] @param {string} [href] */
+function section(title, body, all, href) {
+  const link = all ? h("a", { class: "end small", href }, all) : null;
+  return h("section", { class: "section" }, h("header", null, h("h2", null, title), link), body);
 }
 
 /** @param {{ numbers: HTMLElement, bars: HTMLElement }} parts @param {Cluster} cluster */
