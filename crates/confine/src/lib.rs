@@ -16,7 +16,7 @@ mod files;
 
 use std::path::PathBuf;
 
-use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal, getrlimit, setrlimit};
 
 pub use files::is_supported;
 
@@ -58,10 +58,15 @@ pub enum ConfineError {
 impl Confinement {
     /// Confines this process for the rest of its life.
     pub fn enter(&self) -> Result<(), ConfineError> {
-        let limit = |most: u64| Rlimit { current: Some(most), maximum: Some(most) };
-        rustix::process::setrlimit(Resource::Core, limit(0))?;
-        rustix::process::setrlimit(Resource::Data, limit(self.memory_bytes))?;
-        rustix::process::setrlimit(Resource::Cpu, limit(self.cpu_seconds))?;
+        for (resource, most) in [
+            (Resource::Core, 0),
+            (Resource::Data, self.memory_bytes),
+            (Resource::Cpu, self.cpu_seconds),
+        ] {
+            // Nobody but root may go beyond what the process was started with.
+            let most = getrlimit(resource).maximum.map_or(most, |hard| hard.min(most));
+            setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
+        }
         files::restrict(self)?;
         calls::restrict(self.network)
     }

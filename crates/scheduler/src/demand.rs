@@ -103,11 +103,6 @@ impl Fit {
     }
 }
 
-/// The least that an engine gives a task, whatever it asks for; so this much is reserved for each.
-/// Docker gives no less than a hundredth of a core, and no less memory.
-const LEAST_CPU_MILLIS: u64 = 10;
-const LEAST_MEMORY_BYTES: u64 = 6 << 20;
-
 // === impl Need ===
 
 impl Need {
@@ -129,11 +124,8 @@ impl Need {
     /// The resources that it reserves on a node with these defaults.
     pub fn on(&self, defaults: &Resources) -> Resources {
         Resources {
-            cpu_millis: self.cpu_millis.unwrap_or(defaults.cpu_millis).max(LEAST_CPU_MILLIS),
-            memory_bytes: self
-                .memory_bytes
-                .unwrap_or(defaults.memory_bytes)
-                .max(LEAST_MEMORY_BYTES),
+            cpu_millis: self.cpu_millis.unwrap_or(defaults.cpu_millis),
+            memory_bytes: self.memory_bytes.unwrap_or(defaults.memory_bytes),
             disk_bytes: self.disk_bytes,
             gpus: self.gpus,
         }

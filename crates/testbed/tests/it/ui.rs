@@ -4,6 +4,7 @@ mod accessibility;
 mod browser;
 mod budget;
 mod following;
+mod foreign;
 mod hostile;
 mod jobs;
 mod keyboard;

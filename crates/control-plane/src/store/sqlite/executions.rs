@@ -167,15 +167,31 @@ pub(super) fn executions(
     query: &ExecutionQuery,
 ) -> Result<Page<StoredExecution>, StoreError> {
     let mut numbers = numbers(connection, query)?;
-    let more = numbers.len() > query.limit as usize;
+    let mut more = numbers.len() > query.limit as usize;
     numbers.truncate(query.limit as usize);
     let sql = format!("SELECT {COLUMNS}, {WHAT_IT_LEFT} {FROM} WHERE e.number = ?1");
     let mut statement = connection.prepare_cached(&sql)?;
     let mut items = Vec::with_capacity(numbers.len());
+    let mut bytes = 0;
     for number in numbers {
-        items.extend(row::one(&mut statement, [number], read_stored)?);
+        if bytes > PAGE_BYTES {
+            more = true;
+            break;
+        }
+        if let Some(execution) = row::one(&mut statement, [number], read_stored)? {
+            bytes += text_bytes(&execution);
+            items.push(execution);
+        }
     }
     Ok(Page { items, more })
+}
+
+/// Bytes of the texts that a node sent about an execution; the rest is small.
+fn text_bytes(execution: &StoredExecution) -> usize {
+    let output = execution.run_output.as_ref();
+    let output =
+        output.map_or(0, |run| run.stdout.len() + run.stderr.len() + run.runner_error.len());
+    execution.row.compute_message.len() + output
 }
 
 /// Scans every execution of the job, like a page of them.
