@@ -68,14 +68,14 @@ impl Connection {
     }
 
     pub(super) async fn get(&mut self, path: &str) -> anyhow::Result<(u16, &[u8])> {
-        self.send(format!("GET {path} HTTP/1.1\r\nHost: bench\r\n\r\n").as_bytes()).await
+        self.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).await
     }
 }
 
 /// A raw PUT request with a JSON body.
 pub(super) fn put(path: &str, body: &str) -> Vec<u8> {
     format!(
-        "PUT {path} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n\
+        "PUT {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
          Content-Length: {}\r\n\r\n{body}",
         body.len()
     )

@@ -130,7 +130,7 @@ async fn keeps_its_lease(cluster: &Cluster, running: &[JobId]) {
 async fn submit(cluster: &Cluster, job: &Value) -> String {
     let body = json!({ "Job": job }).to_string();
     let request = format!(
-        "PUT /api/v1/orchestrator/jobs HTTP/1.1\r\nHost: testbed\r\nConnection: close\r\n\
+        "PUT /api/v1/orchestrator/jobs HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
          Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );
