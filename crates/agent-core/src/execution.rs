@@ -378,20 +378,6 @@ impl Execution {
         }
     }
 
-    /// Done => Done, without what only a run needs: a finished execution is kept for its outcome,
-    /// and a specification may have megabytes.
-    pub fn forget_specification(&mut self) {
-        let mut work = (*self.work).clone();
-        work.task.env.clear();
-        work.task.meta.clear();
-        work.task.input_sources.clear();
-        work.task.result_paths.clear();
-        work.task.engine.params.clear();
-        work.task.publisher.params.clear();
-        work.task.network.domains.clear();
-        self.work = Arc::new(work);
-    }
-
     fn cancelled(&mut self, message: &str, now: Timestamp) -> Vec<Effect> {
         self.finish(ComputeState::Cancelled, message, now);
         vec![self.report(ComputeState::Cancelled, message), Effect::Discard]

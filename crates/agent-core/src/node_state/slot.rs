@@ -1,5 +1,8 @@
 //! One execution in the core's table.
 
+use alloc::sync::Arc;
+
+use api_types::protocol::Work;
 use api_types::{ExecutionId, Timestamp};
 
 use crate::execution::{Execution, Phase};
@@ -24,7 +27,7 @@ impl Slot {
         if !self.execution.phase.is_done() || self.unacknowledged > 0 {
             return None;
         }
-        self.execution.forget_specification();
+        self.execution.work = Arc::new(outline(&self.execution.work));
         Some(self.finished_key())
     }
 
@@ -42,4 +45,18 @@ impl Slot {
         };
         (finished_at, self.execution.id)
     }
+}
+
+/// The work without what only a run needs: a finished execution is kept for its outcome, and a
+/// specification may have megabytes.
+fn outline(work: &Work) -> Work {
+    let mut work = work.clone();
+    work.task.env.clear();
+    work.task.meta.clear();
+    work.task.input_sources.clear();
+    work.task.result_paths.clear();
+    work.task.engine.params.clear();
+    work.task.publisher.params.clear();
+    work.task.network.domains.clear();
+    work
 }
