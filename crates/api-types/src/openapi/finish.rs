@@ -59,8 +59,29 @@ pub fn finish(document: impl serde::Serialize, about: &About) -> Value {
             }
         }
     }
+    allow_several(&mut document["paths"]);
     direction::split_schemas(&mut document);
     document
+}
+
+/// Where a response has one of several shapes, a value may fit more than one of them, as an empty
+/// list does; schemas of enums say `oneOf`.
+fn allow_several(part: &mut Value) {
+    match part {
+        Value::Object(fields) => {
+            let are_references = |shapes: &Value| {
+                shapes.as_array().is_some_and(|all| all.iter().all(|it| it["$ref"].is_string()))
+            };
+            if fields.get("oneOf").is_some_and(are_references)
+                && let Some(shapes) = fields.remove("oneOf")
+            {
+                fields.insert("anyOf".to_owned(), shapes);
+            }
+            fields.values_mut().for_each(allow_several);
+        }
+        Value::Array(items) => items.iter_mut().for_each(allow_several),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 fn headers() -> Value {
