@@ -44,7 +44,9 @@ async fn first_failure(cluster: &Cluster, job: &Value) -> (Execution, String) {
 async fn a_missing_or_different_object_is_named() {
     let server = S3Server::start().await;
     server.put("object", b"content");
-    let Some(cluster) = ClusterSpec::new().agent(s3_agent(&server)).start().await else { return };
+    let Some(cluster) = ClusterSpec::new().agent(s3_agent(&server.endpoint())).start().await else {
+        return;
+    };
     let endpoint = server.endpoint();
     let absent = json!({ "Bucket": BUCKET, "Key": "absent", "Endpoint": endpoint });
     let (_, message) = first_failure(&cluster, &reading(&cluster, "s3", &absent, &["/in"])).await;
@@ -189,7 +191,7 @@ async fn an_agent_killed_during_publishing_publishes_once_and_leaves_nothing() {
     server.stall_puts(1);
     let data = tempfile::tempdir().unwrap();
     let path = data.path().display().to_string();
-    let agent = s3_agent(&server).setting("COMPUTE_AGENT_DATA_DIR", &path);
+    let agent = s3_agent(&server.endpoint()).setting("COMPUTE_AGENT_DATA_DIR", &path);
     let Some(mut cluster) = ClusterSpec::new().agent(agent).start().await else { return };
     let mut job = batch(&cluster.image, &["echo", "published"]);
     job["Tasks"][0]["Publisher"] = json!({

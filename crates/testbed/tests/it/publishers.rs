@@ -86,7 +86,9 @@ async fn local_serves_the_archive_even_of_failed_tasks() {
 #[tokio::test]
 async fn s3_stores_the_archive_under_the_key_with_its_checksum() {
     let server = S3Server::start().await;
-    let Some(cluster) = ClusterSpec::new().agent(s3_agent(&server)).start().await else { return };
+    let Some(cluster) = ClusterSpec::new().agent(s3_agent(&server.endpoint())).start().await else {
+        return;
+    };
     let publisher = json!({
         "Type": "s3",
         "Params": {
@@ -124,7 +126,7 @@ async fn a_publisher_that_hangs_keeps_no_cpu_from_other_jobs() {
     const CPU: &str = "2";
     let server = S3Server::start().await;
     server.stall_puts(1);
-    let agent = s3_agent(&server).cpu(CPU);
+    let agent = s3_agent(&server.endpoint()).cpu(CPU);
     let Some(mut cluster) = ClusterSpec::new().agent(agent).start().await else { return };
     let job = |line: &str| {
         let mut job = batch(&cluster.image, &["echo", line]);

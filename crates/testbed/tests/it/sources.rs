@@ -20,10 +20,10 @@ pub(crate) fn open_agent() -> AgentSpec {
     AgentSpec::new().setting("COMPUTE_AGENT_ALLOW_PRIVATE_ADDRESSES", "true")
 }
 
-/// An agent whose operator lets jobs use its credentials at this server.
-pub(crate) fn s3_agent(server: &S3Server) -> AgentSpec {
+/// An agent whose operator lets jobs use its credentials at this endpoint.
+pub(crate) fn s3_agent(endpoint: &str) -> AgentSpec {
     open_agent()
-        .setting("COMPUTE_AGENT_S3__ENDPOINTS", &server.endpoint())
+        .setting("COMPUTE_AGENT_S3__ENDPOINTS", endpoint)
         .setting("AWS_ACCESS_KEY_ID", s3::KEY_ID)
         .setting("AWS_SECRET_ACCESS_KEY", s3::SECRET)
 }
@@ -98,7 +98,7 @@ async fn s3_fetches_an_object_and_verifies_its_checksum() {
     let server = S3Server::start().await;
     let bytes = noise(SIZE_BYTES);
     server.put("data/object", &bytes);
-    let Some(cluster) = one(s3_agent(&server)).await else { return };
+    let Some(cluster) = one(s3_agent(&server.endpoint())).await else { return };
     let checksum = BASE64_STANDARD.encode(digest(&SHA256, &bytes));
     let params = json!({
         "Bucket": BUCKET, "Key": "data/object", "Endpoint": server.endpoint(),
@@ -113,7 +113,7 @@ async fn s3_fetches_the_objects_that_match_a_prefix_and_a_filter() {
     for key in ["data/part-1", "data/part-2", "data/sub/part-3", "other/part-4"] {
         server.put(key, format!("{key}\n").as_bytes());
     }
-    let Some(cluster) = one(s3_agent(&server)).await else { return };
+    let Some(cluster) = one(s3_agent(&server.endpoint())).await else { return };
     let params = |key: &str, filter: &str| {
         json!({
             "Bucket": BUCKET, "Key": key, "Endpoint": server.endpoint(), "Filter": filter,
@@ -131,7 +131,7 @@ async fn s3_fetches_the_objects_that_match_a_prefix_and_a_filter() {
 #[tokio::test]
 async fn s3_fetches_the_requested_version() {
     let server = s3::versions().await;
-    let Some(cluster) = one(s3_agent(&server)).await else { return };
+    let Some(cluster) = one(s3_agent(&server.url)).await else { return };
     for (version, expected) in [("1", "version 1"), ("", "version 2")] {
         let params = json!({
             "Bucket": BUCKET, "Key": s3::VERSIONED_KEY, "Endpoint": server.url,
