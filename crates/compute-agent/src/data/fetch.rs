@@ -24,6 +24,9 @@ use crate::data::retry::AttemptError;
 /// Memory of each program that git starts: two or three work at a time.
 const GIT_MEMORY_BYTES: u64 = 96 << 20;
 
+/// The runtime of `git lfs` maps its memory in pieces of 64 MiB, some of which it hardly uses.
+const LFS_MEMORY_BYTES: u64 = 512 << 20;
+
 /// CPU time of one process: a terabyte through TLS and a checksum, with room to spare.
 const CPU_SECONDS: u64 = 4 * 3600;
 
@@ -102,7 +105,11 @@ fn confinement(order: &Order) -> Confinement {
         read,
         write: vec![order.place.root().to_owned(), PathBuf::from("/dev/null")],
         network: kind != SourceType::Inline,
-        memory_bytes: if is_git { GIT_MEMORY_BYTES } else { MEMORY_BYTES },
+        memory_bytes: match kind {
+            SourceType::RepoClone => GIT_MEMORY_BYTES,
+            SourceType::RepoCloneLfs => LFS_MEMORY_BYTES,
+            _ => MEMORY_BYTES,
+        },
         cpu_seconds: CPU_SECONDS,
         // Without Landlock, git is not offered.
         allow_unconfined: !is_git || order.settings.allow_unconfined(),
