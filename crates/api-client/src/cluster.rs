@@ -26,7 +26,7 @@ impl Client {
         self.get(routes::CLUSTER).send().await
     }
 
-    /// `GET /cluster/load`, from a moment on and in steps of so many seconds.
+    /// `GET /cluster/load`, from a time on, with one sample for each `step` seconds.
     pub async fn cluster_load(
         &self,
         since: Option<&str>,

@@ -14,7 +14,7 @@ use seccompiler::{
 use crate::ConfineError;
 
 /// Calls that no fetching or compiling needs.
-const DENIED: [c_long; 43] = [
+const DENIED: [c_long; 45] = [
     // Other processes.
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
@@ -22,6 +22,9 @@ const DENIED: [c_long; 43] = [
     libc::SYS_process_madvise,
     libc::SYS_pidfd_getfd,
     libc::SYS_kcmp,
+    // Leaving the group by which its parent ends it.
+    libc::SYS_setsid,
+    libc::SYS_setpgid,
     // Mounts and namespaces.
     libc::SYS_mount,
     libc::SYS_umount2,

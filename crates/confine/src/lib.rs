@@ -1,4 +1,4 @@
-//! A process that gives its rights up before it reads what strangers wrote.
+//! Confines the calling process before it reads untrusted input.
 //!
 //! A program that fetches or compiles for a job has its parent's user, and with it everything that
 //! the user may do: read the keys beside the data, talk to the Docker Engine, which is as good as

@@ -1,4 +1,4 @@
-//! Files and directories below one directory, under names that strangers chose.
+//! Files and directories below one directory, under untrusted names.
 //!
 //! Every path is a [`RelativePath`], and every component is opened from the directory above it
 //! without following links. So no name, and no link that an earlier entry created, leads out.

@@ -1,4 +1,4 @@
-//! Reads archives of strangers, and creates files under names that strangers chose.
+//! Reads untrusted archives, and creates files under untrusted names.
 //!
 //! [`Entries`] reads a tar with a bound on everything that it holds in memory. [`Beneath`] creates
 //! files below one open directory, whatever they are called and whatever links lie on the way. The

@@ -86,7 +86,7 @@ fn carry_out(parent: Option<&str>) -> io::Result<()> {
     io::stdin().lock().read_line(&mut line)?;
     let order: Order = serde_json::from_str(&line)?;
     confinement(&order).enter().map_err(|error| io::Error::other(chain(&error)))?;
-    // Everything below this line may meet what strangers wrote.
+    // Everything below this line may read untrusted input.
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(fetch(order))
 }
 

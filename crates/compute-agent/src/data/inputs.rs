@@ -72,7 +72,7 @@ impl Sources {
     /// Builds the sources that the settings and the machine allow; they may keep inputs in
     /// `cache`.
     pub(crate) fn new(settings: &Settings, cache: PathBuf) -> Self {
-        // Git reads more of what strangers wrote than anything else.
+        // Git parses more untrusted input than any other source.
         let programs = match settings.allow_unconfined || confine::is_supported() {
             true => Programs::of_this_machine(),
             false => Programs::default(),

@@ -1,4 +1,4 @@
-//! Removes, measures and walks directory trees that strangers made.
+//! Removes, measures and walks untrusted directory trees.
 //!
 //! A task may nest its directories deeper than the kernel resolves a path, or than a thread's
 //! stack allows a function to call itself. So trees are walked over open directories, never through

@@ -111,7 +111,7 @@ fn plain(path: &Path) -> Option<PathBuf> {
     Some(plain)
 }
 
-/// The requested bytes of so many; all of them if the request is for another content.
+/// The requested range of an archive of this size; all of it if the request names another version.
 fn head(request: &ArchiveRequest, size: u64, tag: String) -> ArchiveHead {
     let is_current = request.tag.as_ref().is_none_or(|known| *known == tag);
     let (start, end) = match is_current && request.start < size {

@@ -151,3 +151,28 @@ async fn results_nested_without_end_cost_their_execution() {
     let next = node.orchestrator.run(work).await;
     node.orchestrator.reported(next, ComputeState::Completed).await;
 }
+
+/// A process of a fetch that was taken over offers a link, and has it mounted or kept.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_was_taken_over_gets_nothing_mounted_but_its_own() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let dir = tempfile::tempdir().expect("a directory");
+    let program = dir.path().join("fetcher");
+    let find = r#"{"Find":{"key":"k","directory":"'$root'/directory/sub"}}"#;
+    let done = r#"{"Done":{"mounted":{"source":"'$root'/directory","target":"/in","writable":false},"taken_bytes":0}}"#;
+    for says in [find, done] {
+        let script = format!(
+            "#!/bin/sh\nread -r order\n\
+             root=$(echo \"$order\" | sed 's/.*\"root\":\"\\([^\"]*\\)\".*/\\1/')\n\
+             ln -s /etc \"$root/directory\"\necho '{says}'\nread -r answer\n"
+        );
+        std::fs::write(&program, script).expect("write");
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("chmod");
+        let node = Node::start(|settings| settings.program = Some(program.clone())).await;
+        let url = json!({ "URL": "http://127.0.0.1:9/file" });
+        let id = node.orchestrator.run(with_input(SourceType::UrlDownload, url)).await;
+        let report = node.orchestrator.reported(id, ComputeState::Failed).await;
+        assert!(report.message.contains("the process that fetches it"), "{}", report.message);
+    }
+}

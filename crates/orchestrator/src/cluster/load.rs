@@ -90,7 +90,7 @@ impl Ring {
         });
     }
 
-    /// The samples from this time on, in steps of so many seconds.
+    /// The samples from this time on, one for each step, in seconds.
     pub(super) fn load(&self, since: Timestamp, now: Timestamp, step: Option<u64>) -> ClusterLoad {
         let oldest = self.samples.front().map_or(now, |sample| sample.time);
         let span = now.since(since.max(oldest)).as_secs();

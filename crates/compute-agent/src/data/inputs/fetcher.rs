@@ -89,7 +89,16 @@ impl Fetcher {
             Err(failed) => failed,
         };
         // A process that broke off tells why by how it ended.
-        let status = group.child.wait().await?;
+        let status = match failed.kind() {
+            // It closed its end, or is about to.
+            std::io::ErrorKind::UnexpectedEof | std::io::ErrorKind::BrokenPipe => {
+                group.child.wait().await?
+            }
+            _ => {
+                group.signal(Signal::KILL);
+                group.child.wait().await?
+            }
+        };
         let words = group.last_words().await;
         debug!(%status, words, reason = %failed, "the process of a fetch broke off");
         Err(AttemptError::Permanent(Failure::fetch(broken_off(status, &words))))
@@ -110,7 +119,7 @@ impl Fetcher {
         let output = group.child.stdout.take().ok_or_else(missing)?;
         send(&mut input, order).await?;
         let mut lines = BufReader::new(output);
-        let mut filling = None;
+        let (mut filling, mut asked) = (None, PathBuf::new());
         loop {
             let mut line = Vec::new();
             (&mut lines).take(MAX_LINE_BYTES).read_until(b'\n', &mut line).await?;
@@ -119,10 +128,14 @@ impl Fetcher {
                     quota.follow(taken_bytes, expected_bytes);
                 }
                 FromFetcher::Find { key, directory } => {
-                    let directory = order
-                        .inside(&directory)
-                        .ok_or_else(|| Error::other("it names a directory that is not its own"))?;
-                    let answer = match cache.find(&key, &directory).await? {
+                    group.signal(Signal::STOP);
+                    if !order.is_own_directory(&directory) {
+                        return Err(Error::other("it names a directory that is not its own"));
+                    }
+                    let found = cache.find(&key, &directory).await?;
+                    group.signal(Signal::CONT);
+                    asked = directory;
+                    let answer = match found {
                         Found::Linked { bytes } => ToFetcher::Linked { bytes },
                         Found::Missing(missing) => {
                             filling = Some(missing);
@@ -132,15 +145,19 @@ impl Fetcher {
                     send(&mut input, &answer).await?;
                 }
                 FromFetcher::Fetched => {
-                    if let Some(filling) = filling.take() {
+                    group.signal(Signal::STOP);
+                    if let Some(filling) = filling.take().filter(|_| order.is_own_directory(&asked))
+                    {
                         filling.keep().await;
                     }
+                    group.signal(Signal::CONT);
                     send(&mut input, &ToFetcher::Kept).await?;
                 }
                 FromFetcher::Done { mounted, taken_bytes } => {
                     quota.follow(taken_bytes, taken_bytes);
-                    let inside = order.inside(&mounted.source).is_some() && !mounted.writable;
-                    return match inside && mounted.target == order.expected_target(&mounted) {
+                    // Nothing of it may change what is mounted after the check.
+                    group.end().await?;
+                    return match order.is_own_mount(&mounted)? {
                         true => Ok(Ok(mounted)),
                         false => Err(Error::other("it names a mount that is not its own")),
                     };
@@ -201,6 +218,20 @@ impl Group {
         Ok(Self { child, leader })
     }
 
+    /// Signals the process and all that it started; the agent stops them while it works in their
+    /// directory.
+    fn signal(&self, signal: Signal) {
+        // Before the leader is waited for, its number cannot be another's.
+        if let (Some(leader), Some(_)) = (self.leader, self.child.id()) {
+            let _ = rustix::process::kill_process_group(leader, signal);
+        }
+    }
+
+    async fn end(&mut self) -> std::io::Result<()> {
+        self.signal(Signal::KILL);
+        self.child.wait().await.map(drop)
+    }
+
     async fn last_words(&mut self) -> String {
         let Some(stderr) = self.child.stderr.take() else { return String::new() };
         let mut words = Vec::new();
@@ -212,9 +243,6 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Before the leader is waited for, its number cannot be another's.
-        if let (Some(leader), Some(_)) = (self.leader, self.child.id()) {
-            let _ = rustix::process::kill_process_group(leader, Signal::KILL);
-        }
+        self.signal(Signal::KILL);
     }
 }

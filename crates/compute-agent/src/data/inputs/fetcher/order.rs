@@ -1,7 +1,8 @@
 //! What the agent and the process of a fetch say to each other.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::{Component, Path, PathBuf};
 
 use agent_core::execution::Failure;
 use api_types::source::InputSource;
@@ -86,17 +87,22 @@ impl Order {
         Self { input: input.clone(), place: place.clone(), quota: quota.record(), settings }
     }
 
-    /// A path of the process, if it lies below the input's own directory.
-    pub(crate) fn inside(&self, path: &Path) -> Option<PathBuf> {
-        let plain = path.components().all(|part| part != std::path::Component::ParentDir);
-        (plain && path.starts_with(self.place.root())).then(|| path.to_owned())
+    /// Whether this is a directory that the process may ask the cache for: one level below its own,
+    /// and no link, which would lead the agent elsewhere.
+    pub(crate) fn is_own_directory(&self, path: &Path) -> bool {
+        let is_plain = matches!(path.components().next_back(), Some(Component::Normal(_)));
+        let is_link = std::fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
+        is_plain && path.parent() == Some(self.place.root()) && !is_link
     }
 
-    /// The targets that the task asked for, as the mount may name it.
-    pub(crate) fn expected_target(&self, mounted: &MountedInput) -> String {
-        let whole = &self.input.target;
-        let plain = whole.trim_end_matches('/');
-        if mounted.target == *whole { whole.clone() } else { plain.to_owned() }
+    /// Whether the process, which has ended, may have this mounted: something below its own
+    /// directory, whatever links lie on the way, at the target that the task asked for.
+    pub(crate) fn is_own_mount(&self, mounted: &MountedInput) -> io::Result<bool> {
+        let source = mounted.source.canonicalize()?;
+        let wanted = self.input.target.as_str();
+        Ok(source.starts_with(self.place.root().canonicalize()?)
+            && [wanted, wanted.trim_end_matches('/')].contains(&mounted.target.as_str())
+            && !mounted.writable)
     }
 }
 
