@@ -21,9 +21,9 @@ pub enum Code {
     NoResultsForType,
     /// 400: any other invalid request (a header, a node action).
     InvalidRequest,
-    /// 401.
+    /// 401: the request needs credentials, or its own are not valid (any more).
     Unauthenticated,
-    /// 403.
+    /// 403: the caller may not do this.
     Forbidden,
     /// 404.
     JobNotFound,
@@ -31,6 +31,10 @@ pub enum Code {
     ExecutionNotFound,
     /// 404.
     NodeNotFound,
+    /// 404.
+    TokenNotFound,
+    /// 404: no such namespace, or none that the caller may see.
+    NamespaceNotFound,
     /// 404: no reader waits (any more) for the output that an agent sends.
     StreamNotFound,
     /// 404: the execution has published no archive, or none that its node still has, or no such
@@ -50,6 +54,8 @@ pub enum Code {
     IdempotencyConflict,
     /// 409: the node's state does not allow this action.
     NodeConflict,
+    /// 409: the record was changed meanwhile, or is in use.
+    Conflict,
     /// 409: a newer session of the same node took over; join again.
     StaleSession,
     /// 410: the operation moved; `Message` names its new path.
@@ -115,6 +121,8 @@ impl Code {
             Self::JobNotFound
             | Self::ExecutionNotFound
             | Self::NodeNotFound
+            | Self::TokenNotFound
+            | Self::NamespaceNotFound
             | Self::StreamNotFound
             | Self::ResultNotFound
             | Self::PathNotFound => 404,
@@ -124,6 +132,7 @@ impl Code {
             | Self::JobExists
             | Self::IdempotencyConflict
             | Self::NodeConflict
+            | Self::Conflict
             | Self::StaleSession => 409,
             Self::Gone => 410,
             Self::BodyTooLarge => 413,

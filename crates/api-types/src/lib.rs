@@ -3,6 +3,7 @@
 //! Everything here is plain data with serde: no I/O, no clock, no HTTP library.
 //! `docs/api.md` is the source of every name and shape.
 
+pub mod access;
 pub mod cluster;
 pub mod engine;
 pub mod error;

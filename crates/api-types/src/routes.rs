@@ -23,6 +23,16 @@ pub const CLUSTER_LOAD: &str = "/api/v1/orchestrator/cluster/load";
 pub const CHANGES: &str = "/api/v1/orchestrator/changes";
 pub const EVENTS: &str = "/api/v1/orchestrator/events";
 
+pub const TOKENS: &str = "/api/v1/orchestrator/tokens";
+pub const TOKEN: &str = "/api/v1/orchestrator/tokens/{token_id}";
+pub const NAMESPACES: &str = "/api/v1/orchestrator/namespaces";
+pub const NAMESPACE: &str = "/api/v1/orchestrator/namespaces/{namespace}";
+
+/// As whom the caller is known.
+pub const IDENTITY: &str = "/api/v1/auth/identity";
+/// The session of a browser.
+pub const AUTH_SESSION: &str = "/api/v1/auth/session";
+
 pub const ALIVE: &str = "/api/v1/agent/alive";
 pub const VERSION: &str = "/api/v1/agent/version";
 pub const AGENT_NODE: &str = "/api/v1/agent/node";

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use scheduler::Output;
 
 use crate::clock::Stamp;
+use crate::records::RecordRow;
 use crate::store::{Commit, CommitId, IdempotencyRow, Outcome, Removal, Store, StoreError, Write};
 
 /// The changes of some inputs, the idempotency keys first seen with them, and the facts that
@@ -13,6 +14,7 @@ use crate::store::{Commit, CommitId, IdempotencyRow, Outcome, Removal, Store, St
 pub struct Batch {
     pub output: Output,
     pub keys: Vec<IdempotencyRow>,
+    pub records: Vec<RecordRow>,
     /// The number of inputs.
     pub inputs: usize,
 }
@@ -37,7 +39,7 @@ pub struct NumberedCommit {
 impl Batch {
     /// Whether there is nothing to store.
     pub fn is_empty(&self) -> bool {
-        self.output.changes.is_empty() && self.keys.is_empty()
+        self.output.changes.is_empty() && self.keys.is_empty() && self.records.is_empty()
     }
 }
 
@@ -47,7 +49,8 @@ impl NumberedCommit {
     pub fn write_to(&self, store: &mut dyn Store) -> Result<Outcome, StoreError> {
         let write = match &self.content {
             Content::Batch(batch) => {
-                Write::Batch { changes: &batch.output.changes, keys: &batch.keys }
+                let Batch { output, keys, records, inputs: _ } = batch.as_ref();
+                Write::Batch { changes: &output.changes, keys, records }
             }
             Content::Removal(removal) => Write::Removal(*removal),
             Content::Probe => Write::Probe,

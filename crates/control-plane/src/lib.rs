@@ -7,5 +7,6 @@
 pub mod batch;
 pub mod clock;
 pub mod pruning;
+pub mod records;
 pub mod step;
 pub mod store;

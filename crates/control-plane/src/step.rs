@@ -42,6 +42,7 @@ use self::turn::Turn;
 use crate::batch::{Batch, Content, NumberedCommit};
 use crate::clock::Stamp;
 use crate::pruning::Pruning;
+use crate::records::Records;
 use crate::store::{CommitId, Known, Progress, Retention, StoreError, Term};
 
 /// How often a store that failed is tried again.
@@ -88,6 +89,7 @@ enum Load {
 /// The state, and the term under which it was read.
 struct Serving {
     scheduler: Scheduler,
+    records: Records,
     term: Term,
     last_commit: u64,
     /// When the scheduler wants to be handed the time.
@@ -230,12 +232,12 @@ impl<C> Step<C> {
             }
         };
         match result {
-            Ok(Taken { progress, scheduler }) => {
+            Ok(Taken { progress, scheduler, records }) => {
                 self.gate.renewed(since);
                 let Progress { term, last_commit, .. } = progress;
                 let wake = scheduler.next_wake(now.moment);
                 let scheduler = *scheduler;
-                let serving = Box::new(Serving { scheduler, term, last_commit, wake });
+                let serving = Box::new(Serving { scheduler, records, term, last_commit, wake });
                 self.serve(serving, Arc::default(), Vec::new(), now)
             }
             Err(TakeError::Store(
@@ -256,9 +258,11 @@ impl<C> Step<C> {
         known: Option<Known>,
         now: Stamp,
     ) -> Vec<Action<C>> {
-        let mut turn = Turn::new(known);
+        let number = serving.last_commit + 1;
+        let mut turn = Turn::new(known, number);
+        let Serving { scheduler, records, .. } = serving.as_mut();
         for envelope in inputs {
-            turn.take(&mut serving.scheduler, envelope, now.moment);
+            turn.take(scheduler, records, envelope, now.moment);
         }
         // No lease is judged before the heartbeats that arrived until now.
         self.heard.hand_over(&mut turn, &mut serving.scheduler, now.now());

@@ -17,6 +17,8 @@ use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 use scheduler::change::{EventRow, ExecutionRow, Live, LiveJobRow};
 use scheduler::time::Moment;
 
+use crate::records::Record;
+
 mod commit;
 #[cfg(test)]
 mod contract;
@@ -30,7 +32,7 @@ pub use self::commit::{
 
 pub use self::query::{
     ExecutionOrder, ExecutionPosition, ExecutionQuery, JobOrder, JobPosition, JobQuery,
-    LiveExecution, LiveExecutionsQuery,
+    LiveExecution, LiveExecutionsQuery, Namespaces,
 };
 
 /// How long an idempotency key is remembered: an hour longer than the API promises, because the
@@ -56,6 +58,9 @@ pub trait Store: Send {
     /// Loads the live state as of the last commit; `job` receives the jobs, one by one.
     fn load(&mut self, job: &mut dyn FnMut(LiveJobRow)) -> Result<Live, StoreError>;
 
+    /// Every record.
+    fn records(&mut self) -> Result<Vec<Record>, StoreError>;
+
     /// Makes all of it durable, or nothing; see [`Progress::admit`] for repeats.
     fn commit(&mut self, commit: &Commit<'_>) -> Result<Outcome, StoreError>;
 
@@ -71,9 +76,27 @@ pub trait Store: Send {
 /// The readers' half; every call is blocking and short.
 pub trait Reads: Send + Sync {
     /// Up to `limit` jobs whose ID has the prefix.
-    fn find_jobs(&self, prefix: IdPrefix, limit: u32) -> Result<Vec<JobId>, StoreError>;
-    fn find_executions(&self, prefix: IdPrefix, limit: u32)
-    -> Result<Vec<ExecutionId>, StoreError>;
+    fn find_jobs(
+        &self,
+        prefix: IdPrefix,
+        namespaces: &Namespaces,
+        limit: u32,
+    ) -> Result<Vec<JobId>, StoreError>;
+    fn find_executions(
+        &self,
+        prefix: IdPrefix,
+        namespaces: &Namespaces,
+        limit: u32,
+    ) -> Result<Vec<ExecutionId>, StoreError>;
+    fn namespace_of(&self, job: JobId) -> Result<Option<String>, StoreError>;
+    /// Those of the jobs that are in these namespaces.
+    fn jobs_within(
+        &self,
+        jobs: &[JobId],
+        namespaces: &Namespaces,
+    ) -> Result<Vec<JobId>, StoreError>;
+    /// Whether jobs of the namespace are stored.
+    fn has_jobs(&self, namespace: &str) -> Result<bool, StoreError>;
     fn job(&self, id: JobId) -> Result<Option<StoredJob>, StoreError>;
     fn jobs(&self, query: &JobQuery) -> Result<Page<StoredJob>, StoreError>;
     /// The same jobs without their specifications.
@@ -245,7 +268,7 @@ pub struct EventsQuery {
     /// The `seq` of the last event already examined.
     pub after: u64,
     pub job: Option<JobId>,
-    pub namespace: Option<String>,
+    pub namespaces: Namespaces,
     /// Those of jobs and executions if `None`.
     pub event_type: Option<EventType>,
     /// At or after.

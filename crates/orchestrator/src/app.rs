@@ -15,6 +15,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use web::Pages;
 
+use crate::access::bootstrap::{self, BootstrapError};
+use crate::access::upkeep;
 use crate::cluster::Watched;
 use crate::driver::presence;
 use crate::driver::{self, Driver, DriverError};
@@ -52,6 +54,8 @@ pub enum StartError {
     Driver(#[from] DriverError),
     #[error("send traces over OTLP")]
     Otlp(#[from] OtlpError),
+    #[error("make the first token")]
+    FirstToken(#[from] BootstrapError),
     #[error("start a blocking task")]
     Task(#[from] tokio::task::JoinError),
 }
@@ -65,12 +69,15 @@ async fn listen_for_pauses(view: Arc<View>, stopping: CancellationToken) {
     }
 }
 
-/// Starts what keeps pages and charts up to date.
+/// Starts what keeps pages, charts and tokens up to date.
 fn spawn_watching(api: &Arc<Api>) {
     let watching = Arc::clone(api);
     tokio::spawn(async move { watching.cluster.sample(watching.stopping.clone()).await });
     let watching = Arc::clone(api);
     tokio::spawn(async move { watching.view.changes().run(watching.stopping.clone()).await });
+    let (handle, view) = (api.handle.clone(), Arc::clone(&api.view));
+    let (uses, stopping) = (Arc::clone(&api.last_uses), api.stopping.clone());
+    tokio::spawn(upkeep::run(handle, view, uses, stopping));
 }
 
 /// Differs from that of any other process, so that nobody resumes a stream of another one.
@@ -110,6 +117,14 @@ impl Orchestrator {
             .await??
         };
 
+        let asks_for_credentials = settings.asks_for_credentials();
+        if asks_for_credentials
+            && let Some(file) =
+                bootstrap::first_token(&handle, view.records(), &settings.data_dir).await?
+        {
+            tracing::info!(file = %file.display(), "the first token, of an admin, is in this file");
+        }
+
         let stopping = CancellationToken::new();
         let node_id = identity.node_id;
         let requester = Requester { id: node_id.to_string(), public_key: identity.public_key };
@@ -133,6 +148,8 @@ impl Orchestrator {
             cluster,
             process: process_name(),
             guard,
+            asks_for_credentials,
+            last_uses: Arc::default(),
             pages,
             stopping: stopping.clone(),
         });

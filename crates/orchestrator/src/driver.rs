@@ -14,6 +14,7 @@ use std::thread;
 use api_types::NodeId;
 use api_types::job::CreateJob;
 use control_plane::clock::Reading;
+use control_plane::records::{RecordRefusal, RecordWrite};
 use control_plane::step::{Envelope, Failure, Origin, Request, Submission};
 use control_plane::store::{Retention, Store};
 use daemon::Pulse;
@@ -60,6 +61,8 @@ pub enum CallError {
     Refused(#[from] Refusal),
     #[error("the idempotency key came with another body before")]
     IdempotencyConflict,
+    #[error(transparent)]
+    Record(#[from] RecordRefusal),
     #[error("too many requests wait already")]
     QueueFull,
     #[error("the store cannot be written to")]
@@ -161,6 +164,13 @@ impl Handle {
         let (reply, answer) = oneshot::channel();
         let request = Request::Submit(Box::new(submission));
         self.send(envelope(Origin::User, request, Caller::Submit(reply)))?;
+        answer.await.map_err(|_| CallError::Stopping)?
+    }
+
+    /// Changes records, all of them or none, and waits until they are on disk and published.
+    pub async fn change_records(&self, writes: Vec<RecordWrite>) -> Result<(), CallError> {
+        let (reply, answer) = oneshot::channel();
+        self.send(envelope(Origin::User, Request::Records(writes), Caller::Records(reply)))?;
         answer.await.map_err(|_| CallError::Stopping)?
     }
 

@@ -5,6 +5,7 @@
 mod agent;
 mod archives;
 mod arriving;
+mod authenticate;
 mod body;
 mod changes;
 mod cluster;
@@ -19,6 +20,7 @@ mod jobs;
 mod logs;
 mod lookup;
 mod metrics;
+mod namespaces;
 mod nodes;
 mod openapi;
 mod paging;
@@ -27,6 +29,8 @@ mod query;
 mod requester;
 mod results;
 pub(crate) mod serve;
+mod sessions;
+mod tokens;
 mod waiting;
 
 use std::collections::BTreeMap;
@@ -45,6 +49,7 @@ use tokio_util::sync::CancellationToken;
 use utoipa_axum::router::OpenApiRouter;
 use web::Pages;
 
+use crate::access::upkeep::LastUses;
 use crate::cluster::Watched;
 use crate::driver::Handle;
 use crate::logs::Access;
@@ -80,6 +85,9 @@ pub(crate) struct Api {
     pub process: String,
     /// Whose requests are answered.
     pub guard: Guard,
+    /// Whether a caller without credentials is refused, or is an admin.
+    pub asks_for_credentials: bool,
+    pub last_uses: Arc<LastUses>,
     /// The web pages, unless the settings leave them out.
     pub pages: Option<Pages>,
     /// Cancelled when the service stops: streams end.
@@ -121,6 +129,9 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .merge(results::router())
         .merge(logs::router())
         .merge(nodes::router())
+        .merge(tokens::router())
+        .merge(namespaces::router())
+        .merge(sessions::router())
         .merge(protocol::router())
         .merge(agent::router())
         .merge(health::router())
@@ -131,6 +142,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .merge(openapi::router(collected))
         .fallback(elsewhere)
         .method_not_allowed_fallback(method_not_allowed)
+        .layer(axum::middleware::from_fn_with_state(Arc::clone(&api), authenticate::check))
         .layer(axum::middleware::from_fn_with_state(Arc::clone(&api), guard::check))
         .layer(axum::middleware::from_fn(edge::note_route))
         .with_state(api)

@@ -1,5 +1,6 @@
 //! The daemon that schedules and stores jobs and, as a library, its parts.
 
+mod access;
 mod app;
 mod changes;
 pub mod clock;
@@ -13,6 +14,7 @@ mod logs;
 mod metrics;
 pub mod observer;
 mod reads;
+mod records;
 pub mod settings;
 mod spans;
 mod specs;

@@ -36,6 +36,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Holds the database and the orchestrator's identity; one orchestrator at a time uses it.
     pub data_dir: PathBuf,
+    /// Whose requests are answered.
+    pub auth: Auth,
     /// Seconds after which a node that has not renewed its lease is lost.
     pub node_ttl: u64,
     /// Whether new nodes take part without an operator's approval.
@@ -61,6 +63,16 @@ pub struct Settings {
     pub otlp: OtlpSettings,
 }
 
+/// Which callers need credentials.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Auth {
+    /// Nobody on loopback.
+    Auto,
+    /// Everybody.
+    Required,
+}
+
 /// Settings that the daemon refuses to start with.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidSettings {
@@ -76,7 +88,7 @@ pub enum InvalidSettings {
 
 fn unknown_settings(names: &[String]) -> String {
     format!(
-        "unknown settings: {}; known: listen, data_dir, node_ttl, approve_new_nodes, \
+        "unknown settings: {}; known: listen, data_dir, auth, node_ttl, approve_new_nodes, \
          drain_deadline, starvation_seconds, node_retention, job_retention, job_retention_count, ui, \
          allowed_hosts, log_format, otlp",
         names.join(", ")
@@ -88,6 +100,7 @@ impl Default for Settings {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 1234)),
             data_dir: PathBuf::from("/var/lib/orchestrator"),
+            auth: Auth::Auto,
             node_ttl: 10,
             approve_new_nodes: true,
             drain_deadline: 3600,
@@ -168,6 +181,14 @@ impl Settings {
         }
         self.otlp.check().map_err(|(key, reason)| InvalidSettings::Refused { key, reason })?;
         Ok(self)
+    }
+
+    /// Whether a caller without credentials is refused.
+    pub(crate) fn asks_for_credentials(&self) -> bool {
+        match self.auth {
+            Auth::Auto => false,
+            Auth::Required => true,
+        }
     }
 
     /// The part of the settings that the scheduler uses.

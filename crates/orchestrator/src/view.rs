@@ -13,6 +13,7 @@ use scheduler::demand::Demand;
 use crate::changes::ChangeFeed;
 use crate::driver::presence::Presence;
 use crate::feed::Feed;
+use crate::records::Published;
 use crate::specs::SpecCache;
 
 #[derive(Default)]
@@ -23,6 +24,7 @@ pub struct View {
     changes: ChangeFeed,
     presence: Presence,
     specs: SpecCache,
+    records: Published,
 }
 
 // === impl View ===
@@ -38,7 +40,12 @@ impl View {
         &self.specs
     }
 
-    /// Which records changed, for those who watch.
+    /// Tokens, namespaces and other records beside the scheduler's.
+    pub(crate) fn records(&self) -> &Published {
+        &self.records
+    }
+
+    /// Which jobs and nodes changed, for those who watch.
     pub(crate) fn changes(&self) -> &ChangeFeed {
         &self.changes
     }
@@ -102,6 +109,8 @@ impl View {
 
     /// A new term begins: the scheduler reports everything again, and reads that wait for
     /// a change query the store again.
+    ///
+    /// Records stay until the term has read its own: nobody is signed out meanwhile.
     pub(crate) fn clear(&self) {
         self.specs.clear();
         self.presence.clear();

@@ -14,6 +14,7 @@ use scheduler::{Restore, RestoreError, Scheduler, Settings};
 use super::gate::Release;
 use crate::batch::NumberedCommit;
 use crate::pruning::oldest_key;
+use crate::records::{RecordRefusal, RecordWrite, Records};
 use crate::store::{CommitId, Known, Outcome, Progress, RequestKey, Store, StoreError};
 
 /// Everything that can make the step act. `C` is the type of a caller that waits for an answer.
@@ -51,6 +52,8 @@ pub enum Origin {
 pub enum Request {
     Input(Input),
     Submit(Box<Submission>),
+    /// All of these changes, or none.
+    Records(Vec<RecordWrite>),
     /// Something about the scheduler's state that changes nothing; the caller knows what.
     Ask,
 }
@@ -83,6 +86,7 @@ pub struct Lookups {
 pub struct Taken {
     pub progress: Progress,
     pub scheduler: Box<Scheduler>,
+    pub records: Records,
 }
 
 /// Why a term does not begin.
@@ -154,6 +158,7 @@ pub enum Held<C> {
 pub enum Reply {
     Answer(Answer),
     Created(Result<CreateJob, NotCreated>),
+    Recorded(Result<(), RecordRefusal>),
     /// To [`Request::Ask`]: the question may be put to the scheduler, as of this moment.
     Asked(Moment),
 }
@@ -203,8 +208,9 @@ impl Taken {
     ) -> Result<Self, TakeError> {
         let mut restore = Restore::new(settings, mint);
         let live = store.load(&mut |job| restore.job(job))?;
+        let records = Records::new(store.records()?);
         let scheduler = Box::new(restore.finish(live, now)?);
-        Ok(Self { progress, scheduler })
+        Ok(Self { progress, scheduler, records })
     }
 }
 
@@ -219,7 +225,7 @@ impl Lookups {
                     lookups.keys.extend(submission.request_key());
                     lookups.jobs.extend(submission.id_given.then_some(submission.submit.id));
                 }
-                Request::Input(_) | Request::Ask => {}
+                Request::Input(_) | Request::Records(_) | Request::Ask => {}
             }
         }
         lookups

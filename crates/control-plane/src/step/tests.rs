@@ -1,5 +1,7 @@
 //! What the step asks for in each phase, whatever the store says.
 
+mod records;
+
 use std::sync::Arc;
 
 use api_types::engine::{EngineSpec, EngineType, NetworkType, Params, PublisherSpec};
@@ -173,7 +175,7 @@ impl World {
             Reply::Created(created) => {
                 Some((*caller, created.as_ref().map(|job| job.job_id).map_err(Clone::clone)))
             }
-            Reply::Answer(_) | Reply::Asked(_) => None,
+            Reply::Answer(_) | Reply::Recorded(_) | Reply::Asked(_) => None,
         };
         self.replies.iter().filter_map(created).collect()
     }

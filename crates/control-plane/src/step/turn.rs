@@ -7,6 +7,7 @@ use scheduler::{Output, Scheduler};
 
 use super::event::{Envelope, Held, NotCreated, Reply, Request, Submission};
 use crate::batch::Batch;
+use crate::records::Records;
 use crate::store::{IdempotencyRow, Known};
 
 pub(super) struct Turn<C> {
@@ -14,6 +15,8 @@ pub(super) struct Turn<C> {
     /// What the store knew before the turn, and the keys that came in it; none if the store could
     /// not be read.
     known: Option<Known>,
+    /// Of the commit that the turn becomes.
+    number: u64,
     /// In the order of release.
     held: Vec<Held<C>>,
 }
@@ -21,8 +24,8 @@ pub(super) struct Turn<C> {
 // === impl Turn ===
 
 impl<C> Turn<C> {
-    pub(super) fn new(known: Option<Known>) -> Self {
-        Self { batch: Batch::default(), known, held: Vec::new() }
+    pub(super) fn new(known: Option<Known>, number: u64) -> Self {
+        Self { batch: Batch::default(), known, number, held: Vec::new() }
     }
 
     /// Hands one input to the scheduler. Its effects are held before the reply to it.
@@ -33,7 +36,13 @@ impl<C> Turn<C> {
         answer
     }
 
-    pub(super) fn take(&mut self, scheduler: &mut Scheduler, envelope: Envelope<C>, now: Moment) {
+    pub(super) fn take(
+        &mut self,
+        scheduler: &mut Scheduler,
+        records: &mut Records,
+        envelope: Envelope<C>,
+        now: Moment,
+    ) {
         let Envelope { origin: _, arrived, request, caller } = envelope;
         self.batch.inputs += 1;
         let reply = match request {
@@ -41,6 +50,9 @@ impl<C> Turn<C> {
             Request::Submit(submission) => {
                 Reply::Created(self.submit(scheduler, arrived, *submission))
             }
+            Request::Records(writes) => Reply::Recorded(
+                records.apply(&writes, self.number).map(|rows| self.batch.records.extend(rows)),
+            ),
             Request::Ask => Reply::Asked(now),
         };
         self.held.push(Held::Reply(caller, reply));

@@ -12,6 +12,7 @@ use scheduler::time::Moment;
 
 use super::{IdempotencyRow, RequestKey, Retention, StoreError};
 use crate::clock::Stamp;
+use crate::records::RecordRow;
 
 /// The time for which one process is the writer. Terms are only compared for equality: a store
 /// may count them or draw them at random.
@@ -36,10 +37,12 @@ pub struct Commit<'a> {
 
 #[derive(Debug, Clone, Copy)]
 pub enum Write<'a> {
-    /// The changes of some inputs and their keys. Without any it proves that the term still holds.
+    /// The changes of some inputs, their keys and records. Without any it proves that the term still
+    /// holds.
     Batch {
         changes: &'a Changes,
         keys: &'a [IdempotencyRow],
+        records: &'a [RecordRow],
     },
     Removal(Removal),
     /// Changes nothing, and succeeds only if there is room for a commit of usual size.

@@ -11,6 +11,7 @@ mod listing;
 mod live;
 mod model;
 mod nodes;
+mod records;
 mod retention;
 mod samples;
 mod terms;
@@ -29,6 +30,7 @@ pub(super) use self::listing::*;
 pub(super) use self::live::*;
 pub(super) use self::model::{Model, random_query};
 pub(super) use self::nodes::*;
+pub(super) use self::records::*;
 pub(super) use self::retention::*;
 pub(super) use self::samples::{Put, Random, Sample, key, key_row, session_request};
 pub(super) use self::terms::*;
@@ -96,6 +98,8 @@ macro_rules! store_contract {
             the_last_sequence_is_kept,
             the_stamp_of_the_last_commit_is_kept,
             a_prefix_finds_every_match,
+            records_outlive_the_process,
+            namespaces_bound_what_is_found,
             odd_texts_read_back,
             every_job_query_agrees_with_the_model,
             pages_of_jobs_neither_repeat_nor_skip,

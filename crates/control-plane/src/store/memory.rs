@@ -4,6 +4,7 @@
 //! a clone is what a crash would leave.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use api_types::history::{EventType, NodeStateType};
 use api_types::job::{JobSpec, JobStateType, JobType};
@@ -13,6 +14,8 @@ use scheduler::change::{
     OutputRow, PendingSlotRow,
 };
 use scheduler::time::Moment;
+
+use crate::records::{Record, RecordKey, RecordRow};
 
 use super::{
     Admission, Commit, FORGOTTEN_NODES_EVENTS, IdempotencyRow, Known, NODE_EVENTS, Outcome,
@@ -32,6 +35,7 @@ pub struct MemoryStore {
     /// Sequences of those that belong to nodes that are gone.
     of_forgotten_nodes: BTreeSet<u64>,
     pub keys: BTreeMap<RequestKey, IdempotencyRow>,
+    records: BTreeMap<RecordKey, Record>,
     progress: Progress,
     /// Separate from the events, which retention removes.
     last_seq: u64,
@@ -154,6 +158,18 @@ impl MemoryStore {
         Removed { count: u32::try_from(old.len()).unwrap_or(u32::MAX), more }
     }
 
+    fn keep_records(&mut self, rows: &[RecordRow]) {
+        for RecordRow { key, version, value } in rows {
+            match value {
+                Some(value) => {
+                    let (key, version, value) = (key.clone(), *version, Arc::clone(value));
+                    self.records.insert(key.clone(), Record { key, version, value });
+                }
+                None => drop(self.records.remove(key)),
+            }
+        }
+    }
+
     fn remove(&mut self, job: JobId) {
         self.jobs.remove(&job);
         self.new_jobs.remove(&job);
@@ -202,6 +218,10 @@ impl Store for MemoryStore {
         Ok(live)
     }
 
+    fn records(&mut self) -> Result<Vec<Record>, StoreError> {
+        Ok(self.records.values().cloned().collect())
+    }
+
     fn take(&mut self) -> Result<Progress, StoreError> {
         self.progress.term = Term(self.progress.term.0 + 1);
         self.progress.began_after = self.progress.last_commit;
@@ -219,7 +239,8 @@ impl Store for MemoryStore {
             Admission::New => {}
         }
         let removed = match write {
-            Write::Batch { changes, keys } => {
+            Write::Batch { changes, keys, records } => {
+                self.keep_records(records);
                 self.apply(changes);
                 self.keys.extend(keys.iter().map(|row| (row.key.clone(), row.clone())));
                 Removed::default()

@@ -1,5 +1,6 @@
 //! What readers ask of the store: filters, orders and positions of jobs and executions.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api_types::job::{JobStateType, JobType};
@@ -9,10 +10,18 @@ use scheduler::change::ExecutionRow;
 
 use super::StoredExecution;
 
+/// The namespaces that a query covers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Namespaces {
+    #[default]
+    All,
+    /// These and no others.
+    Only(BTreeSet<String>),
+}
+
 #[derive(Debug, Clone, Default)]
 pub struct JobQuery {
-    /// All namespaces if `None`.
-    pub namespace: Option<String>,
+    pub namespaces: Namespaces,
     pub selector: Selector,
     /// Any if empty.
     pub states: Vec<JobStateType>,
@@ -59,6 +68,8 @@ pub struct ExecutionQuery {
 
 #[derive(Debug, Clone)]
 pub struct LiveExecutionsQuery {
+    /// Of the jobs.
+    pub namespaces: Namespaces,
     /// Of any node if `None`.
     pub node: Option<NodeId>,
     pub reverse: bool,
@@ -91,6 +102,19 @@ pub enum ExecutionOrder {
 pub struct ExecutionPosition {
     pub key: i64,
     pub id: ExecutionId,
+}
+
+impl Namespaces {
+    pub fn one(name: impl Into<String>) -> Self {
+        Self::Only(BTreeSet::from([name.into()]))
+    }
+
+    pub fn contain(&self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(names) => names.contains(name),
+        }
+    }
 }
 
 impl JobOrder {

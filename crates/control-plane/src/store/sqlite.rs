@@ -20,6 +20,7 @@ mod open;
 mod progress;
 mod prune;
 mod reads;
+mod records;
 mod results;
 mod row;
 mod schema;
@@ -36,6 +37,8 @@ use scheduler::time::Moment;
 
 pub use self::open::open;
 pub use self::reads::SqliteReads;
+use crate::records::Record;
+
 use super::{Commit, Known, Outcome, Progress, RequestKey, Store, StoreError};
 
 /// The writer.
@@ -72,6 +75,10 @@ impl Store for SqliteStore {
 
     fn load(&mut self, job: &mut dyn FnMut(LiveJobRow)) -> Result<Live, StoreError> {
         self.run(|connection| load::load(connection, job))
+    }
+
+    fn records(&mut self) -> Result<Vec<Record>, StoreError> {
+        self.run(|connection| records::load(connection))
     }
 
     fn commit(&mut self, commit: &Commit<'_>) -> Result<Outcome, StoreError> {

@@ -19,6 +19,7 @@ pub(crate) type Question = Box<dyn FnOnce(Result<(&Scheduler, Moment), CallError
 pub(crate) enum Caller {
     Input(oneshot::Sender<Result<Answer, CallError>>),
     Submit(oneshot::Sender<Result<CreateJob, CallError>>),
+    Records(oneshot::Sender<Result<(), CallError>>),
     Stream {
         node: NodeId,
         stream: mpsc::Sender<StreamItem>,
@@ -45,6 +46,9 @@ impl Caller {
                     drop(caller.send(created.map_err(CallError::from)));
                 }
             }
+            (Self::Records(caller), Reply::Recorded(recorded)) => {
+                drop(caller.send(recorded.map_err(CallError::from)));
+            }
             (Self::Stream { node, stream, reply }, Reply::Answer(answer)) => {
                 let opened = match answer {
                     Answer::Assignments(snapshot) => {
@@ -57,9 +61,14 @@ impl Caller {
                 drop(reply.send(opened));
             }
             (Self::Question(question), Reply::Asked(now)) => ask(question, scheduler, now),
-            (Self::Input(_) | Self::Submit(_) | Self::Stream { .. } | Self::Question(_), reply) => {
-                panic!("{reply:?} is no answer to the caller's request")
-            }
+            (
+                Self::Input(_)
+                | Self::Submit(_)
+                | Self::Records(_)
+                | Self::Stream { .. }
+                | Self::Question(_),
+                reply,
+            ) => panic!("{reply:?} is no answer to the caller's request"),
         }
     }
 
@@ -68,6 +77,7 @@ impl Caller {
         match self {
             Self::Input(caller) => drop(caller.send(Err(why.into()))),
             Self::Submit(caller) => drop(caller.send(Err(why.into()))),
+            Self::Records(caller) => drop(caller.send(Err(why.into()))),
             Self::Stream { reply, .. } => drop(reply.send(Err(why.into()))),
             Self::Question(question) => ask(question, scheduler, now),
         }

@@ -194,7 +194,8 @@ impl Work {
         self.view.clear();
         let taken = self.load();
         match &taken {
-            Ok(Taken { scheduler, .. }) => {
+            Ok(Taken { scheduler, records, .. }) => {
+                self.view.records().replace(records);
                 tracing::info!(
                     jobs = scheduler.live_jobs(),
                     executions = scheduler.live_executions(),
@@ -249,6 +250,7 @@ impl Work {
         let Release { nodes, sessions, lease, explanations, batch, held, .. } = release;
         self.view.presence().publish(sessions, lease);
         let changes = &batch.output.changes;
+        self.view.records().update(&batch.records);
         let nodes = self.view.update_nodes(nodes);
         let reasons_changed = !explanations.is_empty();
         self.view.update_explanations(explanations);

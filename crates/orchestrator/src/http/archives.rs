@@ -21,6 +21,7 @@ use http::{HeaderMap, StatusCode};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes as collect;
 
+use super::authenticate::Access;
 use super::error::Failure;
 use super::openapi::{EXECUTION, QUERY, READ, params, refusals};
 use super::query::{Text, query};
@@ -77,12 +78,13 @@ pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
 )]
 async fn download(
     State(api): State<Arc<Api>>,
+    access: Access,
     headers: HeaderMap,
     query: ResultQuery,
     Parameter(text): Parameter,
 ) -> Handled {
     let place = api.downloads.take()?;
-    let execution = api.read(move |reads| lookup::execution(reads, &text)).await?;
+    let execution = api.read(move |reads| lookup::execution(reads, &access, &text)).await?;
     let (id, node) = (execution.row.id, execution.row.node);
     let none = |reason: String| Failure::NoArchive { execution: id, reason };
     match execution.published_result.unwrap_or_default().publisher_type {

@@ -12,12 +12,14 @@ use api_types::{Code, routes};
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::IntoResponse;
+use control_plane::store::Namespaces;
 use futures_util::stream;
 use http::{HeaderMap, header};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes as collect;
 
+use super::authenticate::Access;
 use super::openapi::{QUERY, params, refusals};
 use super::query::{Text, query};
 use super::{Api, Handled};
@@ -45,6 +47,8 @@ query! {
 /// An open stream.
 struct Open {
     api: Arc<Api>,
+    /// Jobs of other namespaces are left out.
+    visible: Namespaces,
     news: watch::Receiver<u64>,
     /// The number of the last message that was sent.
     after: u64,
@@ -76,7 +80,12 @@ pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
     )),
     extensions(("x-error-codes" = json!(refusals(&[QUERY, &[Code::TooManyRequests]]))), ("x-item-schema" = json!({ "text/event-stream": "ChangeNotice" }))),
 )]
-async fn open(State(api): State<Arc<Api>>, headers: HeaderMap, query: OpenQuery) -> Handled {
+async fn open(
+    State(api): State<Arc<Api>>,
+    access: Access,
+    headers: HeaderMap,
+    query: OpenQuery,
+) -> Handled {
     let in_header = headers.get(LAST_EVENT_ID).filter(|value| !value.is_empty());
     // The header wins, because a reconnecting browser sends it together with its original query.
     let known = match in_header {
@@ -99,7 +108,8 @@ async fn open(State(api): State<Arc<Api>>, headers: HeaderMap, query: OpenQuery)
         None => (last, false),
     };
     let first = Some(ChangeNotice { through, more, cluster: more, ..ChangeNotice::default() });
-    let open = Open { api, news, after, first, _place: place };
+    let visible = access.caller().visible();
+    let open = Open { api, visible, news, after, first, _place: place };
     let pieces = stream::unfold(open, |mut open| async move {
         let piece = open.next_piece().await?;
         Some((Ok::<_, Infallible>(piece), open))
@@ -133,7 +143,8 @@ impl Open {
             match self.api.view.changes().next(self.after) {
                 Next::Message(message) => {
                     self.after = message.number;
-                    return Some(self.render(&message.notice).into());
+                    let notice = self.seen(&message.notice).await;
+                    return Some(self.render(&notice).into());
                 }
                 Next::Missed(last) => {
                     self.after = last;
@@ -157,6 +168,22 @@ impl Open {
                 }
             }
         }
+    }
+
+    /// The message as far as its reader may see it.
+    async fn seen(&self, notice: &ChangeNotice) -> ChangeNotice {
+        let mut seen = notice.clone();
+        if self.visible == Namespaces::All || seen.jobs.is_empty() {
+            return seen;
+        }
+        let (jobs, visible) = (std::mem::take(&mut seen.jobs), self.visible.clone());
+        let within = self.api.read(move |reads| Ok(reads.jobs_within(&jobs, &visible)?)).await;
+        match within {
+            Ok(jobs) => seen.jobs = jobs,
+            // The reader looks for itself.
+            Err(_) => seen.more = true,
+        }
+        seen
     }
 
     /// JSON without line breaks is one line of data.

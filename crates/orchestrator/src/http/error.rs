@@ -6,16 +6,20 @@ mod words;
 
 use std::time::Duration;
 
+use api_types::access::Role;
 use api_types::engine::UnknownWord;
 use api_types::error::FieldError;
 use api_types::job::{JobStateType, JobType};
 use api_types::{ApiError, Code, ExecutionId, JobId, NodeId};
 use axum::response::{IntoResponse, Response};
+use control_plane::records::RecordRefusal;
 use control_plane::store::StoreError;
 
 use scheduler::input::Refusal;
 use tracing::Level;
 
+use crate::access::Needs;
+use crate::access::token::Invalid;
 use crate::driver::CallError;
 use crate::json::shorten;
 use crate::reads::ReadError;
@@ -79,6 +83,22 @@ pub(crate) enum Failure {
         header: &'static str,
         value: String,
     },
+    /// The operation needs credentials, and the request has none.
+    NoCredentials,
+    InvalidCredentials(Invalid),
+    /// The caller's role is too low, in the namespace where there is one.
+    NotPermitted {
+        needs: Needs,
+        namespace: Option<String>,
+    },
+    /// An owner cannot give away more than it has.
+    RoleBeyondOwn {
+        role: Role,
+    },
+    NamespaceInUse {
+        namespace: String,
+        reason: String,
+    },
     /// A proxy in front of a listener that trusts every caller.
     Proxied {
         header: &'static str,
@@ -132,6 +152,8 @@ pub(crate) enum Kind {
     Job,
     Execution,
     Node,
+    Namespace,
+    Token,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -180,11 +202,18 @@ impl Failure {
                 Kind::Job => Code::JobNotFound,
                 Kind::Execution => Code::ExecutionNotFound,
                 Kind::Node => Code::NodeNotFound,
+                Kind::Namespace => Code::NamespaceNotFound,
+                Kind::Token => Code::TokenNotFound,
             },
             Self::PathNotFound { .. } => Code::PathNotFound,
             Self::MethodNotAllowed { .. } => Code::MethodNotAllowed,
             Self::OtherHost { .. } => Code::MisdirectedRequest,
-            Self::ForeignOrigin { .. } | Self::Proxied { .. } => Code::Forbidden,
+            Self::NoCredentials | Self::InvalidCredentials(_) => Code::Unauthenticated,
+            Self::ForeignOrigin { .. }
+            | Self::Proxied { .. }
+            | Self::NotPermitted { .. }
+            | Self::RoleBeyondOwn { .. } => Code::Forbidden,
+            Self::NamespaceInUse { .. } => Code::Conflict,
             Self::Ambiguous { .. } => Code::AmbiguousId,
             Self::JobFinished { .. } => Code::JobFinished,
             Self::OwnNode(_) => Code::NodeConflict,
@@ -226,6 +255,8 @@ impl Failure {
             | Code::JobNotFound
             | Code::ExecutionNotFound
             | Code::NodeNotFound
+            | Code::TokenNotFound
+            | Code::NamespaceNotFound
             | Code::StreamNotFound
             | Code::ResultNotFound
             | Code::PathNotFound
@@ -235,6 +266,7 @@ impl Failure {
             | Code::JobExists
             | Code::IdempotencyConflict
             | Code::NodeConflict
+            | Code::Conflict
             | Code::StaleSession
             | Code::Gone
             | Code::BodyTooLarge
@@ -256,6 +288,10 @@ fn code_of_call(error: &CallError) -> Code {
             Refusal::NodeConnected(_) | Refusal::NodeBusy { .. } => Code::NodeConflict,
         },
         CallError::IdempotencyConflict => Code::IdempotencyConflict,
+        CallError::Record(refusal) => match refusal {
+            RecordRefusal::Changed(_) | RecordRefusal::TooMany(_) => Code::Conflict,
+            RecordRefusal::TooLarge(_) => Code::InvalidRequest,
+        },
         CallError::QueueFull => Code::TooManyRequests,
         CallError::StoreUnavailable | CallError::OutcomeUnknown => Code::StoreUnavailable,
         CallError::Stopping => Code::ShuttingDown,

@@ -16,7 +16,7 @@ use api_types::{Code, Timestamp, routes};
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::IntoResponse;
-use control_plane::store::{EventsPage, EventsQuery};
+use control_plane::store::{EventsPage, EventsQuery, Namespaces};
 use futures_util::stream;
 use http::{HeaderMap, header};
 use tokio::sync::{OwnedSemaphorePermit, watch};
@@ -24,6 +24,7 @@ use tokio::time::Instant;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes as collect;
 
+use super::authenticate::Access;
 use super::error::Failure;
 use super::openapi::{JOB, QUERY, READ, params, refusals};
 use super::query::{IdPrefix, Namespace, Number, StreamFilters, invalid, query};
@@ -107,9 +108,14 @@ pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
         content_type = "text/event-stream",
         headers(("Cache-Control" = String, description = "`no-store`")),
     )),
-    extensions(("x-error-codes" = json!(refusals(&[JOB, QUERY, READ, &[Code::InvalidRequest]]))), ("x-item-schema" = json!({ "text/event-stream": "HistoryEvent" }))),
+    extensions(("x-error-codes" = json!(refusals(&[JOB, QUERY, READ, &[Code::InvalidRequest, Code::NamespaceNotFound]]))), ("x-item-schema" = json!({ "text/event-stream": "HistoryEvent" }))),
 )]
-async fn open(State(api): State<Arc<Api>>, headers: HeaderMap, query: OpenQuery) -> Handled {
+async fn open(
+    State(api): State<Arc<Api>>,
+    access: Access,
+    headers: HeaderMap,
+    query: OpenQuery,
+) -> Handled {
     let OpenQuery { job, namespace, last_event_id, events } = query;
     let (event_type, since) = (events.event_type, events.since.since);
     if event_type == Some(EventType::NodeLevel) && (job.is_some() || namespace.is_some()) {
@@ -117,13 +123,19 @@ async fn open(State(api): State<Arc<Api>>, headers: HeaderMap, query: OpenQuery)
         let reason = "events of nodes belong to no job and no namespace";
         return Err(invalid(format!("event_type: {reason}")));
     }
+    // Events of nodes are in no namespace.
+    let namespaces = match event_type {
+        Some(EventType::NodeLevel) => Namespaces::All,
+        _ => access.within(namespace)?,
+    };
     let resumed = resumed_after(&headers, last_event_id)?;
     let place = api.streams.take()?;
     // Subscribe before determining the position, so that no commit falls in between.
     let news = api.view.feed().last_seq();
     let query = api
         .read(move |reads| {
-            let job = job.map(|text| lookup::job(reads, &text)).transpose()?.map(|job| job.id);
+            let job = job.map(|text| lookup::job(reads, &access, &text)).transpose()?;
+            let job = job.map(|job| job.id);
             let last = reads.last_event()?;
             let after = match (resumed, since) {
                 (Some(id), _) if id > last => return Err(beyond(id, last)),
@@ -132,7 +144,7 @@ async fn open(State(api): State<Arc<Api>>, headers: HeaderMap, query: OpenQuery)
                 (None, None) => last,
             };
             let since = since.unwrap_or(Timestamp::ZERO);
-            Ok(EventsQuery { after, job, namespace, event_type, since, limit: EVENTS_AT_ONCE })
+            Ok(EventsQuery { after, job, namespaces, event_type, since, limit: EVENTS_AT_ONCE })
         })
         .await?;
     let now = Instant::now();

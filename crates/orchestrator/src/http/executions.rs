@@ -17,12 +17,14 @@ use control_plane::store::{
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes as collect;
 
+use super::authenticate::Access;
 use super::edge::json;
 use super::error::Kind;
 use super::openapi::{EXECUTION, JOB, NODE, PAGE, READ, examples, params, refusals};
 use super::paging::{List, Listing};
 use super::query::{Choice, HundredAPage, IdPrefix, Reverse, query};
 use super::{Api, Handled, Parameter, jobs, lookup};
+use crate::access::masking;
 
 const ORDERS: Choice<ExecutionOrder> = Choice {
     permitted: &[
@@ -81,6 +83,7 @@ pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
 )]
 async fn list(
     State(api): State<Arc<Api>>,
+    access: Access,
     query: ListQuery,
     Parameter(text): Parameter,
 ) -> Handled {
@@ -88,7 +91,7 @@ async fn list(
     let HundredAPage { limit, next_token: token } = page;
     let answer = api
         .read(move |reads| {
-            let job = lookup::job(reads, &text)?;
+            let job = lookup::job(reads, &access, &text)?;
             let listing = Listing {
                 list: List::Executions,
                 order: order as u8,
@@ -104,7 +107,8 @@ async fn list(
             });
             let next_token = listing.token(last, page.more);
             let spec = jobs::specification(&job.spec_json)?;
-            let executions = page.items.into_iter().map(|stored| record(stored, &spec)).collect();
+            let executions = page.items.into_iter();
+            let executions = executions.map(|stored| record(stored, &spec, &access)).collect();
             Ok(ListExecutions { executions, next_token })
         })
         .await?;
@@ -123,21 +127,21 @@ async fn list(
     responses((status = 200, description = "A page of executions.", body = ListExecutions, example = json!(examples::list_executions()))),
     extensions(("x-error-codes" = json!(refusals(&[NODE, PAGE, READ])))),
 )]
-async fn list_live(State(api): State<Arc<Api>>, query: LiveQuery) -> Handled {
+async fn list_live(State(api): State<Arc<Api>>, access: Access, query: LiveQuery) -> Handled {
     let LiveQuery { node, selected: Selected::Live, page, direction: Reverse { reverse } } = query;
     let node = node.map(|text| lookup::node(&api, &text)).transpose()?;
     let list = List::LiveExecutions;
     let listing = Listing { list, order: 0, reverse, of: node.map(|node| node.uuid()) };
     let after = listing.position(page.next_token.as_deref())?;
-    let question = LiveExecutionsQuery { node, reverse, after, limit: page.limit };
+    let namespaces = access.caller().visible();
+    let question = LiveExecutionsQuery { namespaces, node, reverse, after, limit: page.limit };
     let answer = api
         .read(move |reads| {
             let page = reads.live_executions(&question)?;
             let next_token = listing.token(page.items.last().map(|last| last.number), page.more);
-            let records = page
-                .items
-                .into_iter()
-                .map(|live| Ok(record(live.execution, &jobs::specification(&live.spec_json)?)));
+            let records = page.items.into_iter().map(|live| {
+                Ok(record(live.execution, &jobs::specification(&live.spec_json)?, &access))
+            });
             let executions = records.collect::<Result<_, StoreError>>()?;
             Ok(ListExecutions { executions, next_token })
         })
@@ -157,21 +161,30 @@ async fn list_live(State(api): State<Arc<Api>>, query: LiveQuery) -> Handled {
     responses((status = 200, description = "The record.", body = DescribeExecution, example = json!(examples::describe_execution()))),
     extensions(("x-error-codes" = json!(refusals(&[EXECUTION, &[Code::PathNotFound], READ])))),
 )]
-async fn describe(State(api): State<Arc<Api>>, Parameter(text): Parameter) -> Handled {
+async fn describe(
+    State(api): State<Arc<Api>>,
+    access: Access,
+    Parameter(text): Parameter,
+) -> Handled {
     let execution = api
         .read(move |reads| {
-            let stored = lookup::execution(reads, &text)?;
+            let stored = lookup::execution(reads, &access, &text)?;
             // Retention may have removed the job since.
             let job = reads.job(stored.row.job)?;
             let job = job.ok_or_else(|| lookup::absent(Kind::Execution, &text))?;
-            Ok(record(stored, &jobs::specification(&job.spec_json)?))
+            Ok(record(stored, &jobs::specification(&job.spec_json)?, &access))
         })
         .await?;
     json(&DescribeExecution { execution })
 }
 
-/// An execution as responses render it.
-fn record(stored: StoredExecution, spec: &JobSpec) -> Execution {
+/// An execution as responses render it for this caller.
+fn record(stored: StoredExecution, spec: &JobSpec, access: &Access) -> Execution {
+    let whole = whole_record(stored, spec);
+    if access.shows_content(&spec.namespace) { whole } else { masking::execution(whole) }
+}
+
+fn whole_record(stored: StoredExecution, spec: &JobSpec) -> Execution {
     let StoredExecution { row, next, run_output, published_result } = stored;
     let task = spec.tasks.first().map(|task| task.name.clone()).unwrap_or_default();
     Execution {

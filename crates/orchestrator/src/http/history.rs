@@ -12,6 +12,7 @@ use scheduler::change::{EventRow, EventSubject};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes as collect;
 
+use super::authenticate::Access;
 use super::edge::json;
 use super::error::{Failure, Kind};
 use super::openapi::{EXECUTION, JOB, NODE, PAGE, READ, examples, params, refusals};
@@ -59,6 +60,7 @@ pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
 )]
 async fn list(
     State(api): State<Arc<Api>>,
+    access: Access,
     query: ListQuery,
     Parameter(text): Parameter,
 ) -> Handled {
@@ -69,13 +71,13 @@ async fn list(
     let node = node.map(|text| node_of_events(&api, &text)).transpose()?;
     let answer = api
         .read(move |reads| {
-            let job = lookup::job(reads, &text)?.id;
+            let job = lookup::job(reads, &access, &text)?.id;
             let of = Some(job.uuid());
             let listing = Listing { list: List::History, order: 0, reverse: false, of };
             let after = listing.position(token.as_deref())?;
             let execution = match execution {
                 Some(text) => {
-                    let row = lookup::execution(reads, &text)?.row;
+                    let row = lookup::execution(reads, &access, &text)?.row;
                     if row.job != job {
                         return Err(lookup::absent(Kind::Execution, &text));
                     }

@@ -21,6 +21,7 @@ use serde::Deserialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes as collect;
 
+use super::authenticate::Access;
 use super::body::{JsonBody, OptionalBody};
 use super::edge::json;
 use super::error::{Failure, Kind};
@@ -30,6 +31,7 @@ use super::query::{
     Choice, JobStates, Labels, Moment, Namespace, OneJobType, Reverse, TenAPage, Text, query,
 };
 use super::{Api, Handled, Parameter, lookup};
+use crate::access::masking;
 use crate::driver::CallError;
 use crate::view::View;
 
@@ -138,13 +140,13 @@ pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
     tag = "Jobs",
     params(ListQuery),
     responses((status = 200, description = "A page of jobs.", body = inline(Listed), example = json!(examples::list_jobs()))),
-    extensions(("x-error-codes" = json!(refusals(&[PAGE, READ])))),
+    extensions(("x-error-codes" = json!(refusals(&[PAGE, READ, &[Code::NamespaceNotFound]])))),
 )]
-async fn list(State(api): State<Arc<Api>>, query: ListQuery) -> Handled {
+async fn list(State(api): State<Arc<Api>>, access: Access, query: ListQuery) -> Handled {
     let (order, reverse) = (query.order, query.direction.reverse);
     let listing = Listing { list: List::Jobs, order: order as u8, reverse, of: None };
     let question = JobQuery {
-        namespace: query.namespace,
+        namespaces: access.within(query.namespace)?,
         selector: query.labels.selector,
         states: query.states,
         job_type: query.job_type,
@@ -163,8 +165,9 @@ async fn list(State(api): State<Arc<Api>>, query: ListQuery) -> Handled {
             let last = page.items.last();
             let last = last.map(|job| order.position(job.id, job.create_time, job.modify_time));
             let next_token = listing.token(last, page.more);
+            let jobs = page.items.into_iter();
             let jobs: Result<Vec<Job>, StoreError> =
-                page.items.into_iter().map(|stored| record(stored, &api.view)).collect();
+                jobs.map(|stored| record(stored, &api.view, &access)).collect();
             json(&ListJobs { jobs: jobs?, next_token })
         }
         Detail::Summary => {
@@ -202,6 +205,7 @@ async fn list(State(api): State<Arc<Api>>, query: ListQuery) -> Handled {
 )]
 async fn stop(
     State(api): State<Arc<Api>>,
+    access: Access,
     query: StopQuery,
     Parameter(text): Parameter,
     OptionalBody(body): OptionalBody,
@@ -210,7 +214,7 @@ async fn stop(
     let reason = query.reason.as_deref().unwrap_or(&requested.reason);
     let reason: String = reason.chars().take(MAX_REASON_CHARS).collect();
 
-    let stored = api.read(move |reads| lookup::job(reads, &text)).await?;
+    let stored = api.read(move |reads| lookup::job(reads, &access, &text)).await?;
     if stored.state.is_terminal() {
         return already_over(stored.id, stored.state);
     }
@@ -242,7 +246,7 @@ fn already_over(job: JobId, state: JobStateType) -> Handled {
 /// A job as responses render it. Why a queued job waits changes without the job changing, so the
 /// store does not hold it. Slots of ops and daemon jobs wait for nodes of their own, which their
 /// stored message describes.
-fn record(stored: StoredJob, view: &View) -> Result<Job, StoreError> {
+fn record(stored: StoredJob, view: &View, access: &Access) -> Result<Job, StoreError> {
     let spec = specification(&stored.spec_json)?;
     let waits = match stored.state {
         JobStateType::Queued if matches!(spec.job_type, JobType::Batch | JobType::Service) => {
@@ -251,6 +255,8 @@ fn record(stored: StoredJob, view: &View) -> Result<Job, StoreError> {
         _ => None,
     };
     let message = waits.map_or(stored.message, |waits| waits.as_ref().to_owned());
+    let shows_content = access.shows_content(&spec.namespace);
+    let spec = if shows_content { spec } else { masking::specification(spec) };
     Ok(Job {
         id: stored.id,
         spec,

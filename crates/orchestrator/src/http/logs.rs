@@ -17,6 +17,7 @@ use http::{HeaderMap, header};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes as collect;
 
+use super::authenticate::Access;
 use super::error::{Failure, Kind};
 use super::openapi::{EXECUTION, JOB, QUERY, READ, params, refusals};
 use super::query::{Choice, Flag, IdPrefix, Number, Positions, query};
@@ -80,6 +81,7 @@ pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
 )]
 async fn logs(
     State(api): State<Arc<Api>>,
+    access: Access,
     Extension(Peer(peer)): Extension<Peer>,
     headers: HeaderMap,
     query: LogQuery,
@@ -90,11 +92,11 @@ async fn logs(
     let place = api.log_readers.take(peer)?;
     let (job, execution) = api
         .read(move |reads| {
-            let job = lookup::job(reads, &text)?;
+            let job = lookup::job(reads, &access, &text)?;
             let execution = match execution {
                 None => None,
                 Some(text) => {
-                    let found = lookup::execution(reads, &text)?;
+                    let found = lookup::execution(reads, &access, &text)?;
                     let is_of_job = found.row.job == job.id;
                     Some(found)
                         .filter(|_| is_of_job)

@@ -5,39 +5,65 @@ use api_types::{ExecutionId, JobId, NodeId};
 use control_plane::store::{Reads, StoredExecution, StoredJob};
 
 use super::Api;
+use super::authenticate::Access;
 use super::error::{Failure, Kind, NotFoundCause};
 
 /// Candidates listed for an ambiguous prefix.
 const MAX_CANDIDATES: u32 = 5;
 
 /// The job that a full ID or a unique prefix names.
-pub(super) fn job(reads: &dyn Reads, text: &str) -> Result<StoredJob, Failure> {
-    let id = job_id(reads, text)?;
+pub(super) fn job(reads: &dyn Reads, access: &Access, text: &str) -> Result<StoredJob, Failure> {
+    let id = job_id(reads, access, text)?;
     reads.job(id)?.ok_or_else(|| absent(Kind::Job, text))
 }
 
-/// The ID itself, or the only one with this prefix; of a full ID, a job need not exist.
-pub(super) fn job_id(reads: &dyn Reads, text: &str) -> Result<JobId, Failure> {
+/// The ID itself, or the only one with this prefix; of a full ID, a job need not exist for a caller
+/// who sees everything.
+pub(super) fn job_id(reads: &dyn Reads, access: &Access, text: &str) -> Result<JobId, Failure> {
     let prefix = prefix(text, JobId::LETTER, Kind::Job)?;
     let id = if prefix.low == prefix.high {
         JobId::from_uuid(prefix.low)
     } else {
-        only(Kind::Job, text, reads.find_jobs(prefix, MAX_CANDIDATES + 1)?)?
+        let visible = access.caller().visible();
+        only(Kind::Job, text, reads.find_jobs(prefix, &visible, MAX_CANDIDATES + 1)?)?
     };
+    judge(reads, access, id, || absent(Kind::Job, text))?;
     note("job", id);
     Ok(id)
 }
 
 /// The execution that a full ID or a unique prefix names.
-pub(super) fn execution(reads: &dyn Reads, text: &str) -> Result<StoredExecution, Failure> {
+pub(super) fn execution(
+    reads: &dyn Reads,
+    access: &Access,
+    text: &str,
+) -> Result<StoredExecution, Failure> {
     let prefix = prefix(text, ExecutionId::LETTER, Kind::Execution)?;
     let id = if prefix.low == prefix.high {
         ExecutionId::from_uuid(prefix.low)
     } else {
-        only(Kind::Execution, text, reads.find_executions(prefix, MAX_CANDIDATES + 1)?)?
+        let visible = access.caller().visible();
+        let found = reads.find_executions(prefix, &visible, MAX_CANDIDATES + 1)?;
+        only(Kind::Execution, text, found)?
     };
+    let execution = reads.execution(id)?.ok_or_else(|| absent(Kind::Execution, text))?;
+    judge(reads, access, execution.row.job, || absent(Kind::Execution, text))?;
     note("execution", id);
-    reads.execution(id)?.ok_or_else(|| absent(Kind::Execution, text))
+    Ok(execution)
+}
+
+/// Whether the caller sees the job, and may do there what the operation does.
+fn judge(
+    reads: &dyn Reads,
+    access: &Access,
+    job: JobId,
+    absent: impl Fn() -> Failure,
+) -> Result<(), Failure> {
+    if access.is_unbounded() {
+        return Ok(());
+    }
+    let namespace = reads.namespace_of(job)?.ok_or_else(&absent)?;
+    access.check(&namespace, absent)
 }
 
 /// The node that a full ID or a unique prefix names, the orchestrator itself included.

@@ -15,6 +15,7 @@ use scheduler::input::Input;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes as collect;
 
+use super::authenticate::Access;
 use super::body::JsonBody;
 use super::edge::json;
 use super::error::{Failure, Kind};
@@ -22,6 +23,7 @@ use super::openapi::{BODY, CALL, NODE, PAGE, QUERY, examples, params, refusals};
 use super::paging::{List, Listing, NodePosition};
 use super::query::{Choice, Flag, Labels, Query, Reverse, TenAPage, query};
 use super::{Api, Handled, Parameter, lookup};
+use crate::access::masking;
 use crate::clock;
 
 /// Longest stored operator message, in characters.
@@ -82,9 +84,14 @@ pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
     responses((status = 200, description = "The record.", body = DescribeNode, example = json!(examples::describe_node()))),
     extensions(("x-error-codes" = json!(refusals(&[NODE, QUERY])))),
 )]
-async fn describe(State(api): State<Arc<Api>>, _: Query, Parameter(text): Parameter) -> Handled {
+async fn describe(
+    State(api): State<Arc<Api>>,
+    access: Access,
+    _: Query,
+    Parameter(text): Parameter,
+) -> Handled {
     let id = lookup::node(&api, &text)?;
-    json(&DescribeNode { node: (*find(&api, id, &text)?).clone() })
+    json(&DescribeNode { node: shown((*find(&api, id, &text)?).clone(), &access) })
 }
 
 /// List Nodes
@@ -99,7 +106,7 @@ async fn describe(State(api): State<Arc<Api>>, _: Query, Parameter(text): Parame
     responses((status = 200, description = "A page of nodes.", body = ListNodes, example = json!(examples::list_nodes()))),
     extensions(("x-error-codes" = json!(refusals(&[PAGE])))),
 )]
-async fn list(State(api): State<Arc<Api>>, query: ListQuery) -> Handled {
+async fn list(State(api): State<Arc<Api>>, access: Access, query: ListQuery) -> Handled {
     let (order, reverse) = (query.order, query.direction.reverse);
     let listing = Listing { list: List::Nodes, order: order as u8, reverse, of: None };
     let limit = query.page.limit as usize;
@@ -120,7 +127,8 @@ async fn list(State(api): State<Arc<Api>>, query: ListQuery) -> Handled {
     let more = nodes.len() > limit;
     nodes.truncate(limit);
     let next_token = listing.token(nodes.last().map(|(place, _)| *place), more);
-    let nodes = nodes.into_iter().map(|(_, node)| Arc::unwrap_or_clone(node)).collect();
+    let nodes = nodes.into_iter().map(|(_, node)| shown(Arc::unwrap_or_clone(node), &access));
+    let nodes = nodes.collect();
     json(&ListNodes { nodes, next_token })
 }
 
@@ -174,6 +182,11 @@ async fn forget(
     let node = find(&api, id, &text)?;
     api.handle.call(Input::ForgetNode { node: id, now }).await?;
     json(&DescribeNode { node: (*node).clone() })
+}
+
+/// A node as this caller sees it.
+fn shown(node: Node, access: &Access) -> Node {
+    if access.caller().role.is_of_the_cluster() { node } else { masking::node(node) }
 }
 
 fn compute_node(api: &Api, text: &str) -> Result<NodeId, Failure> {

@@ -21,8 +21,10 @@ use axum::body::Bytes;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use http::header;
+use serde_json::{Value, json};
 use utoipa::OpenApi;
 
+use super::authenticate::COOKIE;
 use super::{Api, Handled, requester};
 
 const ABOUT: About = About {
@@ -39,6 +41,7 @@ const ABOUT: About = About {
         ("Events", "All events, as they happen."),
         ("Cluster", "All nodes and jobs together."),
         ("Nodes", "The nodes of the cluster."),
+        ("Access", "Who may do what: tokens, namespaces, signing in."),
         ("Agent", "What the addressed node reports about itself."),
         ("Health", "For operators and load balancers."),
         ("Agent protocol", "For compute nodes; no user needs it."),
@@ -80,8 +83,9 @@ pub(super) const CALL: &[Code] = &[TooManyRequests, StoreUnavailable, ShuttingDo
 /// Requests that need a session.
 pub(super) const SESSION: &[Code] = &[StaleSession, Forbidden];
 
-/// What any request may be refused with: a bug can end it, and [`guard`](super::guard) checks it.
-const ANY: &[Code] = &[Internal, Forbidden, MisdirectedRequest];
+/// What any request may be refused with: a bug can end it, [`guard`](super::guard) and
+/// [`authenticate`](super::authenticate) check it.
+const ANY: &[Code] = &[Internal, Unauthenticated, Forbidden, MisdirectedRequest];
 
 /// All of these, and what any request may be refused with.
 pub(super) fn refusals(sets: &[&[Code]]) -> Vec<Code> {
@@ -107,6 +111,26 @@ async fn document(body: Bytes) -> Handled {
 pub(super) fn router(collected: utoipa::openapi::OpenApi) -> Router<Arc<Api>> {
     let mut all = Beside::openapi();
     all.merge(collected);
-    let text = Bytes::from(finish(all, &ABOUT).to_string());
+    let text = Bytes::from(with_credentials(finish(all, &ABOUT)).to_string());
     Router::new().route(routes::OPENAPI, get(move || document(text.clone())))
+}
+
+/// How callers prove who they are.
+fn with_credentials(mut document: Value) -> Value {
+    document["components"]["securitySchemes"] = json!({
+        "token": {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "A token, as Create Token returns it.",
+        },
+        "session": {
+            "type": "apiKey",
+            "in": "cookie",
+            "name": COOKIE,
+            "description": "The session of a browser, as Sign In sets it.",
+        },
+    });
+    // An open listener on loopback takes requests without either.
+    document["security"] = json!([{}, { "token": [] }, { "session": [] }]);
+    document
 }

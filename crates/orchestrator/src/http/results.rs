@@ -9,6 +9,7 @@ use control_plane::store::ResultQuery;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes as collect;
 
+use super::authenticate::Access;
 use super::edge::json;
 use super::error::Failure;
 use super::openapi::{JOB, PAGE, READ, examples, params, refusals};
@@ -34,13 +35,14 @@ pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
 )]
 async fn list(
     State(api): State<Arc<Api>>,
+    access: Access,
     page: HundredAPage,
     Parameter(text): Parameter,
 ) -> Handled {
     let HundredAPage { limit, next_token: token } = page;
     let answer = api
         .read(move |reads| {
-            let job = lookup::job(reads, &text)?;
+            let job = lookup::job(reads, &access, &text)?;
             let job_type = jobs::specification(&job.spec_json)?.job_type;
             if !job_type.is_finite() {
                 return Err(Failure::NoResultsForType { job: job.id, job_type });

@@ -13,6 +13,7 @@ macro_rules! covers {
 }
 pub(crate) use covers;
 
+mod access;
 mod agent;
 mod archives;
 mod body;
@@ -29,6 +30,7 @@ mod history;
 mod jobs;
 mod logs;
 mod metrics;
+mod namespaces;
 mod node;
 mod node_history;
 mod nodes;
@@ -40,8 +42,10 @@ mod requester;
 mod results;
 mod retention;
 mod server;
+mod sessions;
 mod stop;
 mod stream;
 mod summaries;
+mod tokens;
 mod waiting;
 mod yaml;

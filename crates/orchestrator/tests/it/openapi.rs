@@ -33,12 +33,15 @@ const COVERED: &[crate::Covered] = &[
     crate::jobs::COVERS,
     crate::logs::COVERS,
     crate::metrics::COVERS,
+    crate::namespaces::COVERS,
     crate::node_history::COVERS,
     crate::nodes::COVERS,
     crate::protocol::COVERS,
     crate::requester::COVERS,
     crate::results::COVERS,
+    crate::sessions::COVERS,
     crate::stop::COVERS,
+    crate::tokens::COVERS,
 ];
 
 struct Operation {

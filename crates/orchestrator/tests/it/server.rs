@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use orchestrator::{Orchestrator, Settings};
@@ -76,6 +77,16 @@ impl Server {
         let settings = self.settings.clone();
         let orchestrator = Orchestrator::start(settings).await.expect("start it again");
         self.orchestrator = Some(orchestrator);
+    }
+
+    /// The same with other settings.
+    pub(crate) async fn restart_with(&mut self, change: impl FnOnce(&mut Settings)) {
+        change(&mut self.settings);
+        self.restart().await;
+    }
+
+    pub(crate) fn data_dir(&self) -> &Path {
+        &self.settings.data_dir
     }
 
     pub(crate) async fn stop(&mut self) {

@@ -335,7 +335,7 @@ impl Process {
             Reply::Created(Ok(created)) => Answer::Submitted { job: created.job_id },
             Reply::Created(Err(NotCreated::Refused(_))) => Answer::Refused,
             Reply::Created(Err(other)) => panic!("a submission was not possible: {other:?}"),
-            Reply::Asked(_) => panic!("nobody asks"),
+            Reply::Asked(_) | Reply::Recorded(_) => panic!("nobody asks"),
             Reply::Answer(answer) => match answer {
                 input::Answer::Submitted { job, .. } => Answer::Submitted { job },
                 input::Answer::Stopped { .. } | input::Answer::Done => Answer::Done,

@@ -7,7 +7,7 @@ use scheduler::time::Moment;
 
 use super::samples::{Put, Random, Sample, key, key_row};
 use super::{Backend, Store, load};
-use crate::store::{Outcome, RequestKey, StoreError, Write};
+use crate::store::{Namespaces, Outcome, RequestKey, StoreError, Write};
 
 pub(in crate::store) fn a_repeated_commit_changes_nothing(backend: &impl Backend) {
     let mut random = Random(1);
@@ -23,7 +23,7 @@ pub(in crate::store) fn a_repeated_commit_changes_nothing(backend: &impl Backend
     let other = Sample::job(&mut random);
     other.add_to(&mut changes);
     store.put(1, &changes, &[key_row("b", 10)]).unwrap();
-    let write = Write::Batch { changes: &changes, keys: &[] };
+    let write = Write::Batch { changes: &changes, keys: &[], records: &[] };
     assert_eq!(store.write(1, Moment(0), write).unwrap(), Outcome::Repeated);
 
     assert_eq!(reads.job(sample.id()).unwrap(), before);
@@ -135,15 +135,15 @@ pub(in crate::store) fn a_prefix_finds_every_match(backend: &impl Backend) {
     store.put(1, &changes, &[]).unwrap();
 
     let prefix = IdPrefix::parse("j-12ab34cd", 'j').unwrap();
-    assert_eq!(reads.find_jobs(prefix, 10).unwrap(), ids);
-    assert_eq!(reads.find_jobs(prefix, 2).unwrap(), ids[..2]);
-    let executions = reads.find_executions(prefix, 10).unwrap();
+    assert_eq!(reads.find_jobs(prefix, &Namespaces::All, 10).unwrap(), ids);
+    assert_eq!(reads.find_jobs(prefix, &Namespaces::All, 2).unwrap(), ids[..2]);
+    let executions = reads.find_executions(prefix, &Namespaces::All, 10).unwrap();
     assert_eq!(executions.iter().map(|id| id.uuid()).collect::<Vec<_>>(), {
         ids.iter().map(|id| id.uuid()).collect::<Vec<_>>()
     });
     let full = IdPrefix::parse(&other.id().to_string(), 'j').unwrap();
-    assert_eq!(reads.find_jobs(full, 10).unwrap(), [other.id()]);
+    assert_eq!(reads.find_jobs(full, &Namespaces::All, 10).unwrap(), [other.id()]);
     let none = IdPrefix::parse("j-00000000", 'j').unwrap();
-    assert_eq!(reads.find_jobs(none, 10).unwrap(), []);
-    assert_eq!(reads.find_executions(full, 10).unwrap(), []);
+    assert_eq!(reads.find_jobs(none, &Namespaces::All, 10).unwrap(), []);
+    assert_eq!(reads.find_executions(full, &Namespaces::All, 10).unwrap(), []);
 }

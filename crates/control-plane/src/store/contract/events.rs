@@ -9,7 +9,9 @@ use scheduler::time::Moment;
 
 use super::samples::{Put, Random, Sample};
 use super::{Backend, load};
-use crate::store::{EventEntry, EventsPage, EventsQuery, HistoryQuery, Reads, Retention, Store};
+use crate::store::{
+    EventEntry, EventsPage, EventsQuery, HistoryQuery, Namespaces, Reads, Retention, Store,
+};
 
 const EVENTS: u64 = 300;
 
@@ -17,7 +19,7 @@ fn all(limit: u32) -> EventsQuery {
     EventsQuery {
         after: 0,
         job: None,
-        namespace: None,
+        namespaces: Namespaces::All,
         event_type: None,
         since: Timestamp::ZERO,
         limit,
@@ -77,7 +79,10 @@ fn matches(query: &EventsQuery, event: &EventRow, namespace_of: impl Fn(JobId) -
             None => event.event_type() != EventType::NodeLevel,
             Some(wanted) => wanted == event.event_type(),
         }
-        && (query.namespace.is_none() || query.namespace == namespace)
+        && match &query.namespaces {
+            Namespaces::All => true,
+            Namespaces::Only(names) => namespace.is_some_and(|name| names.contains(&name)),
+        }
 }
 
 pub(in crate::store) fn events_of_all_jobs_are_listed_in_order(backend: &impl Backend) {
@@ -96,7 +101,8 @@ pub(in crate::store) fn events_of_all_jobs_are_listed_in_order(backend: &impl Ba
         let query = EventsQuery {
             after: [0, 150][case % 2],
             job: [None, Some(samples[1].id())][case / 2 % 2],
-            namespace: [None, Some("other".to_owned()), Some("default".to_owned())][case / 4 % 3]
+            namespaces: [Namespaces::All, Namespaces::one("other"), Namespaces::one("default")]
+                [case / 4 % 3]
                 .clone(),
             event_type: [None, Some(EventType::JobLevel), Some(EventType::ExecutionLevel)]
                 [case / 12 % 3],

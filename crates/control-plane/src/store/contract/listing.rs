@@ -9,7 +9,7 @@ use scheduler::text::Text;
 use super::model::{Model, ORDERS, equals, labelled, position, random_query};
 use super::samples::{Put, Random, Sample};
 use super::{Backend, Reads};
-use crate::store::{JobOrder, JobQuery, StoredSummary};
+use crate::store::{JobOrder, JobQuery, Namespaces, StoredSummary};
 
 pub(in crate::store) fn every_job_query_agrees_with_the_model(backend: &impl Backend) {
     let mut random = Random(20);
@@ -197,7 +197,10 @@ pub(in crate::store) fn odd_texts_read_back(backend: &impl Backend) {
         let expected = [sample.id()];
         assert_eq!(by(JobQuery { selector: equals(text, text), ..JobQuery::default() }), expected);
         let name = Some((*text).to_owned());
-        assert_eq!(by(JobQuery { namespace: name.clone(), ..JobQuery::default() }), expected);
+        assert_eq!(
+            by(JobQuery { namespaces: Namespaces::one(*text), ..JobQuery::default() }),
+            expected
+        );
         assert_eq!(by(JobQuery { name, ..JobQuery::default() }), expected);
         let mut absent = equals(text, text);
         absent.requirements[0].test = Test::Absent;

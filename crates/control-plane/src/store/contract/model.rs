@@ -9,7 +9,7 @@ use api_types::selector::{Requirement, Selector, Test};
 use scheduler::change::Changes;
 
 use super::samples::{Put, Random, Sample};
-use crate::store::{JobOrder, JobPosition, JobQuery, Store};
+use crate::store::{JobOrder, JobPosition, JobQuery, Namespaces, Store};
 
 const NAMESPACES: [&str; 3] = ["default", "other", "Default"];
 const NAMES: [&str; 4] = ["build", "Build", "deploy", "a'b\"c;--"];
@@ -104,7 +104,7 @@ pub(super) fn position(sample: &Sample, order: JobOrder) -> JobPosition {
 }
 
 fn matches(query: &JobQuery, Sample { new, row }: &Sample) -> bool {
-    query.namespace.as_ref().is_none_or(|namespace| *namespace == new.namespace)
+    query.namespaces.contain(&new.namespace)
         && query.selector.matches(&new.labels)
         && (query.states.is_empty() || query.states.contains(&row.state))
         && query.job_type.is_none_or(|job_type| job_type == new.job_type)
@@ -144,7 +144,8 @@ pub(in crate::store) fn random_query(random: &mut Random, model: &Model) -> JobQ
     let mut query =
         JobQuery { limit: 1 + u32::try_from(random.below(12)).unwrap(), ..JobQuery::default() };
     if random.chance(40) {
-        query.namespace = Some((*random.pick(&NAMESPACES)).to_owned());
+        let names = (0..random.below(4)).map(|_| (*random.pick(&NAMESPACES)).to_owned());
+        query.namespaces = Namespaces::Only(names.collect());
     }
     while random.chance(55) {
         query.selector.requirements.push(random_requirement(random));

@@ -8,8 +8,8 @@ use scheduler::time::Moment;
 use super::Backend;
 use super::samples::{Put, Random, Sample};
 use crate::store::{
-    EventEntry, EventsQuery, FORGOTTEN_NODES_EVENTS, HistoryQuery, NODE_EVENTS, NodeHistoryQuery,
-    Reads, Retention,
+    EventEntry, EventsQuery, FORGOTTEN_NODES_EVENTS, HistoryQuery, NODE_EVENTS, Namespaces,
+    NodeHistoryQuery, Reads, Retention,
 };
 
 fn event(node: NodeId, seq: u64, revision: u64, new: NodeStateType) -> EventRow {
@@ -30,7 +30,7 @@ fn all_events(event_type: Option<EventType>) -> EventsQuery {
     EventsQuery {
         after: 0,
         job: None,
-        namespace: None,
+        namespaces: Namespaces::All,
         event_type,
         since: Timestamp::ZERO,
         limit: 100_000,
@@ -67,7 +67,7 @@ pub(in crate::store) fn events_of_nodes_are_apart_from_those_of_jobs(backend: &i
     assert_eq!(streamed(reads, &all_events(Some(EventType::JobLevel))), of_job);
     let only_nodes = all_events(Some(EventType::NodeLevel));
     assert_eq!(streamed(reads, &only_nodes), of_nodes);
-    let of_namespace = EventsQuery { namespace: Some("default".to_owned()), ..only_nodes.clone() };
+    let of_namespace = EventsQuery { namespaces: Namespaces::one("default"), ..only_nodes.clone() };
     assert_eq!(streamed(reads, &of_namespace), [], "a node has no namespace");
     let with_job = EventsQuery { job: Some(sample.id()), ..only_nodes };
     assert_eq!(streamed(reads, &with_job), []);

@@ -13,8 +13,8 @@ use scheduler::time::Moment;
 use super::samples::{Put, Random, Sample, key, key_row, output};
 use super::{Backend, load};
 use crate::store::{
-    EventEntry, EventsQuery, ExecutionQuery, HistoryQuery, JobQuery, Reads, Removed, ResultQuery,
-    Retention, Store,
+    EventEntry, EventsQuery, ExecutionQuery, HistoryQuery, JobQuery, Namespaces, Reads, Removed,
+    ResultQuery, Retention, Store,
 };
 
 /// More rows than any job here has.
@@ -86,7 +86,7 @@ fn is_seen(reads: &dyn Reads, store: &mut dyn Store, job: &Ended) -> bool {
     let id = job.sample.id();
     let mut seen = vec![reads.job(id).unwrap().is_some(), store.has_job(id).unwrap()];
     let prefix = IdPrefix::parse(&id.to_string(), 'j').unwrap();
-    seen.push(!reads.find_jobs(prefix, 1).unwrap().is_empty());
+    seen.push(!reads.find_jobs(prefix, &Namespaces::All, 1).unwrap().is_empty());
     for labels in
         ["", "env=prod", "env", &format!("n={}", job.sample.row.modify_time.0 / 1_000_000_000)]
     {
@@ -120,12 +120,12 @@ fn is_seen(reads: &dyn Reads, store: &mut dyn Store, job: &Ended) -> bool {
     for execution in &job.executions {
         seen.push(reads.execution(execution.id).unwrap().is_some());
         let prefix = IdPrefix::parse(&execution.id.to_string(), 'e').unwrap();
-        seen.push(!reads.find_executions(prefix, 1).unwrap().is_empty());
+        seen.push(!reads.find_executions(prefix, &Namespaces::All, 1).unwrap().is_empty());
     }
     let query = EventsQuery {
         after: 0,
         job: None,
-        namespace: None,
+        namespaces: Namespaces::All,
         event_type: None,
         since: Timestamp::ZERO,
         limit: 100_000,

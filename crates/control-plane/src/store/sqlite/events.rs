@@ -11,7 +11,7 @@ use scheduler::change::EventRow;
 use super::history::read_subject;
 use super::nodes;
 use super::row::{self, Id, counter};
-use crate::store::{EventEntry, EventsPage, EventsQuery, StoreError};
+use crate::store::{EventEntry, EventsPage, EventsQuery, Namespaces, StoreError};
 
 const COLUMNS: &str = "e.seq, e.time, e.revision, e.comment, e.previous, e.new, e.execution,
     e.node, j.id, j.namespace, e.job";
@@ -106,7 +106,10 @@ fn matches(query: &EventsQuery, event: &EventRow, namespace: Option<&str>) -> bo
             None => event_type != EventType::NodeLevel,
             Some(wanted) => wanted == event_type,
         }
-        && (query.namespace.is_none() || query.namespace.as_deref() == namespace)
+        && match &query.namespaces {
+            Namespaces::All => true,
+            Namespaces::Only(names) => namespace.is_some_and(|name| names.contains(name)),
+        }
 }
 
 fn read(row: &Row<'_>) -> Result<Looked, StoreError> {

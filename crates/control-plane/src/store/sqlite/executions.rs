@@ -13,6 +13,7 @@ use scheduler::change::{Changes, ExecutionRow, OutputRow};
 
 use super::commit::JobNumbers;
 use super::jobs::PAGE_BYTES;
+use super::reads::name_list;
 use super::row::{
     self, Id, bad_record, compute_state, counter, desired_state, exclusion_bytes, moment_value,
 };
@@ -260,9 +261,11 @@ pub(super) fn live(
             LEFT JOIN published AS p ON p.job = e.job AND p.slot = e.slot
                 AND p.create_time = e.create_time AND p.id = e.id
          WHERE e.live = 1 AND e.number {beyond} ?1 AND (?2 IS NULL OR e.node = ?2)
+            AND (?4 IS NULL OR j.namespace IN (SELECT value FROM json_each(?4)))
          ORDER BY e.number {direction} LIMIT ?3"
     );
-    let parameters = params![after, query.node.map(Id::bytes), i64::from(query.limit) + 1];
+    let names = name_list(&query.namespaces)?;
+    let parameters = params![after, query.node.map(Id::bytes), i64::from(query.limit) + 1, names];
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query(parameters)?;
     let mut items = Vec::new();

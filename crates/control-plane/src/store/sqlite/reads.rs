@@ -13,12 +13,12 @@ use scheduler::change::{EventRow, ExecutionRow};
 
 use super::fault::classify;
 use super::open::PREPARED_STATEMENTS;
-use super::row::{self, Id};
+use super::row::{self, Id, bad_record};
 use super::{events, executions, history, jobs, marks, nodes, results, summaries};
 use crate::store::{
     EventsPage, EventsQuery, ExecutionQuery, HistoryQuery, JobQuery, JobTotals, LiveExecution,
-    LiveExecutionsQuery, NodeHistoryQuery, Page, Reads, ResultQuery, StoreError, StoreSize,
-    StoredExecution, StoredJob, StoredResult, StoredSummary,
+    LiveExecutionsQuery, Namespaces, NodeHistoryQuery, Page, Reads, ResultQuery, StoreError,
+    StoreSize, StoredExecution, StoredJob, StoredResult, StoredSummary,
 };
 
 /// Concurrent reads; more wait for one to end. Twice the cores of the smallest intended machine,
@@ -97,20 +97,63 @@ impl Drop for Loan<'_> {
 // === impl Reads ===
 
 impl Reads for SqliteReads {
-    fn find_jobs(&self, prefix: IdPrefix, limit: u32) -> Result<Vec<JobId>, StoreError> {
-        let sql = "SELECT id FROM job WHERE id BETWEEN ?1 AND ?2 ORDER BY id LIMIT ?3";
-        self.read(|connection| find(connection, sql, prefix, limit))
+    fn find_jobs(
+        &self,
+        prefix: IdPrefix,
+        namespaces: &Namespaces,
+        limit: u32,
+    ) -> Result<Vec<JobId>, StoreError> {
+        let sql = "SELECT id FROM job WHERE id BETWEEN ?1 AND ?2
+            AND (?4 IS NULL OR namespace IN (SELECT value FROM json_each(?4)))
+            ORDER BY id LIMIT ?3";
+        self.read(|connection| find(connection, sql, prefix, namespaces, limit))
     }
 
     fn find_executions(
         &self,
         prefix: IdPrefix,
+        namespaces: &Namespaces,
         limit: u32,
     ) -> Result<Vec<ExecutionId>, StoreError> {
         // Executions of a job that is being removed are not found.
         let sql = "SELECT id FROM execution WHERE id BETWEEN ?1 AND ?2
-            AND EXISTS (SELECT 1 FROM job WHERE number = execution.job) ORDER BY id LIMIT ?3";
-        self.read(|connection| find(connection, sql, prefix, limit))
+            AND EXISTS (SELECT 1 FROM job WHERE number = execution.job
+                AND (?4 IS NULL OR namespace IN (SELECT value FROM json_each(?4))))
+            ORDER BY id LIMIT ?3";
+        self.read(|connection| find(connection, sql, prefix, namespaces, limit))
+    }
+
+    fn namespace_of(&self, job: JobId) -> Result<Option<String>, StoreError> {
+        self.read(|connection| {
+            let mut statement =
+                connection.prepare_cached("SELECT namespace FROM job WHERE id = ?1")?;
+            row::one(&mut statement, [job.bytes()], |row| Ok(row.get(0)?))
+        })
+    }
+
+    fn jobs_within(
+        &self,
+        jobs: &[JobId],
+        namespaces: &Namespaces,
+    ) -> Result<Vec<JobId>, StoreError> {
+        self.read(|connection| {
+            let mut statement =
+                connection.prepare_cached("SELECT namespace FROM job WHERE id = ?1")?;
+            let mut within = Vec::new();
+            for job in jobs {
+                let name: Option<String> =
+                    row::one(&mut statement, [job.bytes()], |row| Ok(row.get(0)?))?;
+                within.extend(name.filter(|name| namespaces.contain(name)).map(|_| *job));
+            }
+            Ok(within)
+        })
+    }
+
+    fn has_jobs(&self, namespace: &str) -> Result<bool, StoreError> {
+        self.read(|connection| {
+            let sql = "SELECT EXISTS (SELECT 1 FROM job WHERE namespace = ?1)";
+            Ok(connection.prepare_cached(sql)?.query_row([namespace], |row| row.get(0))?)
+        })
     }
 
     fn job(&self, id: JobId) -> Result<Option<StoredJob>, StoreError> {
@@ -195,13 +238,23 @@ impl Reads for SqliteReads {
     }
 }
 
+/// The names as a JSON array, so that one statement serves any number of them; none for all.
+pub(super) fn name_list(namespaces: &Namespaces) -> Result<Option<String>, StoreError> {
+    match namespaces {
+        Namespaces::All => Ok(None),
+        Namespaces::Only(names) => serde_json::to_string(names).map(Some).map_err(bad_record),
+    }
+}
+
 /// In order of the IDs.
 fn find<T: Id>(
     connection: &Connection,
     sql: &'static str,
     prefix: IdPrefix,
+    namespaces: &Namespaces,
     limit: u32,
 ) -> Result<Vec<T>, StoreError> {
-    let range = params![prefix.low.into_bytes(), prefix.high.into_bytes(), limit];
+    let names = name_list(namespaces)?;
+    let range = params![prefix.low.into_bytes(), prefix.high.into_bytes(), limit, names];
     row::all(&mut *connection.prepare_cached(sql)?, range, |row| Ok(T::get(row, 0)?))
 }

@@ -23,17 +23,26 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::nodes;
+use super::{nodes, records};
 
 /// "jobs", in the header of the file.
 pub(super) const APPLICATION_ID: i32 = 0x6a6f_6273;
 
 /// The format this release writes: one more than the last step's place.
-pub(super) const FORMAT: u32 = 8;
+pub(super) const FORMAT: u32 = 9;
 
 /// Step `n` brings a file from format `n` to `n + 1`.
-pub(super) const STEPS: [&str; FORMAT as usize] =
-    [FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, nodes::STEP, FORMAT_7, FORMAT_8];
+pub(super) const STEPS: [&str; FORMAT as usize] = [
+    FORMAT_1,
+    FORMAT_2,
+    FORMAT_3,
+    FORMAT_4,
+    FORMAT_5,
+    nodes::STEP,
+    FORMAT_7,
+    FORMAT_8,
+    records::STEP,
+];
 
 const FORMAT_1: &str = "
 CREATE TABLE progress (

@@ -33,7 +33,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
 use super::row;
-use crate::store::{JobOrder, JobQuery, StoreError};
+use crate::store::{JobOrder, JobQuery, Namespaces, StoreError};
 
 /// Sources are counted up to this many entries, a cost of every query with two filters. Testing and
 /// sorting this many candidates takes about 1.5 ms.
@@ -134,6 +134,9 @@ impl<'a> Selection<'a> {
 
     /// The numbers of the page's jobs in order, plus one more if there is one.
     pub(super) fn numbers(mut self, connection: &Connection) -> Result<Vec<i64>, StoreError> {
+        if self.query.namespaces == Namespaces::Only(BTreeSet::new()) {
+            return Ok(Vec::new());
+        }
         let source = self.choose(connection)?;
         let sql = self.sql(&source);
         let mut statement = connection.prepare_cached(&sql)?;

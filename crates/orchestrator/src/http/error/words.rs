@@ -4,10 +4,13 @@
 
 use api_types::Code;
 use api_types::error::FieldError;
+use control_plane::records::RecordRefusal;
 use scheduler::input::Refusal;
 use serde_json::Value;
 
 use super::{Failure, Kind, NotFoundCause, code_of_store};
+use crate::access::Needs;
+use crate::access::token::Invalid;
 use crate::driver::CallError;
 use crate::http::body::{BODY_TIMEOUT, MAX_BODY_BYTES};
 use crate::json::shorten;
@@ -49,6 +52,11 @@ impl Failure {
             Self::ForeignOrigin { header, value } => {
                 format!("a page of another origin sent this request ({header}: {value})")
             }
+            Self::NoCredentials
+            | Self::InvalidCredentials(_)
+            | Self::NotPermitted { .. }
+            | Self::RoleBeyondOwn { .. }
+            | Self::NamespaceInUse { .. } => self.message_of_access(),
             Self::Proxied { header } => format!(
                 "a proxy sent this request (header {header}), and this listener trusts every caller"
             ),
@@ -85,6 +93,25 @@ impl Failure {
         }
     }
 
+    /// About who asks.
+    fn message_of_access(&self) -> String {
+        match self {
+            Self::NoCredentials => "the request has no credentials".to_owned(),
+            Self::InvalidCredentials(Invalid::Unknown) => {
+                "the credentials are not valid, or no longer".to_owned()
+            }
+            Self::InvalidCredentials(Invalid::Expired) => "the credentials have ended".to_owned(),
+            Self::NotPermitted { needs, namespace } => not_permitted(*needs, namespace.as_deref()),
+            Self::RoleBeyondOwn { role } => format!(
+                "a token with the role {role} for these namespaces is beyond the caller's own role"
+            ),
+            Self::NamespaceInUse { namespace, reason } => {
+                format!("namespace '{namespace}' cannot be deleted: {reason}")
+            }
+            _ => String::new(),
+        }
+    }
+
     pub(super) fn hint(&self) -> String {
         match self {
             Self::UnsupportedMediaType { .. } => {
@@ -98,6 +125,17 @@ impl Failure {
                     .to_owned()
             }
             Self::NotFound { kind, cause, .. } => kind.hint(*cause),
+            Self::NoCredentials => {
+                "send 'Authorization: Bearer <token>'; with jobctl: jobctl login".to_owned()
+            }
+            Self::InvalidCredentials(_) => {
+                "ask for a new token, or sign in again with jobctl login".to_owned()
+            }
+            Self::NotPermitted { .. } | Self::RoleBeyondOwn { .. } => {
+                "docs/security.md lists what each role may do; \
+                 GET /api/v1/auth/identity tells your own"
+                    .to_owned()
+            }
             Self::PathNotFound { .. } => "the operations are listed in docs/api.md".to_owned(),
             Self::OtherHost { .. } => {
                 "use its IP address, or add the name to the orchestrator's setting allowed_hosts"
@@ -134,6 +172,7 @@ impl Failure {
             | Self::NoResultsForType { .. }
             | Self::MethodNotAllowed { .. }
             | Self::OwnNode(_)
+            | Self::NamespaceInUse { .. }
             | Self::StreamNotFound { .. }
             | Self::NoArchive { .. }
             | Self::Gone { .. } => String::new(),
@@ -165,6 +204,7 @@ fn message_of_call(error: &CallError) -> String {
     match error {
         CallError::StoreUnavailable => "the state database is not available".to_owned(),
         CallError::Refused(_)
+        | CallError::Record(_)
         | CallError::IdempotencyConflict
         | CallError::QueueFull
         | CallError::OutcomeUnknown
@@ -189,8 +229,23 @@ fn hint_of_call(error: &CallError) -> &'static str {
             }
         },
         CallError::IdempotencyConflict => "use a new key for a new job",
+        CallError::Record(RecordRefusal::Changed(_)) => "read it again and repeat the change",
+        CallError::Record(RecordRefusal::TooMany(_)) => "remove what is no longer used",
+        CallError::Record(RecordRefusal::TooLarge(_)) => "make it smaller",
         CallError::OutcomeUnknown => "try again with the same idempotency key",
         CallError::QueueFull | CallError::StoreUnavailable | CallError::Stopping => "try again",
+    }
+}
+
+fn not_permitted(needs: Needs, namespace: Option<&str>) -> String {
+    let needed = match needs {
+        Needs::Node => return "only a node may do this, for itself".to_owned(),
+        Needs::Nothing | Needs::Credentials => return "the caller may not do this".to_owned(),
+        Needs::Role(role) => role,
+    };
+    match namespace {
+        Some(namespace) => format!("this needs the role {needed} in namespace '{namespace}'"),
+        None => format!("this needs the role {needed}"),
     }
 }
 
@@ -215,6 +270,8 @@ impl Kind {
             Self::Job => "job",
             Self::Execution => "execution",
             Self::Node => "node",
+            Self::Namespace => "namespace",
+            Self::Token => "token",
         }
     }
 
@@ -225,6 +282,8 @@ impl Kind {
                 ('e', "list executions with GET /api/v1/orchestrator/jobs/:jobID/executions")
             }
             Self::Node => ('n', Self::NODE_HINT),
+            Self::Namespace => return "list namespaces with GET /api/v1/orchestrator/namespaces; an admin creates one with PUT".to_owned(),
+            Self::Token => return "list tokens with GET /api/v1/orchestrator/tokens".to_owned(),
         };
         match cause {
             NotFoundCause::Absent => list.to_owned(),

@@ -18,12 +18,13 @@ use uuid::Uuid;
 
 use crate::clock;
 use crate::driver::CallError;
+use crate::http::authenticate::Access;
 use crate::http::body::{JobBody, Language};
 use crate::http::edge::json;
-use crate::http::error::Failure;
+use crate::http::error::{Failure, Kind};
 use crate::http::openapi::{BODY, CALL, QUERY, examples, params, refusals};
 use crate::http::query::{Flag, query};
-use crate::http::{Api, Handled, lookup};
+use crate::http::{Api, Handled, lookup, namespaces};
 use crate::json::yaml;
 use crate::spans::{self, Submitted};
 use crate::submission::{self, Accepted, Regexes, Rejected};
@@ -86,10 +87,11 @@ enum Created {
         body = inline(Created),
         example = json!(examples::create_job()),
     )),
-    extensions(("x-error-codes" = json!(refusals(&[QUERY, BODY, CALL, &[Code::InvalidJob, Code::JobExists, Code::IdempotencyConflict]])))),
+    extensions(("x-error-codes" = json!(refusals(&[QUERY, BODY, CALL, &[Code::InvalidJob, Code::JobExists, Code::IdempotencyConflict, Code::NamespaceNotFound]])))),
 )]
 pub(super) async fn create(
     State(api): State<Arc<Api>>,
+    access: Access,
     headers: HeaderMap,
     query: CreateQuery,
     JobBody { body, language }: JobBody,
@@ -99,6 +101,12 @@ pub(super) async fn create(
         Language::Json => accept(&api, body.bytes.clone()).await?,
         Language::Yaml => accept(&api, converted(body.bytes.clone()).await?).await?,
     };
+    let namespace = &accepted.spec.namespace;
+    access.check(namespace, || lookup::absent(Kind::Namespace, namespace))?;
+    if api.asks_for_credentials && !namespaces::exists(&api, namespace) {
+        return Err(lookup::absent(Kind::Namespace, namespace));
+    }
+    namespaces::permit(&api, &accepted.spec)?;
     if query.dry_run {
         return preview(&api, accepted).await;
     }
@@ -142,15 +150,16 @@ pub(super) async fn create(
         body = inline(Created),
         example = json!(examples::create_job()),
     )),
-    extensions(("x-error-codes" = json!(refusals(&[QUERY, BODY, CALL, &[Code::InvalidJob, Code::JobExists, Code::IdempotencyConflict]])))),
+    extensions(("x-error-codes" = json!(refusals(&[QUERY, BODY, CALL, &[Code::InvalidJob, Code::JobExists, Code::IdempotencyConflict, Code::NamespaceNotFound]])))),
 )]
 pub(super) async fn create_by_post(
     state: State<Arc<Api>>,
+    access: Access,
     headers: HeaderMap,
     query: CreateQuery,
     body: JobBody,
 ) -> Handled {
-    create(state, headers, query, body).await
+    create(state, access, headers, query, body).await
 }
 
 async fn accept(api: &Arc<Api>, body: Bytes) -> Result<Accepted, Failure> {

@@ -13,6 +13,7 @@ use control_plane::store::StoredJob;
 use tokio::time::Instant;
 
 use super::record;
+use crate::http::authenticate::Access;
 use crate::http::edge::json;
 use crate::http::error::{Failure, Kind};
 use crate::http::openapi::{JOB, QUERY, READ, examples, params, refusals};
@@ -64,16 +65,18 @@ query! {
 )]
 pub(super) async fn describe(
     State(api): State<Arc<Api>>,
+    access: Access,
     query: DescribeQuery,
     Parameter(text): Parameter,
 ) -> Handled {
     let wait_request = wait_request(&query);
-    let stored = api.read(move |reads| lookup::job(reads, &text)).await?;
+    let asks = access.clone();
+    let stored = api.read(move |reads| lookup::job(reads, &asks, &text)).await?;
     let stored = match wait_request {
         Some(wait_request) => changed(&api, stored, wait_request).await?,
         None => stored,
     };
-    json(&DescribeJob { job: record(stored, &api.view)? })
+    json(&DescribeJob { job: record(stored, &api.view, &access)? })
 }
 
 fn wait_request(query: &DescribeQuery) -> Option<WaitRequest> {

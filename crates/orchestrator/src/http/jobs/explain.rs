@@ -11,6 +11,7 @@ use scheduler::{Standing, Waits};
 
 use super::summary::summary;
 use crate::clock;
+use crate::http::authenticate::Access;
 use crate::http::edge::json;
 use crate::http::error::{Failure, Kind};
 use crate::http::openapi::{CALL, JOB, READ, examples, params, refusals};
@@ -32,8 +33,12 @@ const FAILURES: u32 = 100;
     responses((status = 200, description = "The explanation.", body = Explanation, example = json!(examples::explanation()))),
     extensions(("x-error-codes" = json!(refusals(&[JOB, READ, CALL])))),
 )]
-pub(super) async fn explain(State(api): State<Arc<Api>>, Parameter(text): Parameter) -> Handled {
-    let id = api.read(move |reads| lookup::job_id(reads, &text)).await?;
+pub(super) async fn explain(
+    State(api): State<Arc<Api>>,
+    access: Access,
+    Parameter(text): Parameter,
+) -> Handled {
+    let id = api.read(move |reads| lookup::job_id(reads, &access, &text)).await?;
     // First the scheduler, then the store: a job that ends in between is over in both.
     let standing = api.handle.ask(move |scheduler| scheduler.standing(id)).await?;
     let view = Arc::clone(&api.view);

@@ -1,5 +1,6 @@
 //! Examples in the document: values of the response types, so that they are spelled like responses.
 
+mod access;
 mod watching;
 
 use std::collections::BTreeMap;
@@ -32,6 +33,10 @@ use api_types::{EvaluationId, ExecutionId, JobId, NodeId, Timestamp};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+pub(in crate::http) use access::{
+    create_token, created_token, describe_namespace, identity, list_namespaces, list_tokens,
+    put_namespace, revoked_token, sign_in,
+};
 pub(in crate::http) use watching::{cluster, cluster_load, explanation};
 
 const JOB: JobId = JobId::from_uuid(Uuid::from_u128(0x62df246c_d5cc_4c6d_aef9_bd480ed3b259));

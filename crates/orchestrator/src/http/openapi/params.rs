@@ -64,6 +64,16 @@ parameters! {
             "type": "string", "format": "uuid",
         };
     }
+    TokenPath: Path {
+        "token_id", "The token's ID: the 16 characters after `jt1_`.", {
+            "type": "string", "pattern": "^[0-9a-f]{16}$",
+        };
+    }
+    NamespacePath: Path {
+        "namespace", "The name of the namespace.", {
+            "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$",
+        };
+    }
     OldPath: Path {
         "rest", "Any path of the old group.", { "type": "string", "minLength": 1 };
     }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use api_types::{JobId, NodeId};
+use control_plane::records::Record;
 use control_plane::store::{
     Commit, Known, Outcome, Progress, RequestKey, Store, StoreError, sqlite,
 };
@@ -100,6 +101,10 @@ impl Store for Gated {
         self.store.load(job)
     }
 
+    fn records(&mut self) -> Result<Vec<Record>, StoreError> {
+        self.store.records()
+    }
+
     fn commit(&mut self, commit: &Commit<'_>) -> Result<Outcome, StoreError> {
         self.gate.pass();
         self.store.commit(commit)
@@ -159,6 +164,8 @@ impl Service {
             cluster,
             process: "test".to_owned(),
             guard: Guard::new(address, "", &[]),
+            asks_for_credentials: false,
+            last_uses: Arc::default(),
             pages: None,
             stopping: stopping.clone(),
         });

@@ -7,12 +7,15 @@ use api_types::selector::{Requirement, Test};
 
 use super::{Arm, Filter, Selection, Source};
 use crate::store::sqlite::row::{Id, job_state_code, job_type_code};
-use crate::store::{JobOrder, JobQuery};
+use crate::store::{JobOrder, JobQuery, Namespaces};
 
 /// Values or states whose walks are merged; a larger set is tested on each candidate.
 pub(super) const MERGED: usize = 8;
 
 /// The index that a table without rowids is itself: here, by ID and key.
+/// Namespaces whose indexes are merged; a page of more walks the jobs in its order.
+const MERGED_NAMESPACES: usize = 8;
+
 const LABEL_ID: &str = "sqlite_autoindex_label_1";
 
 /// The integers that a selector permits under one key.
@@ -201,11 +204,17 @@ impl Selection<'_> {
     }
 
     pub(super) fn add_namespace(&mut self) {
-        let Some(namespace) = &self.query.namespace else { return };
-        let namespace = self.parameters.bind(namespace.clone());
-        self.filters.push((Filter::Namespace, format!("j.namespace = {namespace}")));
-        let arms = vec![Arm::job("job_namespace", format!("d.namespace = {namespace}"))];
-        self.add_by_creation(arms, Filter::Namespace);
+        let Namespaces::Only(names) = &self.query.namespaces else { return };
+        if names.is_empty() {
+            return;
+        }
+        let names: Vec<_> = names.iter().map(|name| self.parameters.bind(name.clone())).collect();
+        self.filters.push((Filter::Namespace, format!("j.namespace IN ({})", names.join(", "))));
+        if names.len() > MERGED_NAMESPACES {
+            return;
+        }
+        let arm = |name: &String| Arm::job("job_namespace", format!("d.namespace = {name}"));
+        self.add_by_creation(names.iter().map(arm).collect(), Filter::Namespace);
     }
 
     fn add_by_creation(&mut self, arms: Vec<Arm>, answers: Filter) {

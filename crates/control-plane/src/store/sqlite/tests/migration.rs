@@ -14,7 +14,7 @@ use crate::store::contract::{Put, key, load, session_request};
 use crate::store::sqlite::row::Id;
 use crate::store::sqlite::schema;
 use crate::store::{
-    EventsQuery, HistoryQuery, NodeHistoryQuery, Reads, RequestKey, Retention, Term,
+    EventsQuery, HistoryQuery, Namespaces, NodeHistoryQuery, Reads, RequestKey, Retention, Term,
 };
 
 const SECOND: i64 = 1_000_000_000;
@@ -212,7 +212,7 @@ fn since_finds_what_it_should(reads: &dyn Reads) {
         let query = EventsQuery {
             after: position.cast_unsigned(),
             job: None,
-            namespace: None,
+            namespaces: Namespaces::All,
             event_type: None,
             since,
             limit: 1000,

@@ -7,7 +7,7 @@ use rusqlite::{Connection, params_from_iter};
 use super::{Backend, Directory, directory};
 use crate::store::contract::{Model, Random, random_query};
 use crate::store::sqlite::select::Selection;
-use crate::store::{JobOrder, JobPosition, JobQuery};
+use crate::store::{JobOrder, JobPosition, JobQuery, Namespaces};
 
 /// Counting up to here always finds a smallest source among those that can be counted.
 const EVERYTHING: usize = 1_000_000;
@@ -61,7 +61,7 @@ fn plan(connection: &Connection, query: &JobQuery, counted: usize) -> Vec<String
 
 fn query(labels: &str, order: JobOrder) -> JobQuery {
     JobQuery {
-        namespace: Some("default".to_owned()),
+        namespaces: Namespaces::one("default"),
         selector: Selector::parse(labels).unwrap(),
         order,
         limit: 10,
@@ -152,7 +152,7 @@ fn a_rare_filter_leads_to_its_jobs() {
         let rare = step(&query("env,n>9223372036854775800", order));
         assert!(rare.contains("INDEX label_integer (key=? AND integer>?"), "{rare}");
         let rare =
-            step(&JobQuery { namespace: Some("nobody's".to_owned()), ..query("env", order) });
+            step(&JobQuery { namespaces: Namespaces::one("nobody's"), ..query("env", order) });
         assert!(rare.contains("INDEX job_namespace (namespace=?"), "{rare}");
         let rare = step(&JobQuery { name: Some("nobody's".to_owned()), ..query("env", order) });
         assert!(rare.contains("INDEX job_name (name=?"), "{rare}");

@@ -15,7 +15,7 @@ use scheduler::change::{Changes, EventSubject};
 use super::{Backend, Directory, directory};
 use crate::store::contract::{Put, Random, Sample, load};
 use crate::store::sqlite::select::{COUNTED, Selection};
-use crate::store::{JobOrder, JobPosition, JobQuery, Store};
+use crate::store::{JobOrder, JobPosition, JobQuery, Namespaces, Store};
 
 /// How many jobs the larger store holds.
 fn many() -> u64 {
@@ -188,7 +188,7 @@ fn pages(filled: &Filled, labels: &str) -> Vec<JobQuery> {
         for reverse in [false, true] {
             for after in [None, Some(JobPosition { time: middle, id })] {
                 queries.push(JobQuery {
-                    namespace: Some("default".to_owned()),
+                    namespaces: Namespaces::one("default"),
                     selector: Selector::parse(&labels).unwrap(),
                     order,
                     reverse,

@@ -1,0 +1,190 @@
+//! Who may do what: roles, tokens, sessions of browsers, namespaces.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::engine::{UnknownWord, words};
+
+/// Stands for all namespaces.
+pub const ALL_NAMESPACES: &str = "*";
+
+words!(
+    /// What a caller may do; docs/security.md has the table.
+    Role, "a role", {
+        /// Sees what runs, but neither specifications nor output.
+        Viewer = "viewer",
+        /// Also sees all of a job, submits and stops.
+        Submitter = "submitter",
+        /// Also manages tokens of its namespaces.
+        Owner = "owner",
+        /// Manages nodes, and is a viewer of every namespace.
+        Operator = "operator",
+        /// May do everything.
+        Admin = "admin",
+    }
+);
+
+/// A token without its secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase")]
+pub struct Token {
+    #[serde(rename = "ID")]
+    pub id: String,
+    /// Whose it is, or what uses it.
+    pub name: String,
+    pub role: Role,
+    /// `*` alone for all; empty for the roles of the cluster.
+    pub namespaces: Vec<String>,
+    /// The name of the token that made it; empty for the first.
+    pub created_by: String,
+    /// RFC 3339, UTC.
+    pub create_time: String,
+    /// RFC 3339, UTC; empty for never.
+    pub expire_time: String,
+    /// To the minute, RFC 3339, UTC; empty if it was never used.
+    pub last_use_time: String,
+}
+
+/// The body of Create Token.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase", default)]
+pub struct CreateToken {
+    /// Whose it is, or what uses it.
+    pub name: String,
+    /// One of the roles; `submitter` when absent.
+    pub role: String,
+    /// `default` when absent; `*` for all; none for the roles of the cluster.
+    pub namespaces: Vec<String>,
+    /// Seconds until it expires; 0 for never.
+    #[serde(rename = "TTLSeconds")]
+    pub ttl_seconds: u64,
+}
+
+/// Response of Create Token.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase")]
+pub struct CreatedToken {
+    /// The whole token. It is shown this once.
+    pub secret: String,
+    pub token: Token,
+}
+
+/// Response of List Tokens.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase")]
+pub struct ListTokens {
+    pub tokens: Vec<Token>,
+}
+
+/// Response of Revoke Token.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase")]
+pub struct RevokedToken {
+    pub token: Token,
+}
+
+/// The body of Sign In.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase", default)]
+pub struct SignIn {
+    pub token: String,
+}
+
+/// As whom a request is answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase")]
+pub struct Identity {
+    /// The name of the token; `local` where none is asked for.
+    pub name: String,
+    pub role: Role,
+    /// Namespaces that the role applies to; `*` alone for all.
+    pub namespaces: Vec<String>,
+    /// The ID of the token; empty where none is asked for.
+    #[serde(rename = "TokenID")]
+    pub token_id: String,
+    /// When the token, or the browser's session, ends; RFC 3339, UTC; empty for never.
+    pub expire_time: String,
+}
+
+/// A namespace, and what its jobs may ask for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase")]
+pub struct Namespace {
+    pub name: String,
+    pub description: String,
+    pub permissions: Permissions,
+    /// RFC 3339, UTC; empty for `default`, which always exists, until it is changed.
+    pub create_time: String,
+    pub modify_time: String,
+}
+
+/// What jobs may ask for. An absent list permits everything of its kind.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Permissions {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engines: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub networks: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sources: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub publishers: Option<Vec<String>>,
+}
+
+/// The body of Put Namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase", default)]
+pub struct PutNamespace {
+    pub description: String,
+    pub permissions: Permissions,
+}
+
+/// Response of the operations on one namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase")]
+pub struct DescribeNamespace {
+    pub namespace: Namespace,
+}
+
+/// Response of List Namespaces.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase")]
+pub struct ListNamespaces {
+    pub namespaces: Vec<Namespace>,
+}
+
+// === impl Role ===
+
+impl Role {
+    /// Whether it applies to the whole cluster instead of to some namespaces.
+    pub const fn is_of_the_cluster(self) -> bool {
+        match self {
+            Self::Viewer | Self::Submitter | Self::Owner => false,
+            Self::Operator | Self::Admin => true,
+        }
+    }
+
+    /// What it is in a namespace that it applies to.
+    pub const fn within_a_namespace(self) -> Self {
+        match self {
+            Self::Viewer | Self::Operator => Self::Viewer,
+            Self::Submitter => Self::Submitter,
+            Self::Owner | Self::Admin => Self::Owner,
+        }
+    }
+}

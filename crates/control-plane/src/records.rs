@@ -1,0 +1,224 @@
+//! Records beside the scheduler's: tokens, namespaces, keys; each a text under a kind and a key.
+//!
+//! They are few and read often, so the step keeps all of them in memory and its runner publishes
+//! them. What a text means is the business of those who write it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The longest text of a record.
+pub const MAX_RECORD_BYTES: usize = 64 << 10;
+
+/// The most records of one kind. All of them are in memory, and read at every start.
+pub const MAX_RECORDS: usize = 100_000;
+
+/// What a record is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RecordKind {
+    /// A credential of a person or a program.
+    Token,
+    /// A browser that signed in with a token.
+    Session,
+    Namespace,
+    /// A credential with which nodes join.
+    JoinToken,
+    /// What the orchestrator knows of a node's certificate and labels.
+    NodeIdentity,
+    /// A key of the service itself.
+    Key,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RecordKey {
+    pub kind: RecordKind,
+    pub key: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    pub key: RecordKey,
+    /// The number of the commit that wrote it.
+    pub version: u64,
+    pub value: Arc<str>,
+}
+
+/// A record as a commit leaves it; `None` for one that was removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordRow {
+    pub key: RecordKey,
+    pub version: u64,
+    pub value: Option<Arc<str>>,
+}
+
+/// One change of a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordWrite {
+    pub key: RecordKey,
+    pub expected: Expected,
+    /// `None` removes it.
+    pub value: Option<Arc<str>>,
+}
+
+/// What must be there for a change to take place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expected {
+    Anything,
+    Nothing,
+    Version(u64),
+}
+
+/// Why none of the changes of a request took place.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RecordRefusal {
+    #[error("{} '{}' was changed meanwhile", .0.kind.word(), .0.key)]
+    Changed(RecordKey),
+    #[error("there are {MAX_RECORDS} records of the kind {} already", .0.word())]
+    TooMany(RecordKind),
+    #[error("{} '{}' has more than {MAX_RECORD_BYTES} bytes", .0.kind.word(), .0.key)]
+    TooLarge(RecordKey),
+}
+
+/// All records, as of the last turn.
+#[derive(Debug, Clone, Default)]
+pub struct Records {
+    records: BTreeMap<RecordKey, Record>,
+}
+
+// === impl RecordKind ===
+
+impl RecordKind {
+    pub const ALL: [Self; 6] = [
+        Self::Token,
+        Self::Session,
+        Self::Namespace,
+        Self::JoinToken,
+        Self::NodeIdentity,
+        Self::Key,
+    ];
+
+    /// The word for the kind, also in stores.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Token => "token",
+            Self::Session => "session",
+            Self::Namespace => "namespace",
+            Self::JoinToken => "join token",
+            Self::NodeIdentity => "node identity",
+            Self::Key => "key",
+        }
+    }
+
+    pub fn of_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.word() == word)
+    }
+
+    pub fn key(self, key: impl Into<String>) -> RecordKey {
+        RecordKey { kind: self, key: key.into() }
+    }
+}
+
+// === impl Records ===
+
+impl Records {
+    pub fn new(records: impl IntoIterator<Item = Record>) -> Self {
+        let records = records.into_iter().map(|record| (record.key.clone(), record));
+        Self { records: records.collect() }
+    }
+
+    /// Carries out all of the changes or none; returns the rows to store.
+    pub(crate) fn apply(
+        &mut self,
+        writes: &[RecordWrite],
+        version: u64,
+    ) -> Result<Vec<RecordRow>, RecordRefusal> {
+        for write in writes {
+            self.check(write)?;
+        }
+        let mut rows = Vec::with_capacity(writes.len());
+        for RecordWrite { key, expected: _, value } in writes {
+            match value {
+                Some(value) => {
+                    let record = Record { key: key.clone(), version, value: Arc::clone(value) };
+                    self.records.insert(key.clone(), record);
+                }
+                None if self.records.remove(key).is_none() => continue,
+                None => {}
+            }
+            rows.push(RecordRow { key: key.clone(), version, value: value.clone() });
+        }
+        Ok(rows)
+    }
+
+    fn check(&self, write: &RecordWrite) -> Result<(), RecordRefusal> {
+        let RecordWrite { key, expected, value } = write;
+        let found = self.records.get(key);
+        let is_expected = match expected {
+            Expected::Anything => true,
+            Expected::Nothing => found.is_none(),
+            Expected::Version(version) => found.is_some_and(|record| record.version == *version),
+        };
+        if !is_expected {
+            return Err(RecordRefusal::Changed(key.clone()));
+        }
+        let Some(value) = value else { return Ok(()) };
+        if value.len() > MAX_RECORD_BYTES {
+            return Err(RecordRefusal::TooLarge(key.clone()));
+        }
+        if found.is_none() && self.of_kind(key.kind).count() >= MAX_RECORDS {
+            return Err(RecordRefusal::TooMany(key.kind));
+        }
+        Ok(())
+    }
+
+    /// The records of one kind, in order of their keys.
+    pub fn of_kind(&self, kind: RecordKind) -> impl Iterator<Item = &Record> {
+        self.records
+            .range(kind.key("")..)
+            .map(|(_, record)| record)
+            .take_while(move |record| record.key.kind == kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(key: &str, expected: Expected, value: Option<&str>) -> RecordWrite {
+        RecordWrite { key: RecordKind::Namespace.key(key), expected, value: value.map(Arc::from) }
+    }
+
+    #[test]
+    fn all_changes_of_a_request_take_place_or_none() {
+        let mut records = Records::default();
+        let a = write("a", Expected::Nothing, Some("1"));
+        assert_eq!(records.apply(std::slice::from_ref(&a), 5).unwrap()[0].version, 5);
+        let b = write("b", Expected::Anything, Some("2"));
+        let refused = records.apply(&[b.clone(), a.clone()], 6).unwrap_err();
+        assert_eq!(refused, RecordRefusal::Changed(a.key.clone()));
+        assert_eq!(records.of_kind(RecordKind::Namespace).count(), 1);
+
+        let changed = write("a", Expected::Version(5), Some("3"));
+        assert_eq!(records.apply(&[b, changed.clone()], 6).unwrap().len(), 2);
+        assert!(records.apply(&[changed], 7).is_err());
+        let gone = write("a", Expected::Version(6), None);
+        assert_eq!(records.apply(&[gone], 7).unwrap()[0].value, None);
+        let again = write("a", Expected::Anything, None);
+        assert!(records.apply(&[again], 8).unwrap().is_empty());
+        assert_eq!(records.of_kind(RecordKind::Namespace).count(), 1);
+        assert_eq!(records.of_kind(RecordKind::Token).count(), 0);
+    }
+
+    #[test]
+    fn a_record_has_a_bound() {
+        let long = "x".repeat(MAX_RECORD_BYTES + 1);
+        let refused = Records::default().apply(&[write("a", Expected::Nothing, Some(&long))], 1);
+        assert!(matches!(refused, Err(RecordRefusal::TooLarge(_))), "{refused:?}");
+    }
+
+    #[test]
+    fn every_kind_has_a_word_of_its_own() {
+        for kind in RecordKind::ALL {
+            assert_eq!(RecordKind::of_word(kind.word()), Some(kind));
+        }
+    }
+}

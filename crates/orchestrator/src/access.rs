@@ -1,0 +1,127 @@
+//! Who a caller is, and what the caller may do.
+//!
+//! A request is judged twice. Before its handler runs, [`policy`] says what the operation needs, and
+//! a caller that has it nowhere is refused. In the handler, every record is looked up within the
+//! namespaces that the caller sees: what lies outside looks as if it did not exist, and what the
+//! caller sees but may not touch is refused by its namespace.
+
+pub(crate) mod bootstrap;
+pub(crate) mod credential;
+pub(crate) mod masking;
+pub(crate) mod policy;
+pub(crate) mod token;
+pub(crate) mod upkeep;
+
+use api_types::access::Role;
+use control_plane::store::Namespaces;
+
+/// A caller whose credentials were verified, or who needs none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Caller {
+    pub(crate) who: Who,
+    pub(crate) role: Role,
+    /// Those that the role applies to.
+    pub(crate) namespaces: Namespaces,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Who {
+    /// Anybody on this machine, where no credentials are asked for.
+    Local,
+    Token {
+        id: String,
+        name: String,
+        /// The session of a browser that signed in with the token.
+        session: Option<String>,
+    },
+}
+
+/// What an operation needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Needs {
+    Nothing,
+    /// Any valid credentials.
+    Credentials,
+    /// A role; that of a namespace is needed where the record is.
+    Role(Role),
+    /// The certificate of the node in the path.
+    Node,
+}
+
+// === impl Caller ===
+
+impl Caller {
+    pub(crate) fn local() -> Self {
+        Self { who: Who::Local, role: Role::Admin, namespaces: Namespaces::All }
+    }
+
+    /// The name that records keep of the caller.
+    pub(crate) fn name(&self) -> &str {
+        match &self.who {
+            Who::Local => "local",
+            Who::Token { name, .. } => name,
+        }
+    }
+
+    /// The namespaces whose records exist for the caller.
+    pub(crate) fn visible(&self) -> Namespaces {
+        if self.role.is_of_the_cluster() { Namespaces::All } else { self.namespaces.clone() }
+    }
+
+    pub(crate) fn sees(&self, namespace: &str) -> bool {
+        self.role.is_of_the_cluster() || self.namespaces.contain(namespace)
+    }
+
+    /// Whether the caller has this role in the namespace.
+    pub(crate) fn may(&self, role: Role, namespace: &str) -> bool {
+        self.sees(namespace) && self.role.within_a_namespace() >= role
+    }
+
+    /// Whether some record exists for which the caller has what is needed.
+    pub(crate) fn has_somewhere(&self, needs: Needs) -> bool {
+        match needs {
+            Needs::Nothing | Needs::Credentials => true,
+            Needs::Role(Role::Admin) => self.role == Role::Admin,
+            Needs::Role(Role::Operator) => self.role.is_of_the_cluster(),
+            Needs::Role(role @ (Role::Viewer | Role::Submitter | Role::Owner)) => {
+                self.role.within_a_namespace() >= role
+            }
+            Needs::Node => self.who == Who::Local,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn caller(role: Role, names: &[&str]) -> Caller {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        let who = Who::Token { id: "t".to_owned(), name: "it".to_owned(), session: None };
+        Caller { who, role, namespaces: Namespaces::Only(names) }
+    }
+
+    #[test]
+    fn a_role_of_a_namespace_ends_at_its_border() {
+        let owner = caller(Role::Owner, &["a", "b"]);
+        assert!(owner.may(Role::Submitter, "a") && owner.may(Role::Owner, "b"));
+        assert!(!owner.sees("c") && !owner.may(Role::Viewer, "c"));
+        let viewer = caller(Role::Viewer, &["a"]);
+        assert!(viewer.sees("a") && !viewer.may(Role::Submitter, "a"));
+        assert!(!viewer.has_somewhere(Needs::Role(Role::Submitter)));
+    }
+
+    #[test]
+    fn an_operator_sees_everything_and_submits_nowhere() {
+        let operator = caller(Role::Operator, &[]);
+        assert!(operator.sees("a") && operator.may(Role::Viewer, "a"));
+        assert!(!operator.may(Role::Submitter, "a"));
+        assert!(operator.has_somewhere(Needs::Role(Role::Operator)));
+        assert!(!operator.has_somewhere(Needs::Role(Role::Admin)));
+        assert!(!operator.has_somewhere(Needs::Node));
+        assert_eq!(operator.visible(), Namespaces::All);
+        let admin = caller(Role::Admin, &[]);
+        assert!(admin.may(Role::Owner, "a") && admin.has_somewhere(Needs::Role(Role::Admin)));
+        assert!(!admin.has_somewhere(Needs::Node));
+    }
+}

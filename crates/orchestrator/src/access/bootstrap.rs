@@ -1,0 +1,77 @@
+//! The first token: an admin's, left in a file for whoever may read the data directory.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use api_types::access::{ALL_NAMESPACES, Role};
+use control_plane::records::{Expected, RecordKind};
+
+use super::credential::Credential;
+use super::token::{StoredToken, TOKEN};
+use crate::clock;
+use crate::driver::{CallError, Handle};
+use crate::records::Published;
+
+/// In the data directory.
+pub(crate) const FILE: &str = "admin.token";
+
+const FILE_MODE: u32 = 0o600;
+
+/// The name of the first token.
+const NAME: &str = "admin";
+
+#[derive(Debug, thiserror::Error)]
+pub enum BootstrapError {
+    #[error("write {}", path.display())]
+    File { path: PathBuf, source: io::Error },
+    #[error("store the first token")]
+    Store(#[from] CallError),
+}
+
+/// Makes the first token if no valid one of an admin is stored. Returns the file that has it.
+///
+/// The file is written first: a token that is stored and in no file would lock everybody out.
+pub(crate) async fn first_token(
+    handle: &Handle,
+    records: &Published,
+    data_dir: &Path,
+) -> Result<Option<PathBuf>, BootstrapError> {
+    let now = clock::now();
+    let tokens = records.of_kind(RecordKind::Token);
+    let has_admin = tokens
+        .iter()
+        .filter_map(StoredToken::of)
+        .any(|token| token.role == Role::Admin && !token.is_over(now));
+    if has_admin {
+        return Ok(None);
+    }
+    let credential = Credential::mint();
+    let path = data_dir.join(FILE);
+    write(&path, &credential.text(TOKEN))
+        .map_err(|source| BootstrapError::File { path: path.clone(), source })?;
+    let token = StoredToken {
+        name: NAME.to_owned(),
+        role: Role::Admin,
+        namespaces: vec![ALL_NAMESPACES.to_owned()],
+        created_by: String::new(),
+        create_time: now,
+        expire_time: None,
+        last_use_time: None,
+        hash: credential.hash(),
+    };
+    handle.change_records(vec![token.write(&credential.id, Expected::Nothing)]).await?;
+    Ok(Some(path))
+}
+
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    // A file of an earlier try may have another mode.
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)?;
+    file.write_all(format!("{text}\n").as_bytes())?;
+    file.sync_all()
+}

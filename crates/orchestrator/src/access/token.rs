@@ -1,0 +1,253 @@
+//! Tokens and sessions as they are stored, and how they are verified.
+
+use std::sync::Arc;
+
+use api_types::Timestamp;
+use api_types::access::{self, ALL_NAMESPACES, Role};
+use control_plane::records::{Expected, Record, RecordKey, RecordKind, RecordWrite};
+use control_plane::store::Namespaces;
+use serde::{Deserialize, Serialize};
+
+use super::credential::Credential;
+use super::{Caller, Who};
+use crate::records::Published;
+
+/// The kind of a token, in its text.
+pub(crate) const TOKEN: &str = "jt1";
+
+/// The kind of a session, in its text.
+pub(crate) const SESSION: &str = "js1";
+
+/// A token as it is stored.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct StoredToken {
+    pub(crate) name: String,
+    pub(crate) role: Role,
+    pub(crate) namespaces: Vec<String>,
+    pub(crate) created_by: String,
+    pub(crate) create_time: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) expire_time: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) last_use_time: Option<Timestamp>,
+    pub(crate) hash: String,
+}
+
+/// The session of a browser as it is stored.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct StoredSession {
+    #[serde(rename = "TokenID")]
+    pub(crate) token_id: String,
+    pub(crate) expire_time: Timestamp,
+    pub(crate) hash: String,
+}
+
+/// A verified caller, and what the right to go on depends on.
+#[derive(Debug, Clone)]
+pub(crate) struct Verified {
+    pub(crate) caller: Caller,
+    /// Records without which the credentials are no longer valid.
+    pub(crate) depends_on: Vec<RecordKey>,
+    pub(crate) expires: Option<Timestamp>,
+}
+
+/// Why credentials are refused. Those that never existed and those that were revoked are not told
+/// apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Invalid {
+    Unknown,
+    Expired,
+}
+
+// === impl StoredToken ===
+
+impl StoredToken {
+    pub(crate) fn of(record: &Record) -> Option<Self> {
+        serde_json::from_str(&record.value).ok()
+    }
+
+    pub(crate) fn key(id: &str) -> RecordKey {
+        RecordKind::Token.key(id)
+    }
+
+    pub(crate) fn write(&self, id: &str, expected: Expected) -> RecordWrite {
+        RecordWrite { key: Self::key(id), expected, value: Some(json(self)) }
+    }
+
+    pub(crate) fn is_over(&self, now: Timestamp) -> bool {
+        self.expire_time.is_some_and(|end| end <= now)
+    }
+
+    /// The token as users see it.
+    pub(crate) fn wire(&self, id: &str) -> access::Token {
+        access::Token {
+            id: id.to_owned(),
+            name: self.name.clone(),
+            role: self.role,
+            namespaces: self.namespaces.clone(),
+            created_by: self.created_by.clone(),
+            create_time: self.create_time.rfc3339_seconds(),
+            expire_time: shown(self.expire_time),
+            last_use_time: shown(self.last_use_time),
+        }
+    }
+
+    fn caller(&self, id: &str, session: Option<String>) -> Caller {
+        let who = Who::Token { id: id.to_owned(), name: self.name.clone(), session };
+        Caller { who, role: self.role, namespaces: namespaces(&self.namespaces) }
+    }
+}
+
+// === impl StoredSession ===
+
+impl StoredSession {
+    pub(crate) fn of(record: &Record) -> Option<Self> {
+        serde_json::from_str(&record.value).ok()
+    }
+
+    pub(crate) fn write(&self, id: &str) -> RecordWrite {
+        let key = RecordKind::Session.key(id);
+        RecordWrite { key, expected: Expected::Nothing, value: Some(json(self)) }
+    }
+}
+
+pub(crate) fn namespaces(names: &[String]) -> Namespaces {
+    match names {
+        [one] if one == ALL_NAMESPACES => Namespaces::All,
+        names => Namespaces::Only(names.iter().cloned().collect()),
+    }
+}
+
+/// Empty for never.
+pub(crate) fn shown(time: Option<Timestamp>) -> String {
+    time.map(Timestamp::rfc3339_seconds).unwrap_or_default()
+}
+
+/// The caller who presents the text of a token.
+pub(crate) fn verify(records: &Published, text: &str, now: Timestamp) -> Result<Verified, Invalid> {
+    let presented = Credential::parse(TOKEN, text).ok_or(Invalid::Unknown)?;
+    let token = find_token(records, &presented.id).ok_or(Invalid::Unknown)?;
+    if !presented.matches(&token.hash) {
+        return Err(Invalid::Unknown);
+    }
+    valid(&presented.id, &token, now)
+}
+
+/// The caller whose browser presents the text of a session.
+pub(crate) fn verify_session(
+    records: &Published,
+    text: &str,
+    now: Timestamp,
+) -> Result<Verified, Invalid> {
+    let presented = Credential::parse(SESSION, text).ok_or(Invalid::Unknown)?;
+    let key = RecordKind::Session.key(&presented.id);
+    let record = records.get(&key).ok_or(Invalid::Unknown)?;
+    let session = StoredSession::of(&record).ok_or(Invalid::Unknown)?;
+    if !presented.matches(&session.hash) {
+        return Err(Invalid::Unknown);
+    }
+    let token = find_token(records, &session.token_id).ok_or(Invalid::Unknown)?;
+    let mut verified = valid(&session.token_id, &token, now)?;
+    if session.expire_time <= now {
+        return Err(Invalid::Expired);
+    }
+    let ends = verified.expires.map_or(session.expire_time, |end| end.min(session.expire_time));
+    verified.expires = Some(ends);
+    verified.caller = token.caller(&session.token_id, Some(presented.id));
+    verified.depends_on.push(key);
+    Ok(verified)
+}
+
+fn find_token(records: &Published, id: &str) -> Option<StoredToken> {
+    StoredToken::of(&records.get(&StoredToken::key(id))?)
+}
+
+fn valid(id: &str, token: &StoredToken, now: Timestamp) -> Result<Verified, Invalid> {
+    if token.is_over(now) {
+        return Err(Invalid::Expired);
+    }
+    Ok(Verified {
+        caller: token.caller(id, None),
+        depends_on: vec![StoredToken::key(id)],
+        expires: token.expire_time,
+    })
+}
+
+fn json<T: Serialize>(value: &T) -> Arc<str> {
+    serde_json::to_string(value).expect("a record is plain data").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use control_plane::records::RecordRow;
+
+    use super::*;
+
+    fn publish(records: &Published, write: RecordWrite) {
+        records.update(&[RecordRow { key: write.key, version: 1, value: write.value }]);
+    }
+
+    fn token(hash: String, expire_time: Option<Timestamp>) -> StoredToken {
+        StoredToken {
+            name: "it".to_owned(),
+            role: Role::Submitter,
+            namespaces: vec!["a".to_owned()],
+            created_by: String::new(),
+            create_time: Timestamp(0),
+            expire_time,
+            last_use_time: None,
+            hash,
+        }
+    }
+
+    #[test]
+    fn a_token_is_valid_until_it_expires_or_is_revoked() {
+        let records = Published::default();
+        let secret = Credential::mint();
+        let text = secret.text(TOKEN);
+        assert_eq!(verify(&records, &text, Timestamp(5)).unwrap_err(), Invalid::Unknown);
+        let stored = token(secret.hash(), Some(Timestamp(10)));
+        publish(&records, stored.write(&secret.id, Expected::Nothing));
+        let verified = verify(&records, &text, Timestamp(9)).unwrap();
+        assert!(verified.caller.may(Role::Submitter, "a") && !verified.caller.sees("b"));
+        assert_eq!(verified.expires, Some(Timestamp(10)));
+        assert_eq!(verify(&records, &text, Timestamp(10)).unwrap_err(), Invalid::Expired);
+
+        let forged = Credential::parse(TOKEN, &format!("jt1_{}_{}", secret.id, "A".repeat(43)));
+        let forged = forged.unwrap().text(TOKEN);
+        assert_eq!(verify(&records, &forged, Timestamp(9)).unwrap_err(), Invalid::Unknown);
+        publish(
+            &records,
+            RecordWrite { value: None, ..stored.write(&secret.id, Expected::Nothing) },
+        );
+        assert_eq!(verify(&records, &text, Timestamp(9)).unwrap_err(), Invalid::Unknown);
+    }
+
+    #[test]
+    fn a_session_ends_with_its_token() {
+        let records = Published::default();
+        let (secret, cookie) = (Credential::mint(), Credential::mint());
+        let stored = token(secret.hash(), Some(Timestamp(10)));
+        publish(&records, stored.write(&secret.id, Expected::Nothing));
+        let session = StoredSession {
+            token_id: secret.id.clone(),
+            expire_time: Timestamp(20),
+            hash: cookie.hash(),
+        };
+        publish(&records, session.write(&cookie.id));
+        let text = cookie.text(SESSION);
+        let verified = verify_session(&records, &text, Timestamp(9)).unwrap();
+        assert_eq!((verified.expires, verified.depends_on.len()), (Some(Timestamp(10)), 2));
+        assert!(verify_session(&records, &text, Timestamp(10)).is_err());
+        // A session is no token, and a token no session.
+        assert!(verify(&records, &text, Timestamp(9)).is_err());
+        assert!(verify_session(&records, &secret.text(TOKEN), Timestamp(9)).is_err());
+        publish(
+            &records,
+            RecordWrite { value: None, ..stored.write(&secret.id, Expected::Nothing) },
+        );
+        assert!(verify_session(&records, &text, Timestamp(9)).is_err());
+    }
+}

@@ -1,0 +1,136 @@
+//! What becomes of tokens and sessions over time: when they were last used, and their removal.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use api_types::Timestamp;
+use control_plane::records::{Expected, RecordKind, RecordWrite};
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+use super::token::{StoredSession, StoredToken};
+use crate::clock;
+use crate::driver::Handle;
+use crate::view::View;
+
+/// How often last uses are stored and expired records removed. A last use is known to the minute.
+const PERIOD: Duration = Duration::from_secs(60);
+
+/// An expired token stays listed for this long, so that its owner finds out why it was refused.
+const LISTED_AFTER_END: Duration = Duration::from_hours(7 * 24);
+
+/// When tokens were used since it was last stored.
+#[derive(Debug, Default)]
+pub(crate) struct LastUses(Mutex<HashMap<String, Timestamp>>);
+
+// === impl LastUses ===
+
+impl LastUses {
+    pub(crate) fn note(&self, token: &str, now: Timestamp) {
+        let mut uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match uses.get_mut(token) {
+            Some(last) => *last = now,
+            None => drop(uses.insert(token.to_owned(), now)),
+        }
+    }
+
+    fn take(&self) -> HashMap<String, Timestamp> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Runs until the service stops.
+pub(crate) async fn run(
+    handle: Handle,
+    view: Arc<View>,
+    uses: Arc<LastUses>,
+    stopping: CancellationToken,
+) {
+    let mut ticks = interval(PERIOD);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while stopping.run_until_cancelled(ticks.tick()).await.is_some() {
+        for write in due(&view, &uses.take(), clock::now()) {
+            // One by one: a token that was revoked meanwhile holds up no other.
+            if let Err(error) = handle.change_records(vec![write]).await {
+                tracing::debug!(%error, "a token's record was not brought up to date");
+            }
+        }
+    }
+}
+
+/// What is to be written now.
+fn due(view: &View, uses: &HashMap<String, Timestamp>, now: Timestamp) -> Vec<RecordWrite> {
+    let records = view.records();
+    let mut writes = Vec::new();
+    for record in records.of_kind(RecordKind::Token) {
+        let Some(token) = StoredToken::of(&record) else { continue };
+        let expected = Expected::Version(record.version);
+        if token.expire_time.is_some_and(|end| end + LISTED_AFTER_END <= now) {
+            writes.push(RecordWrite { key: record.key, expected, value: None });
+        } else if let Some(used) = uses.get(&record.key.key) {
+            let token = StoredToken { last_use_time: Some(*used), ..token };
+            writes.push(token.write(&record.key.key, expected));
+        }
+    }
+    for record in records.of_kind(RecordKind::Session) {
+        let is_over = StoredSession::of(&record).is_none_or(|session| {
+            let of_token = StoredToken::key(&session.token_id);
+            session.expire_time <= now || records.get(&of_token).is_none()
+        });
+        if is_over {
+            let expected = Expected::Version(record.version);
+            writes.push(RecordWrite { key: record.key, expected, value: None });
+        }
+    }
+    writes
+}
+
+#[cfg(test)]
+mod tests {
+    use api_types::access::Role;
+    use control_plane::records::RecordRow;
+
+    use super::*;
+
+    #[test]
+    fn last_uses_are_stored_and_what_is_over_goes() {
+        let view = View::default();
+        let token = |expire_time| StoredToken {
+            name: String::new(),
+            role: Role::Viewer,
+            namespaces: Vec::new(),
+            created_by: String::new(),
+            create_time: Timestamp(0),
+            expire_time,
+            last_use_time: None,
+            hash: String::new(),
+        };
+        let session = |token: &str, end| StoredSession {
+            token_id: token.to_owned(),
+            expire_time: Timestamp(end),
+            hash: String::new(),
+        };
+        for write in [
+            token(None).write("used", Expected::Nothing),
+            token(None).write("unused", Expected::Nothing),
+            token(Some(Timestamp(1))).write("old", Expected::Nothing),
+            session("used", i64::MAX).write("a"),
+            session("used", 1).write("b"),
+            session("gone", i64::MAX).write("c"),
+        ] {
+            view.records().update(&[RecordRow { key: write.key, version: 3, value: write.value }]);
+        }
+        let uses = LastUses::default();
+        uses.note("used", Timestamp(4));
+        uses.note("used", Timestamp(5));
+        let now = Timestamp(0) + LISTED_AFTER_END + Duration::from_secs(1);
+        let writes = due(&view, &uses.take(), now);
+        let seen = |write: &RecordWrite| (write.key.key.clone(), write.value.is_some());
+        let seen: Vec<_> = writes.iter().map(seen).collect();
+        let expected = [("old", false), ("used", true), ("b", false), ("c", false)];
+        assert_eq!(seen, expected.map(|(key, kept)| (key.to_owned(), kept)));
+        assert!(writes.iter().all(|write| write.expected == Expected::Version(3)));
+        assert!(uses.take().is_empty());
+    }
+}

@@ -1,0 +1,254 @@
+//! Finds out who sends a request, and refuses what the caller may not do at all.
+//!
+//! A caller presents a token in `Authorization`, or a browser the cookie of its session. A cookie
+//! counts only on requests that the browser says come from this origin. A response that stays open
+//! ends when the right to it does: with its token, its session, or their expiry.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api_types::Timestamp;
+use api_types::access::Role;
+use axum::body::{Body, HttpBody};
+use axum::extract::{FromRequestParts, MatchedPath, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use control_plane::records::RecordKey;
+use control_plane::store::Namespaces;
+use futures_util::StreamExt;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Request, header};
+
+use super::Api;
+use super::error::{Failure, Kind};
+use super::lookup::absent;
+use crate::access::token::{self, Invalid, Verified};
+use crate::access::{Caller, Needs, Who, policy};
+use crate::clock;
+use crate::view::View;
+
+/// The cookie of a session.
+pub(super) const COOKIE: &str = "session";
+
+const BEARER: &str = "Bearer ";
+
+/// The longest sleep until an expiry is looked at again: the wall clock may be set.
+const EXPIRY_CHECK: Duration = Duration::from_secs(1);
+
+/// Who asks, and what the operation needs of them.
+#[derive(Debug, Clone)]
+pub(super) struct Access {
+    caller: Arc<Caller>,
+    /// The role that the operation needs in the namespace of its record.
+    role: Role,
+    /// When the right to an answer ends.
+    pub(super) expires: Option<Timestamp>,
+}
+
+/// Ends a response when the right to it does.
+struct Right {
+    view: Arc<View>,
+    depends_on: Vec<RecordKey>,
+    expires: Option<Timestamp>,
+}
+
+/// Lets a request through with its [`Access`], or refuses it.
+pub(super) async fn check(
+    State(api): State<Arc<Api>>,
+    route: Option<MatchedPath>,
+    mut request: Request<Body>,
+    next: Next,
+) -> Response {
+    // No operation has the path; it may be that of a page, which is open.
+    let Some(route) = route else { return next.run(request).await };
+    let needs = policy::needs(request.method(), route.as_str());
+    let verified = match identify(&api, request.headers()) {
+        Ok(Some(verified)) => verified,
+        Ok(None) | Err(_) if needs == Needs::Nothing => return next.run(request).await,
+        Ok(None) => return refused(Failure::NoCredentials),
+        Err(invalid) => return refused(Failure::InvalidCredentials(invalid)),
+    };
+    if !verified.caller.has_somewhere(needs) {
+        return Failure::NotPermitted { needs, namespace: None }.into_response();
+    }
+    if let Who::Token { id, .. } = &verified.caller.who {
+        api.last_uses.note(id, clock::now());
+    }
+    let Verified { caller, depends_on, expires } = verified;
+    let role = match needs {
+        Needs::Role(role) => role,
+        Needs::Nothing | Needs::Credentials | Needs::Node => Role::Viewer,
+    };
+    request.extensions_mut().insert(Access { caller: Arc::new(caller), role, expires });
+    if depends_on.is_empty() {
+        return next.run(request).await;
+    }
+    let right = Right { view: Arc::clone(&api.view), depends_on, expires };
+    within(right, request, next).await
+}
+
+/// Answers for as long as the right lasts.
+async fn within(right: Right, request: Request<Body>, next: Next) -> Response {
+    // What changes something is not broken off halfway: its caller would not know what became of it.
+    let response = if request.method() == Method::GET {
+        tokio::select! {
+            biased;
+            () = right.ended() => return refused(Failure::InvalidCredentials(Invalid::Expired)),
+            response = next.run(request) => response,
+        }
+    } else {
+        next.run(request).await
+    };
+    if response.body().size_hint().exact().is_some() {
+        return response;
+    }
+    response.map(|body| {
+        let pieces = body.into_data_stream().map(|piece| piece.map_err(std::io::Error::other));
+        // An error, so that the part does not pass for the whole.
+        let cut = futures_util::stream::once(async move {
+            right.ended().await;
+            Err(std::io::Error::other("the right to read on has ended"))
+        });
+        Body::from_stream(until_error(pieces, cut))
+    })
+}
+
+/// The pieces, until the cut yields first.
+fn until_error<T, E>(
+    pieces: impl futures_util::Stream<Item = Result<T, E>>,
+    cut: impl futures_util::Stream<Item = Result<T, E>>,
+) -> impl futures_util::Stream<Item = Result<T, E>> {
+    let state = Some((Box::pin(pieces), Box::pin(cut)));
+    futures_util::stream::unfold(state, |state| async move {
+        let (mut pieces, mut cut) = state?;
+        tokio::select! {
+            biased;
+            end = cut.next() => end.map(|end| (end, None)),
+            piece = pieces.next() => piece.map(|piece| (piece, Some((pieces, cut)))),
+        }
+    })
+}
+
+/// None for a caller without any credentials on a listener that asks for some.
+fn identify(api: &Api, headers: &HeaderMap) -> Result<Option<Verified>, Invalid> {
+    let (records, now) = (api.view.records(), clock::now());
+    if let Some(value) = headers.get(header::AUTHORIZATION) {
+        let text = value.to_str().ok().and_then(|text| text.strip_prefix(BEARER));
+        return token::verify(records, text.ok_or(Invalid::Unknown)?.trim(), now).map(Some);
+    }
+    if !api.asks_for_credentials {
+        return Ok(Some(Verified {
+            caller: Caller::local(),
+            depends_on: Vec::new(),
+            expires: None,
+        }));
+    }
+    match cookie(headers) {
+        Some(text) if is_same_origin(headers) => {
+            token::verify_session(records, text, now).map(Some)
+        }
+        Some(_) | None => Ok(None),
+    }
+}
+
+/// Browsers say so of what a page of this origin sends, and of what a person opens.
+fn is_same_origin(headers: &HeaderMap) -> bool {
+    // The guard has refused foreign origins and foreign sites.
+    headers.contains_key(header::ORIGIN) || headers.contains_key("sec-fetch-site")
+}
+
+fn cookie(headers: &HeaderMap) -> Option<&str> {
+    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    cookies.flat_map(|cookies| cookies.split(';')).find_map(|cookie| {
+        let (name, value) = cookie.trim().split_once('=')?;
+        (name == COOKIE || name.strip_prefix("__Host-") == Some(COOKIE)).then_some(value)
+    })
+}
+
+fn refused(failure: Failure) -> Response {
+    let mut response = failure.into_response();
+    let scheme = HeaderValue::from_static("Bearer");
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
+    response
+}
+
+// === impl Right ===
+
+impl Right {
+    async fn ended(&self) {
+        let mut changes = self.view.records().changes();
+        while self.lasts() {
+            let until_expiry = self.expires.map(|end| end.since(clock::now()).min(EXPIRY_CHECK));
+            let expiry = async {
+                match until_expiry {
+                    Some(time) => tokio::time::sleep(time).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                // The sender lives as long as the view.
+                _ = changes.changed() => {}
+                () = expiry => {}
+            }
+        }
+    }
+
+    fn lasts(&self) -> bool {
+        let records = self.view.records();
+        self.expires.is_none_or(|end| end > clock::now())
+            && self.depends_on.iter().all(|key| records.get(key).is_some())
+    }
+}
+
+// === impl Access ===
+
+impl<S: Send + Sync> FromRequestParts<S> for Access {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+        parts.extensions.get::<Self>().cloned().ok_or_else(|| Failure::Internal {
+            cause: "a request reached its handler without being judged".to_owned(),
+        })
+    }
+}
+
+impl Access {
+    pub(super) fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    /// Whether everything is visible and permitted, so that no record has to be judged.
+    pub(super) fn is_unbounded(&self) -> bool {
+        self.caller.visible() == Namespaces::All && self.caller.may(self.role, "")
+    }
+
+    /// The namespaces that a list covers which asks for this one, or for all.
+    pub(super) fn within(&self, requested: Option<String>) -> Result<Namespaces, Failure> {
+        match requested {
+            None => Ok(self.caller.visible()),
+            Some(name) if self.caller.sees(&name) => Ok(Namespaces::one(name)),
+            Some(name) => Err(absent(Kind::Namespace, &name)),
+        }
+    }
+
+    /// Of a record that may exist: whether the caller may do there what the operation does.
+    pub(super) fn check(
+        &self,
+        namespace: &str,
+        absent: impl FnOnce() -> Failure,
+    ) -> Result<(), Failure> {
+        if !self.caller.sees(namespace) {
+            return Err(absent());
+        }
+        if !self.caller.may(self.role, namespace) {
+            let (needs, namespace) = (Needs::Role(self.role), Some(namespace.to_owned()));
+            return Err(Failure::NotPermitted { needs, namespace });
+        }
+        Ok(())
+    }
+
+    /// Whether the caller sees specifications and output, not only what runs.
+    pub(super) fn shows_content(&self, namespace: &str) -> bool {
+        self.caller.may(Role::Submitter, namespace)
+    }
+}

@@ -1,0 +1,292 @@
+//! Namespaces, and what their jobs may ask for.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use api_types::access::{DescribeNamespace, ListNamespaces, Namespace, Permissions, PutNamespace};
+use api_types::engine::{EngineType, NetworkType, PublisherType, UnknownWord};
+use api_types::error::FieldError;
+use api_types::job::{DEFAULT_NAMESPACE, JobSpec};
+use api_types::source::SourceType;
+use api_types::{Code, Timestamp, routes};
+use axum::extract::State;
+use control_plane::records::{Expected, Record, RecordKey, RecordKind, RecordWrite};
+use serde::{Deserialize, Serialize};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes as collect;
+
+use super::authenticate::Access;
+use super::body::JsonBody;
+use super::edge::json;
+use super::error::{Failure, Kind};
+use super::openapi::{BODY, CALL, QUERY, READ, examples, params, refusals};
+use super::query::Query;
+use super::{Api, Handled, Parameter, lookup};
+use crate::access::token::{StoredToken, shown};
+use crate::clock;
+
+/// The longest name of a namespace; the API takes these characters in jobs as well.
+const MAX_NAME_CHARS: usize = 63;
+
+/// The longest description, in characters.
+const MAX_DESCRIPTION_CHARS: usize = 1024;
+
+/// A namespace as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Stored {
+    description: String,
+    permissions: Permissions,
+    create_time: Timestamp,
+    modify_time: Timestamp,
+}
+
+pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
+    OpenApiRouter::default().routes(collect!(list)).routes(collect!(describe, put, delete))
+}
+
+/// List Namespaces
+///
+/// The namespaces that the caller sees, in order of their names.
+#[utoipa::path(
+    get,
+    path = routes::NAMESPACES,
+    operation_id = "listNamespaces",
+    tag = "Access",
+    responses((status = 200, description = "The namespaces.", body = ListNamespaces, example = json!(examples::list_namespaces()))),
+    extensions(("x-error-codes" = json!(refusals(&[QUERY])))),
+)]
+async fn list(State(api): State<Arc<Api>>, access: Access, _: Query) -> Handled {
+    let records = api.view.records().of_kind(RecordKind::Namespace);
+    let mut namespaces: Vec<_> = records.iter().map(wire).collect();
+    if namespaces.iter().all(|namespace| namespace.name != DEFAULT_NAMESPACE) {
+        namespaces.push(unchanged_default());
+    }
+    namespaces.retain(|namespace| access.caller().sees(&namespace.name));
+    namespaces.sort_by(|a, b| a.name.cmp(&b.name));
+    json(&ListNamespaces { namespaces })
+}
+
+/// Describe Namespace
+///
+/// One namespace.
+#[utoipa::path(
+    get,
+    path = routes::NAMESPACE,
+    operation_id = "describeNamespace",
+    tag = "Access",
+    params(params::NamespacePath),
+    responses((status = 200, description = "The namespace.", body = DescribeNamespace, example = json!(examples::describe_namespace()))),
+    extensions(("x-error-codes" = json!(refusals(&[QUERY, &[Code::NamespaceNotFound, Code::PathNotFound]])))),
+)]
+async fn describe(
+    State(api): State<Arc<Api>>,
+    access: Access,
+    _: Query,
+    Parameter(name): Parameter,
+) -> Handled {
+    access.check(&name, || lookup::absent(Kind::Namespace, &name))?;
+    let namespace = find(&api, &name).ok_or_else(|| lookup::absent(Kind::Namespace, &name))?;
+    json(&DescribeNamespace { namespace })
+}
+
+/// Put Namespace
+///
+/// Creates the namespace, or changes it; jobs that were submitted before stay as they are.
+#[utoipa::path(
+    put,
+    path = routes::NAMESPACE,
+    operation_id = "putNamespace",
+    tag = "Access",
+    params(params::NamespacePath),
+    request_body(content = PutNamespace, example = json!(examples::put_namespace())),
+    responses((status = 200, description = "The namespace.", body = DescribeNamespace, example = json!(examples::describe_namespace()))),
+    extensions(("x-error-codes" = json!(refusals(&[QUERY, BODY, CALL, &[Code::PathNotFound, Code::Conflict]])))),
+)]
+async fn put(
+    State(api): State<Arc<Api>>,
+    _: Access,
+    _: Query,
+    Parameter(name): Parameter,
+    body: JsonBody,
+) -> Handled {
+    let PutNamespace { description, permissions } = body.read()?;
+    let permissions = checked(&name, &description, permissions)?;
+    let now = clock::now();
+    let record = api.view.records().get(&key(&name));
+    let before = record.as_ref().map(stored);
+    let create_time = before.map_or(now, |before| before.create_time);
+    let changed = Stored { description, permissions, create_time, modify_time: now };
+    let value = serde_json::to_string(&changed)
+        .map_err(|error| Failure::Internal { cause: format!("render a namespace: {error}") })?;
+    let expected = record.map_or(Expected::Nothing, |record| Expected::Version(record.version));
+    let write = RecordWrite { key: key(&name), expected, value: Some(value.into()) };
+    api.handle.change_records(vec![write]).await?;
+    json(&DescribeNamespace { namespace: changed.wire(name) })
+}
+
+/// Delete Namespace
+///
+/// Only while it has no jobs, not even finished ones, and no token names it. `default` always
+/// exists; deleting it removes its description and permissions.
+#[utoipa::path(
+    delete,
+    path = routes::NAMESPACE,
+    operation_id = "deleteNamespace",
+    tag = "Access",
+    params(params::NamespacePath),
+    responses((status = 200, description = "The namespace as it was.", body = DescribeNamespace, example = json!(examples::describe_namespace()))),
+    extensions(("x-error-codes" = json!(refusals(&[QUERY, READ, CALL, &[Code::NamespaceNotFound, Code::PathNotFound, Code::Conflict]])))),
+)]
+async fn delete(
+    State(api): State<Arc<Api>>,
+    _: Access,
+    _: Query,
+    Parameter(name): Parameter,
+) -> Handled {
+    let records = api.view.records();
+    let record = records.get(&key(&name));
+    let record = record.ok_or_else(|| lookup::absent(Kind::Namespace, &name))?;
+    if name != DEFAULT_NAMESPACE {
+        let tokens = records.of_kind(RecordKind::Token);
+        let named = tokens
+            .iter()
+            .filter_map(StoredToken::of)
+            .find(|token| !token.is_over(clock::now()) && token.namespaces.contains(&name));
+        if let Some(token) = named {
+            let reason = format!("the token '{}' names it", token.name);
+            return Err(Failure::NamespaceInUse { namespace: name, reason });
+        }
+        let of_jobs = name.clone();
+        if api.read(move |reads| Ok(reads.has_jobs(&of_jobs)?)).await? {
+            let reason = "it has jobs, of which finished ones go with time".to_owned();
+            return Err(Failure::NamespaceInUse { namespace: name, reason });
+        }
+    }
+    let namespace = wire(&record);
+    let expected = Expected::Version(record.version);
+    let write = RecordWrite { key: record.key, expected, value: None };
+    api.handle.change_records(vec![write]).await?;
+    json(&DescribeNamespace { namespace })
+}
+
+/// Whether jobs may be submitted there.
+pub(super) fn exists(api: &Api, name: &str) -> bool {
+    name == DEFAULT_NAMESPACE || api.view.records().get(&key(name)).is_some()
+}
+
+/// Refuses a job that asks for what its namespace does not permit.
+pub(super) fn permit(api: &Api, spec: &JobSpec) -> Result<(), Failure> {
+    let Some(record) = api.view.records().get(&key(&spec.namespace)) else { return Ok(()) };
+    let Permissions { engines, networks, sources, publishers } = stored(&record).permissions;
+    let mut problems = Vec::new();
+    for (at, task) in spec.tasks.iter().enumerate() {
+        let task_path = format!("Tasks[{at}]");
+        let mut judge = |path: String, list: &Option<Vec<String>>, word: &str| {
+            let Some(list) = list.as_ref().filter(|list| !list.iter().any(|it| it == word)) else {
+                return;
+            };
+            let permitted = if list.is_empty() { "none".to_owned() } else { list.join(", ") };
+            let reason = format!(
+                "'{word}' is not permitted in namespace '{}'; permitted: {permitted}",
+                spec.namespace
+            );
+            problems.push(FieldError { path: format!("{task_path}.{path}"), reason });
+        };
+        judge("Engine.Type".to_owned(), &engines, task.engine.engine_type.as_str());
+        judge("Network.Type".to_owned(), &networks, task.network.network_type.as_str());
+        judge("Publisher.Type".to_owned(), &publishers, task.publisher.publisher_type.as_str());
+        for (at, input) in task.input_sources.iter().enumerate() {
+            let path = format!("InputSources[{at}].Source.Type");
+            judge(path, &sources, input.source.source_type.as_str());
+        }
+    }
+    if problems.is_empty() { Ok(()) } else { Err(Failure::InvalidJob(problems)) }
+}
+
+fn checked(
+    name: &str,
+    description: &str,
+    permissions: Permissions,
+) -> Result<Permissions, Failure> {
+    let mut problems = Vec::new();
+    let mut problem = |path: &str, reason: String| {
+        problems.push(FieldError { path: path.to_owned(), reason });
+    };
+    let is_name = name.len() <= MAX_NAME_CHARS
+        && name.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && name.chars().all(|it| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.'));
+    if !is_name {
+        let reason = format!(
+            "a namespace has 1 to {MAX_NAME_CHARS} letters, digits, '-', '_' and '.', and begins \
+             with a letter or digit"
+        );
+        problem("", reason);
+    }
+    if description.chars().count() > MAX_DESCRIPTION_CHARS {
+        problem("Description", format!("must have at most {MAX_DESCRIPTION_CHARS} characters"));
+    }
+    let Permissions { engines, networks, sources, publishers } = permissions;
+    let permissions = Permissions {
+        engines: words::<EngineType>(engines, "Permissions.Engines", &mut problem),
+        networks: words::<NetworkType>(networks, "Permissions.Networks", &mut problem),
+        sources: words::<SourceType>(sources, "Permissions.Sources", &mut problem),
+        publishers: words::<PublisherType>(publishers, "Permissions.Publishers", &mut problem),
+    };
+    if problems.is_empty() { Ok(permissions) } else { Err(Failure::InvalidBody(problems)) }
+}
+
+/// The words in their usual spelling.
+fn words<T: FromStr<Err = UnknownWord> + ToString>(
+    list: Option<Vec<String>>,
+    path: &str,
+    problem: &mut impl FnMut(&str, String),
+) -> Option<Vec<String>> {
+    let usual = |word: String| match word.parse::<T>() {
+        Ok(known) => known.to_string(),
+        Err(unknown) => {
+            problem(path, unknown.to_string());
+            word
+        }
+    };
+    list.map(|list| list.into_iter().map(usual).collect())
+}
+
+fn key(name: &str) -> RecordKey {
+    RecordKind::Namespace.key(name)
+}
+
+fn find(api: &Api, name: &str) -> Option<Namespace> {
+    match api.view.records().get(&key(name)) {
+        Some(record) => Some(wire(&record)),
+        None if name == DEFAULT_NAMESPACE => Some(unchanged_default()),
+        None => None,
+    }
+}
+
+fn stored(record: &Record) -> Stored {
+    serde_json::from_str(&record.value).unwrap_or_default()
+}
+
+fn wire(record: &Record) -> Namespace {
+    stored(record).wire(record.key.key.clone())
+}
+
+fn unchanged_default() -> Namespace {
+    Stored::default().wire(DEFAULT_NAMESPACE.to_owned())
+}
+
+// === impl Stored ===
+
+impl Stored {
+    fn wire(self, name: String) -> Namespace {
+        let time = |time: Timestamp| shown(Some(time).filter(|time| *time != Timestamp::ZERO));
+        Namespace {
+            name,
+            description: self.description,
+            permissions: self.permissions,
+            create_time: time(self.create_time),
+            modify_time: time(self.modify_time),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Examples of tokens, namespaces and signing in.
+
+use api_types::access::{
+    CreateToken, CreatedToken, DescribeNamespace, Identity, ListNamespaces, ListTokens, Namespace,
+    Permissions, PutNamespace, RevokedToken, Role, SignIn, Token,
+};
+
+use super::MOMENT;
+
+const TOKEN_ID: &str = "5a1b0c9d8e7f6a5b";
+const SECRET: &str = "jt1_5a1b0c9d8e7f6a5b_4xKq0yQJ8s6n1vB3mZr7tLw2cPdF5hGjAeUiOoXyNTk";
+
+fn token() -> Token {
+    Token {
+        id: TOKEN_ID.to_owned(),
+        name: "build server".to_owned(),
+        role: Role::Submitter,
+        namespaces: vec!["ci".to_owned()],
+        created_by: "admin".to_owned(),
+        create_time: MOMENT.rfc3339_seconds(),
+        expire_time: String::new(),
+        last_use_time: MOMENT.rfc3339_seconds(),
+    }
+}
+
+fn permissions() -> Permissions {
+    let list = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect());
+    Permissions {
+        engines: list(&["docker", "wasm"]),
+        networks: list(&["None", "HTTP"]),
+        ..Permissions::default()
+    }
+}
+
+fn namespace() -> Namespace {
+    Namespace {
+        name: "ci".to_owned(),
+        description: "builds and tests".to_owned(),
+        permissions: permissions(),
+        create_time: MOMENT.rfc3339_seconds(),
+        modify_time: MOMENT.rfc3339_seconds(),
+    }
+}
+
+pub(in crate::http) fn create_token() -> CreateToken {
+    CreateToken {
+        name: "build server".to_owned(),
+        role: "submitter".to_owned(),
+        namespaces: vec!["ci".to_owned()],
+        ttl_seconds: 0,
+    }
+}
+
+pub(in crate::http) fn created_token() -> CreatedToken {
+    CreatedToken { secret: SECRET.to_owned(), token: token() }
+}
+
+pub(in crate::http) fn revoked_token() -> RevokedToken {
+    RevokedToken { token: token() }
+}
+
+pub(in crate::http) fn list_tokens() -> ListTokens {
+    ListTokens { tokens: vec![token()] }
+}
+
+pub(in crate::http) fn put_namespace() -> PutNamespace {
+    PutNamespace { description: "builds and tests".to_owned(), permissions: permissions() }
+}
+
+pub(in crate::http) fn describe_namespace() -> DescribeNamespace {
+    DescribeNamespace { namespace: namespace() }
+}
+
+pub(in crate::http) fn list_namespaces() -> ListNamespaces {
+    ListNamespaces { namespaces: vec![namespace()] }
+}
+
+pub(in crate::http) fn sign_in() -> SignIn {
+    SignIn { token: SECRET.to_owned() }
+}
+
+pub(in crate::http) fn identity() -> Identity {
+    Identity {
+        name: "build server".to_owned(),
+        role: Role::Submitter,
+        namespaces: vec!["ci".to_owned()],
+        token_id: TOKEN_ID.to_owned(),
+        expire_time: MOMENT.rfc3339_seconds(),
+    }
+}

@@ -1,0 +1,127 @@
+//! Signing in with a browser, and as whom the service knows a caller.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api_types::access::{ALL_NAMESPACES, Identity, SignIn};
+use api_types::{Code, Timestamp, routes};
+use axum::extract::State;
+use axum::response::IntoResponse;
+use control_plane::records::{Expected, RecordKind, RecordWrite};
+use control_plane::store::Namespaces;
+use http::header;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes as collect;
+
+use super::authenticate::{Access, COOKIE};
+use super::body::JsonBody;
+use super::edge::json;
+use super::error::Failure;
+use super::openapi::{BODY, CALL, QUERY, examples, refusals};
+use super::query::Query;
+use super::{Api, Handled};
+use crate::access::credential::Credential;
+use crate::access::token::{self, SESSION, StoredSession, shown};
+use crate::access::{Caller, Who};
+use crate::clock;
+
+/// How long a browser stays signed in: a working day.
+const SESSION_LIFETIME: Duration = Duration::from_hours(12);
+
+pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
+    OpenApiRouter::default().routes(collect!(sign_in, sign_out)).routes(collect!(identity))
+}
+
+/// Sign In
+///
+/// Trades a token for a cookie that scripts cannot read. It ends with the token, at sign-out, or
+/// after 12 hours.
+#[utoipa::path(
+    post,
+    path = routes::AUTH_SESSION,
+    operation_id = "signIn",
+    tag = "Access",
+    request_body(content = SignIn, example = json!(examples::sign_in())),
+    responses((status = 200, description = "The cookie is set.", body = Identity, headers(("Set-Cookie" = String)), example = json!(examples::identity()))),
+    security(()),
+    extensions(("x-error-codes" = json!(refusals(&[QUERY, BODY, CALL, &[Code::Conflict]])))),
+)]
+async fn sign_in(State(api): State<Arc<Api>>, _: Query, body: JsonBody) -> Handled {
+    let SignIn { token } = body.read()?;
+    let now = clock::now();
+    let verified = token::verify(api.view.records(), token.trim(), now)
+        .map_err(Failure::InvalidCredentials)?;
+    let Who::Token { id: token_id, .. } = &verified.caller.who else {
+        return Err(Failure::Internal { cause: "a token belongs to nobody".to_owned() });
+    };
+    api.last_uses.note(token_id, now);
+    let end = now + SESSION_LIFETIME;
+    let expire_time = verified.expires.map_or(end, |expires| expires.min(end));
+    let credential = Credential::mint();
+    let hash = credential.hash();
+    let session = StoredSession { token_id: token_id.clone(), expire_time, hash };
+    api.handle.change_records(vec![session.write(&credential.id)]).await?;
+    let age = expire_time.since(now).as_secs();
+    let cookie = set_cookie(&credential.text(SESSION), age);
+    let identity = json(&describe(&verified.caller, Some(expire_time)))?;
+    Ok(([(header::SET_COOKIE, cookie)], identity).into_response())
+}
+
+/// Sign Out
+///
+/// Ends the browser's session and removes the cookie. The token itself stays valid.
+#[utoipa::path(
+    delete,
+    path = routes::AUTH_SESSION,
+    operation_id = "signOut",
+    tag = "Access",
+    responses((status = 200, description = "The session has ended.", body = Identity, headers(("Set-Cookie" = String)), example = json!(examples::identity()))),
+    extensions(("x-error-codes" = json!(refusals(&[QUERY, CALL, &[Code::Conflict]])))),
+)]
+async fn sign_out(State(api): State<Arc<Api>>, access: Access, _: Query) -> Handled {
+    if let Who::Token { session: Some(id), .. } = &access.caller().who {
+        let key = RecordKind::Session.key(id);
+        let write = RecordWrite { key, expected: Expected::Anything, value: None };
+        api.handle.change_records(vec![write]).await?;
+    }
+    let identity = json(&describe(access.caller(), access.expires))?;
+    Ok(([(header::SET_COOKIE, set_cookie("", 0))], identity).into_response())
+}
+
+/// Identity
+///
+/// As whom the service knows the caller.
+#[utoipa::path(
+    get,
+    path = routes::IDENTITY,
+    operation_id = "describeIdentity",
+    tag = "Access",
+    responses((status = 200, description = "The caller.", body = Identity, example = json!(examples::identity()))),
+    extensions(("x-error-codes" = json!(refusals(&[QUERY])))),
+)]
+async fn identity(access: Access, _: Query) -> Handled {
+    json(&describe(access.caller(), access.expires))
+}
+
+fn describe(caller: &Caller, expires: Option<Timestamp>) -> Identity {
+    let token_id = match &caller.who {
+        Who::Local => String::new(),
+        Who::Token { id, .. } => id.clone(),
+    };
+    let namespaces = match &caller.namespaces {
+        Namespaces::All => vec![ALL_NAMESPACES.to_owned()],
+        Namespaces::Only(names) => names.iter().cloned().collect(),
+    };
+    Identity {
+        name: caller.name().to_owned(),
+        role: caller.role,
+        namespaces,
+        token_id,
+        expire_time: shown(expires),
+    }
+}
+
+/// No script reads it, and no other site's page sends it.
+fn set_cookie(value: &str, age_seconds: u64) -> String {
+    format!("{COOKIE}={value}; Path=/; Max-Age={age_seconds}; HttpOnly; SameSite=Strict")
+}

@@ -1,0 +1,342 @@
+//! Who may do what: every operation, with every role, at home and elsewhere.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use orchestrator::settings::Auth;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::node::FakeNode;
+use crate::server::{Answer, JOBS, Server, answer, job_with, text};
+
+const TOKENS: &str = "/api/v1/orchestrator/tokens";
+const NAMESPACES: &str = "/api/v1/orchestrator/namespaces";
+
+/// The columns of the table after the operation, as whom each is asked.
+const COLUMNS: [&str; 7] =
+    ["none", "viewer", "submitter", "owner", "operator", "admin", "elsewhere"];
+
+/// A node that nobody knows.
+const NO_NODE: &str = "/api/v1/orchestrator/nodes/n-00000000-0000-4000-8000-000000000000";
+
+/// The row that stands for all operations of the group that was replaced.
+const OLD_GROUP: &str = "requester";
+
+/// An orchestrator that asks for credentials, with namespaces `home` and `away`.
+pub(crate) struct Guarded {
+    pub(crate) server: Server,
+    pub(crate) admin: String,
+    /// Of `home`, and one that has ended.
+    pub(crate) job: String,
+    pub(crate) ended: String,
+    pub(crate) execution: String,
+    pub(crate) node: String,
+}
+
+// === impl Guarded ===
+
+impl Guarded {
+    /// What is in the namespaces was submitted before credentials were asked for.
+    pub(crate) async fn start() -> Self {
+        let mut server = Server::start().await;
+        let node = FakeNode::join(&server).await;
+        let ended = server.submit(job_with(json!({ "Namespace": "home", "Name": "ended" }))).await;
+        let executions = format!("{JOBS}/{ended}/executions");
+        let execution = text(&server.get(&executions).await.ok()["Executions"][0]["ID"]);
+        node.complete(&server, &execution, json!({ "Type": "", "Params": {} })).await;
+        let waiting = json!({
+            "Namespace": "home", "Name": "waits", "Labels": { "kept": "secret" },
+            "Constraints": [{ "Key": "zone", "Operator": "=", "Values": ["nowhere"] }],
+        });
+        let job = server.submit(job_with(waiting)).await;
+        server.restart_with(|settings| settings.auth = Auth::Required).await;
+        let admin = std::fs::read_to_string(server.data_dir().join("admin.token"));
+        let admin = admin.expect("the first token").trim().to_owned();
+        let guarded = Self { server, admin, job, ended, execution, node: node.id };
+        for name in ["home", "away"] {
+            let path = format!("{NAMESPACES}/{name}");
+            guarded.ask(Method::PUT, &path, &guarded.admin, Some(&json!({}))).await.ok();
+        }
+        guarded
+    }
+
+    pub(crate) async fn token(&self, role: &str, namespaces: &[&str]) -> String {
+        let body = json!({ "Name": role, "Role": role, "Namespaces": namespaces });
+        let created = self.ask(Method::POST, TOKENS, &self.admin, Some(&body)).await;
+        text(&created.ok()["Secret"])
+    }
+
+    /// An empty token stands for none.
+    pub(crate) async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        token: &str,
+        body: Option<&Value>,
+    ) -> Answer {
+        answer(self.request(method, path, token, body)).await
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        token: &str,
+        body: Option<&Value>,
+    ) -> reqwest::RequestBuilder {
+        let mut request = self.server.request(method, path);
+        if !token.is_empty() {
+            request = request.bearer_auth(token);
+        }
+        match body {
+            Some(body) => request.json(body),
+            None => request,
+        }
+    }
+
+    /// How each operation of the document is asked for.
+    fn requests(&self, token: &str) -> BTreeMap<&'static str, (Method, String, Option<Value>)> {
+        let job = format!("{JOBS}/{}", self.job);
+        let execution = format!("/api/v1/orchestrator/executions/{}", self.execution);
+        let node = format!("/api/v1/orchestrator/nodes/{}", self.node);
+        let submission = json!({ "Job": job_with(json!({ "Namespace": "home" })) });
+        let new_token = json!({ "Name": "x", "Role": "viewer", "Namespaces": ["home"] });
+        let presented = if token.is_empty() { &self.admin } else { token };
+        let (get, put, post, delete) = (Method::GET, Method::PUT, Method::POST, Method::DELETE);
+        let api = |path: &str| format!("/api/v1/{path}");
+        let cluster = |path: &str| format!("/api/v1/orchestrator/{path}");
+        BTreeMap::from([
+            ("listJobs", (get.clone(), format!("{JOBS}?namespace=home"), None)),
+            ("createJob", (put.clone(), JOBS.to_owned(), Some(submission.clone()))),
+            ("createJobByPost", (post.clone(), JOBS.to_owned(), Some(submission))),
+            ("describeJob", (get.clone(), job.clone(), None)),
+            ("stopJob", (delete.clone(), job.clone(), None)),
+            ("explainJob", (get.clone(), format!("{job}/explain"), None)),
+            ("listHistory", (get.clone(), format!("{job}/history"), None)),
+            ("listExecutions", (get.clone(), format!("{job}/executions"), None)),
+            ("listResults", (get.clone(), format!("{job}/results"), None)),
+            ("readLogs", (get.clone(), format!("{job}/logs"), None)),
+            ("listLiveExecutions", (get.clone(), cluster("executions"), None)),
+            ("describeExecution", (get.clone(), execution.clone(), None)),
+            ("readExecutionResults", (get.clone(), format!("{execution}/results"), None)),
+            ("streamEvents", (get.clone(), cluster("events?namespace=home"), None)),
+            ("streamChanges", (get.clone(), cluster("changes"), None)),
+            ("describeCluster", (get.clone(), cluster("cluster"), None)),
+            ("readClusterLoad", (get.clone(), cluster("cluster/load"), None)),
+            ("listNodes", (get.clone(), cluster("nodes"), None)),
+            ("describeNode", (get.clone(), node.clone(), None)),
+            ("listNodeHistory", (get.clone(), format!("{node}/history"), None)),
+            ("actOnNode", (put.clone(), NO_NODE.to_owned(), Some(json!({ "Action": "approve" })))),
+            ("forgetNode", (delete.clone(), NO_NODE.to_owned(), None)),
+            ("joinNode", (put.clone(), format!("{node}/session"), Some(json!({})))),
+            ("renewLease", (put.clone(), format!("{node}/heartbeat"), Some(json!({})))),
+            ("streamAssignments", (get.clone(), format!("{node}/assignments?session=1"), None)),
+            ("reportExecutions", (put.clone(), format!("{node}/executions"), Some(json!({})))),
+            ("deliverOutput", (post.clone(), format!("{node}/streams/x"), None)),
+            ("listTokens", (get.clone(), TOKENS.to_owned(), None)),
+            ("createToken", (post.clone(), TOKENS.to_owned(), Some(new_token))),
+            ("revokeToken", (delete.clone(), format!("{TOKENS}/0000000000000000"), None)),
+            ("listNamespaces", (get.clone(), NAMESPACES.to_owned(), None)),
+            ("describeNamespace", (get.clone(), format!("{NAMESPACES}/home"), None)),
+            ("putNamespace", (put, format!("{NAMESPACES}/home"), Some(json!({})))),
+            ("deleteNamespace", (delete.clone(), format!("{NAMESPACES}/unknown"), None)),
+            ("signIn", (post, api("auth/session"), Some(json!({ "Token": presented })))),
+            ("signOut", (delete, api("auth/session"), None)),
+            ("describeIdentity", (get.clone(), api("auth/identity"), None)),
+            ("describeOwnNode", (get.clone(), api("agent/node"), None)),
+            ("isAlive", (get.clone(), api("agent/alive"), None)),
+            ("describeVersion", (get.clone(), api("agent/version"), None)),
+            ("isLive", (get.clone(), "/livez".to_owned(), None)),
+            ("isReady", (get.clone(), "/readyz".to_owned(), None)),
+            ("scrapeMetrics", (get.clone(), "/metrics".to_owned(), None)),
+            ("describeApi", (get.clone(), api("openapi.json"), None)),
+            (OLD_GROUP, (get, api("requester/list"), None)),
+        ])
+    }
+}
+
+/// The rows of the table in docs/security.md: an operation, and a status for each column.
+fn table() -> BTreeMap<String, Vec<u16>> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/security.md");
+    let page = std::fs::read_to_string(path).expect("the page");
+    let header = format!("| operation | {} |", COLUMNS.join(" | "));
+    let rows = page.split_once(&header).expect("the table").1.lines().skip(2);
+    rows.take_while(|row| row.starts_with('|'))
+        .map(|row| {
+            let mut cells = row.trim_matches('|').split('|').map(str::trim);
+            let operation = cells.next().expect("a name").trim_matches('`').to_owned();
+            let statuses = cells.map(|cell| cell.parse().expect("a status")).collect();
+            (operation, statuses)
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn every_operation_answers_each_role_as_the_table_says() {
+    let guarded = Guarded::start().await;
+    let mut tokens = vec![String::new()];
+    for role in &COLUMNS[1..4] {
+        tokens.push(guarded.token(role, &["home"]).await);
+    }
+    for role in &COLUMNS[4..6] {
+        tokens.push(guarded.token(role, &[]).await);
+    }
+    tokens.push(guarded.token("owner", &["away"]).await);
+
+    let document = guarded.ask(Method::GET, "/api/v1/openapi.json", &guarded.admin, None).await;
+    let paths = document.ok()["paths"].as_object().expect("paths").clone();
+    let operations = paths.values().flat_map(|item| item.as_object().expect("operations").values());
+    let mut table = table();
+    let mut wrong = Vec::new();
+    for operation in operations {
+        let mut id = text(&operation["operationId"]);
+        if operation["tags"][0] == "Requester" {
+            if !table.contains_key(OLD_GROUP) {
+                continue;
+            }
+            id = OLD_GROUP.to_owned();
+        }
+        let statuses = table.remove(&id).unwrap_or_else(|| panic!("{id} is not in the table"));
+        for ((column, token), expected) in COLUMNS.iter().zip(&tokens).zip(statuses) {
+            let requests = guarded.requests(token);
+            let (method, path, body) = requests.get(id.as_str()).expect("how it is asked for");
+            let request = guarded.request(method.clone(), path, token, body.as_ref());
+            // Of a stream, the head is enough.
+            let response = request.send().await.expect("an answer");
+            let status = response.status().as_u16();
+            if status != expected {
+                wrong.push(format!("{id} as {column}: {status} instead of {expected}"));
+            }
+            if status == 401 {
+                assert_eq!(response.headers()["www-authenticate"], "Bearer", "{id}");
+            }
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+    assert_eq!(table, BTreeMap::new(), "the table has operations that do not exist");
+}
+
+/// Everything that a caller from elsewhere can ask about a namespace is answered as if it were
+/// empty, and as if what is in it did not exist.
+#[tokio::test]
+async fn nobody_from_elsewhere_can_tell_what_a_namespace_has() {
+    let busy = Guarded::start().await;
+    let stranger = busy.token("owner", &["away"]).await;
+    let absent = "00000000-0000-4000-8000-000000000000";
+    let twin = |id: &str| format!("{}-{absent}", &id[..1]);
+    // Each is asked of what exists, then of what does not; the answers differ in nothing but the
+    // name that was asked for, and the ID of the request.
+    let (job, execution) = (&busy.job, &busy.execution);
+    let mut pairs = Vec::new();
+    for rest in ["", "/explain", "/history", "/executions", "/results", "/logs", "?wait=1s"] {
+        pairs.push((
+            Method::GET,
+            format!("{JOBS}/{job}{rest}"),
+            format!("{JOBS}/{}{rest}", twin(job)),
+        ));
+    }
+    let short = |id: &str| id[..10].to_owned();
+    pairs.push((
+        Method::GET,
+        format!("{JOBS}/{}", short(job)),
+        format!("{JOBS}/{}", short(&twin(job))),
+    ));
+    pairs.push((Method::DELETE, format!("{JOBS}/{job}"), format!("{JOBS}/{}", twin(job))));
+    for rest in ["", "/results"] {
+        let path = |id: &str| format!("/api/v1/orchestrator/executions/{id}{rest}");
+        pairs.push((Method::GET, path(execution), path(&twin(execution))));
+        pairs.push((Method::GET, path(&short(execution)), path(&short(&twin(execution)))));
+    }
+    for path in ["jobs?namespace=", "jobs?view=summary&namespace=", "events?namespace="] {
+        let path = |name: &str| format!("/api/v1/orchestrator/{path}{name}");
+        pairs.push((Method::GET, path("home"), path("none")));
+    }
+    pairs.push((Method::GET, format!("{NAMESPACES}/home"), format!("{NAMESPACES}/none")));
+    for (method, existing, missing) in pairs {
+        let seen = busy.ask(method.clone(), &existing, &stranger, None).await;
+        let expected = busy.ask(method, &missing, &stranger, None).await;
+        assert_eq!(seen.status, expected.status, "{existing}");
+        let neutral = |answer: &Answer, path: &str| {
+            let name = path.rsplit(['/', '=']).find(|part| {
+                part.starts_with("j-") || part.starts_with("e-") || ["home", "none"].contains(part)
+            });
+            let id = answer.header("x-request-id").to_owned();
+            let name = name.map(|name| name.split('?').next().unwrap_or(name));
+            let name = name.or_else(|| path.split('/').find(|part| part.len() > 36)).unwrap_or("-");
+            answer.text.replace(name, "NAME").replace(&id, "REQUEST")
+        };
+        assert_eq!(neutral(&seen, &existing), neutral(&expected, &missing), "{existing}");
+        assert_eq!(seen.status.as_u16(), 404, "{existing}: {}", seen.text);
+    }
+
+    // Lists over all namespaces show the caller's alone.
+    for path in
+        ["jobs?namespace=*", "jobs?namespace=*&view=summary", "executions", "jobs?namespace=away"]
+    {
+        let path = format!("/api/v1/orchestrator/{path}");
+        let list = busy.ask(Method::GET, &path, &stranger, None).await;
+        for hidden in [job.as_str(), busy.ended.as_str(), execution, "waits", "home", "secret"] {
+            assert!(!list.ok().to_string().contains(hidden), "{path}: {}", list.text);
+        }
+    }
+    let names = busy.ask(Method::GET, NAMESPACES, &stranger, None).await;
+    assert!(!names.ok().to_string().contains("home"), "{}", names.text);
+
+    // A key of another namespace is no key of one's own, and a job is not submitted there.
+    let body = json!({ "Job": job_with(json!({ "Namespace": "home" })) });
+    busy.ask(Method::PUT, JOBS, &stranger, Some(&body)).await.refused(404, "NamespaceNotFound");
+}
+
+#[tokio::test]
+async fn a_viewer_sees_what_runs_and_not_what_it_is_given() {
+    let guarded = Guarded::start().await;
+    let job = json!({
+        "Type": "batch", "Namespace": "home", "Name": "shown", "Meta": { "m": "hidden-meta" },
+        "Labels": { "team": "shown-label" },
+        "Constraints": [{ "Key": "zone", "Operator": "=", "Values": ["hidden-zone"] }],
+        "Tasks": [{
+            "Name": "main",
+            "Engine": { "Type": "docker", "Params": {
+                "Image": "shown-image", "Parameters": ["hidden-argument"],
+            } },
+            "Env": { "KEY": "hidden-value" }, "Meta": { "m": "hidden-task-meta" },
+            "InputSources": [{
+                "Source": { "Type": "urlDownload", "Params": { "URL": "http://hidden-host/x" } },
+                "Target": "/hidden-target",
+            }],
+            "Publisher": { "Type": "s3", "Params": { "Bucket": "hidden-bucket", "Key": "k" } },
+            "ResultPaths": [{ "Name": "out", "Path": "/hidden-path" }],
+            "Network": { "Type": "HTTP", "Domains": ["hidden-domain.example"] },
+        }],
+    });
+    let body = json!({ "Job": job });
+    let created = guarded.ask(Method::PUT, JOBS, &guarded.admin, Some(&body)).await;
+    let path = format!("{JOBS}/{}", text(&created.ok()["JobID"]));
+    let viewer = guarded.token("viewer", &["home"]).await;
+    let submitter = guarded.token("submitter", &["home"]).await;
+    let operator = guarded.token("operator", &[]).await;
+    for path in [path.clone(), format!("{JOBS}?namespace=home"), format!("{path}/explain")] {
+        for token in [&viewer, &operator] {
+            let seen = guarded.ask(Method::GET, &path, token, None).await;
+            assert!(!seen.ok().to_string().contains("hidden"), "{path}: {}", seen.text);
+        }
+    }
+    let seen = guarded.ask(Method::GET, &path, &viewer, None).await;
+    for shown in ["shown-image", "shown-label", "urldownload", "s3", "HTTP"] {
+        assert!(seen.text.contains(shown), "{shown}: {}", seen.text);
+    }
+    let whole = guarded.ask(Method::GET, &path, &submitter, None).await;
+    for part in ["hidden-value", "hidden-argument", "hidden-bucket", "hidden-domain"] {
+        assert!(whole.text.contains(part), "{part}: {}", whole.text);
+    }
+
+    let execution = format!("/api/v1/orchestrator/executions/{}", guarded.execution);
+    let of_job = format!("{JOBS}/{}/executions", guarded.ended);
+    for path in [execution, of_job] {
+        let seen = guarded.ask(Method::GET, &path, &viewer, None).await;
+        assert!(!seen.ok().to_string().contains("hello"), "{}", seen.text);
+        let whole = guarded.ask(Method::GET, &path, &submitter, None).await;
+        assert!(whole.ok().to_string().contains("hello"), "{}", whole.text);
+    }
+}
