@@ -1,16 +1,19 @@
 //! The connection to one base URL, and the requests that all operations share.
 
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use api_types::ApiError;
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, CONTENT_TYPE};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{ClientError, InvalidBaseUrl, reason};
+use crate::options::{Credentials, Identity, Options, Trust};
+use crate::tls;
 
 /// Time limit for opening a connection; beyond it the service counts as unreachable.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -37,9 +40,10 @@ const QUOTED_CHARS: usize = 200;
 /// A client of one base URL. Clones share their connections.
 #[derive(Debug, Clone)]
 pub struct Client {
-    http: reqwest::Client,
+    http: Arc<RwLock<reqwest::Client>>,
     /// Without a trailing slash.
     base_url: String,
+    options: Arc<Options>,
 }
 
 /// A request before it is sent, with its name for error messages.
@@ -62,31 +66,23 @@ pub(crate) struct ErrorContext {
 impl Client {
     /// Makes a client for `base_url`, like `http://127.0.0.1:1234`; sends nothing.
     pub fn new(base_url: &str) -> Result<Self, InvalidBaseUrl> {
-        let invalid = |reason: String| InvalidBaseUrl { url: base_url.to_owned(), reason };
-        let url = reqwest::Url::parse(base_url).map_err(|error| invalid(error.to_string()))?;
-        if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
-            return Err(invalid("it must begin with http:// or https:// and a host".to_owned()));
-        }
-        if url.query().is_some() || url.fragment().is_some() {
-            return Err(invalid("it must have neither a query nor a fragment".to_owned()));
-        }
-        // Fails when the process has already installed a provider, which then applies.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut builder = reqwest::Client::builder()
-            .user_agent(concat!("api-client/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(CONNECT_TIMEOUT)
-            .pool_idle_timeout(POOL_IDLE_TIMEOUT)
-            .tcp_keepalive(TCP_KEEPALIVE)
-            .tcp_nodelay(true)
-            // The API never redirects; following a redirect could send a body to another server.
-            .redirect(reqwest::redirect::Policy::none());
-        if url.scheme() == "http" {
-            // Otherwise construction fails on a host without CA certificates, such as a
-            // minimal container.
-            builder = builder.tls_certs_only([]);
-        }
-        let http = builder.build().map_err(|error| invalid(reason(&error)))?;
-        Ok(Self { http, base_url: base_url.trim_end_matches('/').to_owned() })
+        Self::with(Options { base_url: base_url.to_owned(), ..Options::default() })
+    }
+
+    /// Makes a client with these options; sends nothing.
+    pub fn with(options: Options) -> Result<Self, InvalidBaseUrl> {
+        let http = connections(&options)?;
+        let base_url = options.base_url.trim_end_matches('/').to_owned();
+        Ok(Self { http: Arc::new(RwLock::new(http)), base_url, options: Arc::new(options) })
+    }
+
+    /// Opens new connections of this client and of its clones with another identity; requests in
+    /// progress end on their own connections.
+    pub fn replace_identity(&self, identity: Identity) -> Result<(), InvalidBaseUrl> {
+        let credentials = Credentials::Agent(Some(identity));
+        let http = connections(&Options { credentials, ..(*self.options).clone() })?;
+        *self.http.write().unwrap_or_else(PoisonError::into_inner) = http;
+        Ok(())
     }
 
     pub fn base_url(&self) -> &str {
@@ -94,8 +90,8 @@ impl Client {
     }
 
     pub(crate) fn call(&self, method: Method, path: &str) -> Call<'_> {
-        let builder = self
-            .http
+        let http = self.http.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let builder = http
             .request(method.clone(), format!("{}{path}", self.base_url))
             .header(ACCEPT, "application/json");
         Call {
@@ -109,6 +105,49 @@ impl Client {
     pub(crate) fn get(&self, path: &str) -> Call<'_> {
         self.call(Method::GET, path)
     }
+}
+
+/// The connections of a client with these options.
+fn connections(options: &Options) -> Result<reqwest::Client, InvalidBaseUrl> {
+    let invalid = |reason: String| InvalidBaseUrl { url: options.base_url.clone(), reason };
+    let url = reqwest::Url::parse(&options.base_url).map_err(|error| invalid(error.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+        return Err(invalid("it must begin with http:// or https:// and a host".to_owned()));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(invalid("it must have neither a query nor a fragment".to_owned()));
+    }
+    let is_plain = url.scheme() == "http";
+    if is_plain && !matches!(options.trust, Trust::System) {
+        let reason = "a CA is given, so it must begin with https://".to_owned();
+        return Err(invalid(reason));
+    }
+    // Fails when the process has already installed a provider, which then applies.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut builder = reqwest::Client::builder()
+        .user_agent(concat!("api-client/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(CONNECT_TIMEOUT)
+        .pool_idle_timeout(POOL_IDLE_TIMEOUT)
+        .tcp_keepalive(TCP_KEEPALIVE)
+        .tcp_nodelay(true)
+        // The API never redirects; following a redirect could send a body to another server.
+        .redirect(reqwest::redirect::Policy::none());
+    if let Credentials::Bearer(token) = &options.credentials {
+        let mut value = HeaderValue::try_from(format!("Bearer {token}"))
+            .map_err(|_| invalid("the token has characters that no token has".to_owned()))?;
+        value.set_sensitive(true);
+        builder = builder.default_headers(HeaderMap::from_iter([(AUTHORIZATION, value)]));
+    }
+    if is_plain {
+        // Otherwise construction fails on a host without CA certificates, such as a
+        // minimal container.
+        builder = builder.tls_certs_only([]);
+    } else if let Some(config) =
+        tls::config(&options.trust, &options.credentials).map_err(invalid)?
+    {
+        builder = builder.tls_backend_preconfigured(config);
+    }
+    builder.build().map_err(|error| invalid(reason(&error)))
 }
 
 /// Escapes a path parameter: everything but unreserved characters, so that no id can reach another
@@ -205,7 +244,14 @@ impl Call<'_> {
 // === impl ErrorContext ===
 
 impl ErrorContext {
-    pub(crate) fn unreachable(&self, error: &dyn std::error::Error) -> ClientError {
+    pub(crate) fn unreachable(&self, error: &(dyn std::error::Error + 'static)) -> ClientError {
+        if tls::is_distrust(error) {
+            return ClientError::Untrusted {
+                operation: self.operation.clone(),
+                base_url: self.base_url.clone(),
+                reason: reason(error),
+            };
+        }
         ClientError::Unreachable {
             operation: self.operation.clone(),
             base_url: self.base_url.clone(),

@@ -20,6 +20,9 @@ pub enum ClientError {
     /// No response arrived: the service may or may not have executed the request.
     #[error("{operation}: no response from {base_url}: {reason}")]
     Unreachable { operation: String, base_url: String, reason: String },
+    /// The server's certificate is not one that the client accepts; nothing was sent.
+    #[error("{operation}: the certificate of {base_url} is not trusted: {reason}")]
+    Untrusted { operation: String, base_url: String, reason: String },
     /// The response is not one of this API.
     #[error("{operation}: unexpected response from {base_url}: {reason}")]
     Protocol { operation: String, base_url: String, reason: String },
@@ -30,7 +33,7 @@ impl ClientError {
     pub fn code(&self) -> Option<Code> {
         match self {
             Self::Api(error) => Some(error.code),
-            Self::Unreachable { .. } | Self::Protocol { .. } => None,
+            Self::Unreachable { .. } | Self::Untrusted { .. } | Self::Protocol { .. } => None,
         }
     }
 
@@ -42,6 +45,7 @@ impl ClientError {
         match self {
             Self::Api(error) => error.status == 429 || error.status >= 500,
             Self::Unreachable { .. } | Self::Protocol { .. } => true,
+            Self::Untrusted { .. } => false,
         }
     }
 }

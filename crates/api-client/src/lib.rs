@@ -15,8 +15,10 @@ mod jobs;
 mod lines;
 mod logs;
 mod nodes;
+mod options;
 mod protocol;
 mod query;
+mod tls;
 
 pub use agent::LogsQuery;
 pub use client::{CONNECT_TIMEOUT, Client, MAX_RESPONSE_BYTES, REQUEST_TIMEOUT};
@@ -28,3 +30,4 @@ pub use jobs::{ExecutionsQuery, HistoryQuery, JobsQuery, ResultsQuery};
 pub use lines::MAX_LINE_BYTES;
 pub use logs::JobLogsQuery;
 pub use nodes::{NodeHistoryQuery, NodesQuery};
+pub use options::{Credentials, Identity, Options, Trust};

@@ -26,6 +26,7 @@ pub mod summary;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod time;
+pub mod trust;
 pub mod version;
 
 mod serde_empty;
@@ -33,3 +34,4 @@ mod serde_empty;
 pub use error::{ApiError, Code};
 pub use id::{EvaluationId, ExecutionId, JobId, NodeId};
 pub use time::Timestamp;
+pub use trust::KeyDigest;

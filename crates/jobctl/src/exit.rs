@@ -112,7 +112,9 @@ fn classify(error: &Error) -> Exit {
             return match refusal {
                 _ if refusal.is_transient() => Exit::Unavailable,
                 ClientError::Api(_) => Exit::Refused,
-                ClientError::Unreachable { .. } | ClientError::Protocol { .. } => Exit::Unavailable,
+                ClientError::Unreachable { .. }
+                | ClientError::Untrusted { .. }
+                | ClientError::Protocol { .. } => Exit::Unavailable,
             };
         }
         if cause.is::<UsageError>() {

@@ -4,3 +4,4 @@ mod events;
 mod peer;
 mod responses;
 mod streams;
+mod tls;
