@@ -5,6 +5,7 @@
 //! knows which requests may be repeated and for how long, and [`ClientError::is_transient`] says
 //! when a retry makes sense.
 
+mod access;
 mod agent;
 mod client;
 mod cluster;

@@ -1,5 +1,6 @@
 //! The command line: commands, arguments, and their help.
 
+mod access;
 mod context;
 mod duration;
 mod events;
@@ -18,6 +19,9 @@ use clap_complete::Shell;
 use crate::exit::EXIT_CODES;
 use crate::output::Format;
 
+pub(crate) use access::{
+    LoginArgs, NamespaceCommand, NamespacePutArgs, TokenCommand, TokenCreateArgs,
+};
 pub(crate) use context::ContextCommand;
 pub(crate) use events::{EventsArgs, StreamLevel};
 pub(crate) use get::GetArgs;
@@ -47,6 +51,9 @@ pub(crate) struct Global {
     /// Context of the configuration file to use instead of the current one
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) context: Option<String>,
+    /// CA of the service: a file in PEM, or sha256:… of its key [from the context; else the system's]
+    #[arg(long, global = true, value_name = "FILE|sha256:…")]
+    pub(crate) ca: Option<String>,
     /// Configuration file [JOBCTL_CONFIG; else jobctl/config.yaml in the configuration directory]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -89,6 +96,18 @@ pub(crate) enum Command {
     /// List, describe and manage nodes
     #[command(subcommand)]
     Node(NodeCommand),
+    /// Verify a token, and keep it for later commands
+    Login(LoginArgs),
+    /// Forget the token that login kept
+    Logout,
+    /// Show as whom the service knows you
+    Whoami(OutputArgs),
+    /// Create, list and revoke tokens
+    #[command(subcommand)]
+    Token(TokenCommand),
+    /// Create, list and change namespaces
+    #[command(subcommand)]
+    Namespace(NamespaceCommand),
     /// Manage the named contexts of the configuration file
     #[command(subcommand)]
     Context(ContextCommand),

@@ -1,5 +1,6 @@
 //! The commands, one file per group; each returns the exit code.
 
+mod access;
 mod cluster;
 mod context;
 mod events;
@@ -42,6 +43,15 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit> {
     let global = cli.global;
     match cli.command {
         Command::Context(command) => context::run(out, &global, &command),
+        Command::Login(args) => access::login(out, &global, &args).await,
+        Command::Logout => access::logout(out, &global),
+        Command::Whoami(output) => {
+            access::whoami(&Session::open(out, &global)?, output.format).await
+        }
+        Command::Token(command) => access::token(&Session::open(out, &global)?, &command).await,
+        Command::Namespace(command) => {
+            access::namespace(&Session::open(out, &global)?, &command).await
+        }
         Command::Completions { shell } => shell::completions(out, shell),
         Command::Man { directory } => shell::man(out, directory.as_deref()),
         Command::Version(args) if args.client => version::client_only(out, args.output.format),

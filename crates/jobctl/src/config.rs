@@ -1,14 +1,18 @@
 //! The choice of the service: by flag, environment, configuration file, or default.
 
+mod credentials;
 mod file;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use api_client::{Credentials, Options, Trust};
+use api_types::trust::InvalidDigest;
 
 use crate::cli::Global;
 use crate::exit::UsageError;
 
+pub(crate) use credentials::{CredentialsFile, credentials_path, read_token};
 pub(crate) use file::{ConfigFile, NamedContext};
 
 /// The environment variable with the base URL.
@@ -17,14 +21,24 @@ pub(crate) const URL_VARIABLE: &str = "JOBCTL_URL";
 /// The environment variable with the path of the configuration file.
 pub(crate) const CONFIG_VARIABLE: &str = "JOBCTL_CONFIG";
 
+/// The environment variable with the path of a file that has a token.
+pub(crate) const TOKEN_FILE_VARIABLE: &str = "JOBCTL_TOKEN_FILE";
+
+/// Begins the digest of a CA's key.
+const SHA256: &str = "sha256:";
+
 /// The default address of an orchestrator.
 pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:1234";
 
-/// The service, and the default namespace.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The service, what proves who each side is, and the default namespace.
+#[derive(Clone, PartialEq, Eq)]
+#[cfg_attr(test, derive(Debug))]
 pub(crate) struct Target {
     pub(crate) url: String,
     pub(crate) namespace: Option<String>,
+    /// A file in PEM, or `sha256:` and the digest of a key.
+    pub(crate) ca: Option<String>,
+    pub(crate) token: Option<String>,
 }
 
 /// Variables of the environment; empty ones count as absent.
@@ -32,6 +46,7 @@ pub(crate) struct Target {
 pub(crate) struct Environment {
     pub(crate) url: Option<String>,
     pub(crate) config: Option<PathBuf>,
+    pub(crate) token_file: Option<PathBuf>,
     /// `XDG_CONFIG_HOME`, or `.config` in the home directory.
     pub(crate) config_home: Option<PathBuf>,
 }
@@ -44,6 +59,7 @@ impl Environment {
         Self {
             url: variable(URL_VARIABLE).map(|url| url.to_string_lossy().into_owned()),
             config: variable(CONFIG_VARIABLE).map(PathBuf::from),
+            token_file: variable(TOKEN_FILE_VARIABLE).map(PathBuf::from),
             config_home: variable("XDG_CONFIG_HOME")
                 .map(PathBuf::from)
                 .or_else(|| variable("HOME").map(|home| Path::new(&home).join(".config"))),
@@ -61,8 +77,9 @@ pub(crate) fn config_path(global: &Global, environment: &Environment) -> Option<
 impl Target {
     /// `--url`, then the context of `--context`, then `JOBCTL_URL`, then the current context.
     pub(crate) fn choose(global: &Global, environment: &Environment) -> Result<Self> {
-        let config = match config_path(global, environment) {
-            Some((path, named)) => ConfigFile::load(&path, named)
+        let path = config_path(global, environment);
+        let config = match &path {
+            Some((path, named)) => ConfigFile::load(path, *named)
                 .with_context(|| format!("read the configuration {}", path.display()))?,
             None => ConfigFile::default(),
         };
@@ -79,16 +96,49 @@ impl Target {
             .or_else(|| environment.url.clone())
             .or(of_context)
             .unwrap_or_else(|| DEFAULT_URL.to_owned());
-        Ok(Self { url, namespace: context.and_then(|context| context.namespace.clone()) })
+        let of_context = |field: fn(&NamedContext) -> &Option<String>| {
+            context.and_then(|context| field(context).clone())
+        };
+        let ca = global.ca.clone().or_else(|| of_context(|context| &context.ca));
+        let namespace = of_context(|context| &context.namespace);
+        let token = match (&environment.token_file, path) {
+            (Some(file), _) => Some(read_token(file)?),
+            (None, Some((path, _))) => {
+                let path = credentials_path(&path);
+                let credentials = CredentialsFile::load(&path)
+                    .with_context(|| format!("read the credentials {}", path.display()))?;
+                credentials.token(&url).map(str::to_owned)
+            }
+            (None, None) => None,
+        };
+        Ok(Self { url, namespace, ca, token })
     }
 
     pub(crate) fn client(&self) -> Result<api_client::Client> {
-        api_client::Client::new(&self.url).map_err(|error| {
+        let credentials = match &self.token {
+            Some(token) => Credentials::Bearer(token.clone()),
+            None => Credentials::None,
+        };
+        let trust = self.ca.as_deref().map(trust).transpose()?.unwrap_or_default();
+        let options = Options { base_url: self.url.clone(), trust, credentials };
+        api_client::Client::with(options).map_err(|error| {
             UsageError::new(error.to_string())
                 .with_hint("a base URL looks like http://127.0.0.1:1234")
                 .into()
         })
     }
+}
+
+/// What `--ca` names.
+pub(crate) fn trust(ca: &str) -> Result<Trust> {
+    if let Some(digest) = ca.strip_prefix(SHA256) {
+        let digest =
+            digest.parse().map_err(|error: InvalidDigest| UsageError::new(error.to_string()))?;
+        return Ok(Trust::AuthorityKey(digest));
+    }
+    let text = std::fs::read_to_string(ca)
+        .map_err(|error| UsageError::new(format!("read the CA {ca}: {error}")))?;
+    Ok(Trust::Authority(text))
 }
 
 #[cfg(test)]
@@ -118,7 +168,8 @@ contexts:
     }
 
     fn target(url: &str, namespace: Option<&str>) -> Target {
-        Target { url: url.to_owned(), namespace: namespace.map(str::to_owned) }
+        let namespace = namespace.map(str::to_owned);
+        Target { url: url.to_owned(), namespace, ca: None, token: None }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Records for people: columns, words and colours.
 
+mod access;
 mod describe;
 mod dry_run;
 mod event;
@@ -8,6 +9,7 @@ mod history;
 mod job;
 mod node;
 
+pub(crate) use access::namespace_fields;
 pub(crate) use describe::{job_fields, node_fields};
 pub(crate) use dry_run::DryRunRow;
 pub(crate) use event::NumberedEvent;

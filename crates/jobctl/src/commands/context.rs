@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::Exit;
 use crate::cli::{ContextCommand, Global};
-use crate::config::{ConfigFile, Environment, NamedContext, config_path};
+use crate::config::{ConfigFile, Environment, NamedContext, config_path, trust};
 use crate::exit::UsageError;
 use crate::output::{Cell, Layout, Listed, Out};
 
@@ -41,7 +41,7 @@ pub(super) fn run(out: Out, global: &Global, command: &ContextCommand) -> Result
             out.line(&format!("current context: {name}"))?;
         }
         ContextCommand::Set { name, namespace } => {
-            set(&mut config, name, global.url.as_deref(), namespace.as_deref())?;
+            set(&mut config, name, global, namespace.as_deref())?;
             config.save(&path)?;
             out.line(&format!("context {name} is set"))?;
         }
@@ -74,11 +74,15 @@ fn load(global: &Global, command: &ContextCommand) -> Result<(PathBuf, ConfigFil
 fn set(
     config: &mut ConfigFile,
     name: &str,
-    url: Option<&str>,
+    global: &Global,
     namespace: Option<&str>,
 ) -> Result<()> {
+    let url = global.url.as_deref();
     if let Some(url) = url {
         api_client::Client::new(url).map_err(|error| UsageError::new(error.to_string()))?;
+    }
+    if let Some(ca) = &global.ca {
+        trust(ca)?;
     }
     match (config.contexts.get_mut(name), url) {
         (Some(context), url) => {
@@ -88,10 +92,16 @@ fn set(
             if let Some(namespace) = namespace {
                 context.namespace = Some(namespace.to_owned());
             }
+            if global.ca.is_some() {
+                context.ca.clone_from(&global.ca);
+            }
         }
         (None, Some(url)) => {
-            let context =
-                NamedContext { url: url.to_owned(), namespace: namespace.map(str::to_owned) };
+            let context = NamedContext {
+                url: url.to_owned(),
+                namespace: namespace.map(str::to_owned),
+                ca: global.ca.clone(),
+            };
             config.contexts.insert(name.to_owned(), context);
         }
         (None, None) => {

@@ -24,6 +24,9 @@ pub(crate) struct NamedContext {
     /// Default namespace of commands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) namespace: Option<String>,
+    /// A file in PEM, or `sha256:` and the digest of a key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ca: Option<String>,
 }
 
 impl ConfigFile {
@@ -85,7 +88,7 @@ mod tests {
     fn a_file_survives_a_round_trip() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("deep/config.yaml");
-        let lab = NamedContext { url: "http://lab:1234".to_owned(), namespace: None };
+        let lab = NamedContext { url: "http://lab:1234".to_owned(), namespace: None, ca: None };
         let config = ConfigFile {
             current: Some("lab".to_owned()),
             contexts: BTreeMap::from([("lab".to_owned(), lab)]),

@@ -1,5 +1,6 @@
 //! Every command of the program against a real orchestrator and a simulated node.
 
+mod access;
 mod cluster;
 mod context;
 mod dependencies;

@@ -1,0 +1,126 @@
+//! Arguments of `jobctl login`, `jobctl token …` and `jobctl namespace …`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::OutputArgs;
+use super::duration;
+
+#[derive(Debug, Args)]
+pub(crate) struct LoginArgs {
+    /// File with the token, or - for standard input; without it, the token is asked for
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// List the tokens that you manage
+    #[command(visible_alias = "ls")]
+    List(OutputArgs),
+    /// Create a token, and print it this once
+    Create(TokenCreateArgs),
+    /// Revoke tokens; what they opened ends at once
+    Revoke {
+        /// IDs of the tokens
+        #[arg(required = true, value_name = "ID")]
+        tokens: Vec<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TokenCreateArgs {
+    /// Whose it is, or what uses it
+    pub(crate) name: String,
+    /// What it may do
+    #[arg(long, value_enum, value_name = "ROLE", default_value_t)]
+    pub(crate) role: TokenRole,
+    /// Namespace that the role applies to, or '*' for all; repeat it for several
+    /// [from the context; else default]
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) namespace: Vec<String>,
+    /// How long it is valid: 90m, 720h, 30d; for ever without it
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) ttl: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum TokenRole {
+    /// Sees what runs, but neither specifications nor output
+    Viewer,
+    /// Also submits, stops, and sees all of a job
+    #[default]
+    Submitter,
+    /// Also manages tokens of its namespaces
+    Owner,
+    /// Manages nodes, and is a viewer of every namespace
+    Operator,
+    /// Everything
+    Admin,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum NamespaceCommand {
+    /// List the namespaces that you see
+    #[command(visible_alias = "ls")]
+    List(OutputArgs),
+    /// Show a namespace
+    Describe {
+        /// Name of the namespace
+        name: String,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
+    /// Create a namespace, or change it; what is not named permits everything
+    Put(NamespacePutArgs),
+    /// Delete namespaces that have no jobs
+    Delete {
+        /// Names of the namespaces
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NamespacePutArgs {
+    /// Name of the namespace
+    pub(crate) name: String,
+    /// What it is for
+    #[arg(long, default_value = "", value_name = "TEXT")]
+    pub(crate) description: String,
+    /// Engines that its jobs may use, separated by commas; '' for none
+    #[arg(long, value_name = "WORDS")]
+    pub(crate) engines: Option<String>,
+    /// Networks that its jobs may use
+    #[arg(long, value_name = "WORDS")]
+    pub(crate) networks: Option<String>,
+    /// Types of input sources that its jobs may use
+    #[arg(long, value_name = "WORDS")]
+    pub(crate) sources: Option<String>,
+    /// Publishers that its jobs may use
+    #[arg(long, value_name = "WORDS")]
+    pub(crate) publishers: Option<String>,
+}
+
+// === impl TokenRole ===
+
+impl TokenRole {
+    /// The role, as the service spells it.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Viewer => "viewer",
+            Self::Submitter => "submitter",
+            Self::Owner => "owner",
+            Self::Operator => "operator",
+            Self::Admin => "admin",
+        }
+    }
+
+    pub(crate) const fn is_of_the_cluster(self) -> bool {
+        matches!(self, Self::Operator | Self::Admin)
+    }
+}

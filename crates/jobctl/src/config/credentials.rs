@@ -1,0 +1,125 @@
+//! Tokens, by the URL of their service; a file of its own, so that contexts can be shared.
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::exit::UsageError;
+
+const FILE_MODE: u32 = 0o600;
+
+/// What others may do with a file.
+const FOR_OTHERS: u32 = 0o077;
+
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct CredentialsFile {
+    /// By base URL.
+    tokens: BTreeMap<String, String>,
+}
+
+/// Beside the configuration file.
+pub(crate) fn credentials_path(config: &Path) -> PathBuf {
+    config.with_file_name("credentials.yaml")
+}
+
+/// The token in a file: the first line.
+pub(crate) fn read_token(path: &Path) -> Result<String> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| UsageError::new(format!("read {}: {error}", path.display())))?;
+    let token = text.trim();
+    if token.is_empty() {
+        return Err(UsageError::new(format!("{} has no token", path.display())).into());
+    }
+    Ok(token.to_owned())
+}
+
+// === impl CredentialsFile ===
+
+impl CredentialsFile {
+    /// An absent file is empty; one that others can read is refused, since it has secrets.
+    pub(crate) fn load(path: &Path) -> Result<Self> {
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(UsageError::new(error.to_string()).into()),
+        };
+        let mode = std::fs::metadata(path).context("look at the file")?.permissions().mode();
+        if mode & FOR_OTHERS != 0 {
+            let message = format!("{} can be read by others", path.display());
+            let hint = format!("chmod 600 {}", path.display());
+            return Err(UsageError::new(message).with_hint(hint).into());
+        }
+        if text.trim().is_empty() {
+            return Ok(Self::default());
+        }
+        yaml_serde::from_str(&text).map_err(|error| UsageError::new(error.to_string()).into())
+    }
+
+    pub(crate) fn token(&self, url: &str) -> Option<&str> {
+        self.tokens.get(key(url)).map(String::as_str)
+    }
+
+    pub(crate) fn set(&mut self, url: &str, token: String) {
+        self.tokens.insert(key(url).to_owned(), token);
+    }
+
+    pub(crate) fn remove(&mut self, url: &str) -> bool {
+        self.tokens.remove(key(url)).is_some()
+    }
+
+    /// Replaces the file atomically.
+    pub(crate) fn save(&self, path: &Path) -> Result<()> {
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            std::fs::create_dir_all(folder)
+                .with_context(|| format!("create the directory {}", folder.display()))?;
+        }
+        let text = yaml_serde::to_string(self).context("write YAML")?;
+        let fresh = path.with_extension("yaml.new");
+        let write = || -> std::io::Result<()> {
+            match std::fs::remove_file(&fresh) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                Ok(()) | Err(_) => {}
+            }
+            let mut options = OpenOptions::new();
+            let mut file = options.write(true).create_new(true).mode(FILE_MODE).open(&fresh)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            std::fs::rename(&fresh, path)
+        };
+        write().with_context(|| format!("write the credentials {}", path.display()))
+    }
+}
+
+fn key(url: &str) -> &str {
+    url.trim_end_matches('/')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_kept_by_url_in_a_private_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("deep/credentials.yaml");
+        let mut file = CredentialsFile::default();
+        file.set("https://lab:1234/", "secret".to_owned());
+        file.save(&path).unwrap();
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let mut file = CredentialsFile::load(&path).unwrap();
+        assert_eq!(file.token("https://lab:1234"), Some("secret"));
+        assert_eq!(file.token("https://other:1234"), None);
+        assert!(file.remove("https://lab:1234") && !file.remove("https://lab:1234"));
+
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+        let error = CredentialsFile::load(&path).err().unwrap().to_string();
+        assert!(error.contains("can be read by others"), "{error}");
+    }
+}

@@ -1,0 +1,81 @@
+//! Tokens and namespaces for people.
+
+use api_types::access::{Namespace, Permissions, Token};
+
+use crate::output::{Cell, Fields, Layout, Listed, age_of_text};
+
+/// `-` for an empty text.
+fn or_dash(text: &str) -> &str {
+    if text.is_empty() { "-" } else { text }
+}
+
+/// What a list permits.
+fn permitted(list: Option<&Vec<String>>) -> String {
+    match list {
+        None => "all".to_owned(),
+        Some(list) if list.is_empty() => "none".to_owned(),
+        Some(list) => list.join(","),
+    }
+}
+
+impl Listed for Token {
+    fn columns(_: &Layout) -> Vec<&'static str> {
+        vec!["ID", "NAME", "ROLE", "NAMESPACES", "CREATED BY", "AGE", "LAST USE", "EXPIRES"]
+    }
+
+    fn cells(&self, layout: &Layout) -> Vec<Cell> {
+        let last_use = match self.last_use_time.as_str() {
+            "" => Cell::plain("never"),
+            time => Cell::age(age_of_text(layout.now, time)),
+        };
+        vec![
+            Cell::plain(&self.id),
+            Cell::plain(&self.name),
+            Cell::plain(self.role.as_str()),
+            Cell::plain(self.namespaces.join(",")),
+            Cell::plain(or_dash(&self.created_by)),
+            Cell::age(age_of_text(layout.now, &self.create_time)),
+            last_use,
+            Cell::plain(if self.expire_time.is_empty() { "never" } else { &self.expire_time }),
+        ]
+    }
+
+    fn name(&self) -> String {
+        self.id.clone()
+    }
+}
+
+impl Listed for Namespace {
+    fn columns(_: &Layout) -> Vec<&'static str> {
+        vec!["NAME", "ENGINES", "NETWORKS", "SOURCES", "PUBLISHERS", "DESCRIPTION"]
+    }
+
+    fn cells(&self, _: &Layout) -> Vec<Cell> {
+        let Permissions { engines, networks, sources, publishers } = &self.permissions;
+        let lists = [engines, networks, sources, publishers];
+        let mut cells = vec![Cell::plain(&self.name)];
+        cells.extend(lists.map(|list| Cell::plain(permitted(list.as_ref()))));
+        cells.push(Cell::plain(or_dash(&self.description)));
+        cells
+    }
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+}
+
+/// A namespace by itself.
+pub(crate) fn namespace_fields(namespace: &Namespace) -> Fields {
+    let Permissions { engines, networks, sources, publishers } = &namespace.permissions;
+    let mut fields = Fields::default();
+    fields.add("Name", &namespace.name).add_some("Description", &namespace.description);
+    fields.section("Permitted", |fields| {
+        fields
+            .add("Engines", permitted(engines.as_ref()))
+            .add("Networks", permitted(networks.as_ref()))
+            .add("Sources", permitted(sources.as_ref()))
+            .add("Publishers", permitted(publishers.as_ref()));
+    });
+    fields.add_some("Created", &namespace.create_time).add_some("Changed", &namespace.modify_time);
+    fields
+}

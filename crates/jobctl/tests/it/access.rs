@@ -1,0 +1,140 @@
+//! `jobctl login`, `jobctl token …`, `jobctl namespace …`.
+
+use std::os::unix::fs::PermissionsExt;
+
+use orchestrator::Settings;
+use orchestrator::settings::Auth;
+
+use crate::service::{Service, finish, program};
+use crate::terminal::Terminal;
+use crate::transcript::Transcript;
+
+async fn guarded() -> (Service, String) {
+    let service =
+        Service::start_with(|settings| Settings { auth: Auth::Required, ..settings }).await;
+    let token = std::fs::read_to_string(service.folder().join("data/admin.token"));
+    let token = token.expect("the first token").trim().to_owned();
+    (service, token)
+}
+
+/// Runs the program with the token of a file.
+async fn with_token(service: &Service, token: &str, arguments: &[&str]) -> Transcript {
+    service.write("token", &format!("{token}\n"));
+    let mut command = service.command(arguments);
+    command.env("JOBCTL_TOKEN_FILE", service.folder().join("token"));
+    finish(command, arguments, "", Some(service.url())).await
+}
+
+#[track_caller]
+fn done(ran: &Transcript) -> &str {
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    ran.stdout.trim()
+}
+
+#[tokio::test]
+async fn a_token_is_verified_and_kept_for_its_service() {
+    let (service, token) = guarded().await;
+    let refused = service.run(&["list"]).await;
+    assert_eq!(refused.code, Some(122));
+    assert!(refused.stderr.contains("no credentials"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("jobctl login"), "{}", refused.stderr);
+
+    let login = ["login", "--token-file", "-"];
+    let wrong = service.run_with_input(&login, "jt1_x\n").await;
+    assert_eq!(wrong.code, Some(122), "{}", wrong.stderr);
+    let signed_in = service.run_with_input(&login, &format!("{token}\n")).await;
+    assert!(done(&signed_in).ends_with("as admin (admin of all namespaces)"), "{signed_in}");
+    assert!(!signed_in.stdout.contains(&token) && !signed_in.stderr.contains(&token));
+    let file = service.folder().join("jobctl/credentials.yaml");
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    done(&service.run(&["list"]).await);
+    assert_eq!(done(&service.run(&["whoami"]).await), "admin (admin of all namespaces)");
+
+    // A token is for the service that it was given for, and no other hears of it.
+    let (other, _) = guarded().await;
+    let elsewhere = ["list", "--url", other.url()];
+    let refused = finish(program(service.folder(), &elsewhere), &elsewhere, "", None).await;
+    assert!(refused.stderr.contains("no credentials"), "{}", refused.stderr);
+
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let refused = service.run(&["list"]).await;
+    assert_eq!(refused.code, Some(120));
+    assert!(refused.stderr.contains("chmod 600"), "{}", refused.stderr);
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    done(&service.run(&["logout"]).await);
+    assert_eq!(service.run(&["list"]).await.code, Some(122));
+    assert_eq!(service.run(&["logout"]).await.code, Some(120));
+}
+
+#[tokio::test]
+async fn without_a_terminal_a_token_comes_from_a_file() {
+    let (service, _) = guarded().await;
+    let refused = service.run(&["login"]).await;
+    assert_eq!(refused.code, Some(120));
+    assert!(refused.stderr.contains("--token-file"), "{}", refused.stderr);
+}
+
+#[tokio::test]
+async fn a_typed_token_is_not_shown() {
+    let (service, token) = guarded().await;
+    let login = ["login"];
+    let mut command = service.command(&login);
+    let mut terminal = Terminal::of(&mut command);
+    let child = command.spawn().unwrap();
+    drop(command);
+    terminal.until("Token for http://").await;
+    // What is typed before the terminal hides it would be shown.
+    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    terminal.types(&format!("{token}\n"));
+    let ran = service.finish(child, &login).await;
+    assert!(done(&ran).contains("signed in to"), "{ran}");
+    terminal.until("\r\n").await;
+    assert!(!terminal.screen.contains(&token), "{}", terminal.screen);
+}
+
+#[tokio::test]
+async fn tokens_are_created_listed_and_revoked() {
+    let (service, admin) = guarded().await;
+    let put = ["namespace", "put", "ci", "--description", "builds", "--engines", "docker,wasm"];
+    assert_eq!(done(&with_token(&service, &admin, &put).await), "namespace ci is set");
+    let create = ["token", "create", "build server", "-n", "ci", "--ttl", "30d"];
+    let created = with_token(&service, &admin, &create).await;
+    let token = done(&created).to_owned();
+    assert!(token.starts_with("jt1_") && !token.contains(char::is_whitespace), "{token}");
+    let who = done(&with_token(&service, &token, &["whoami"]).await).to_owned();
+    assert!(who.starts_with("build server (submitter of ci, until 20"), "{who}");
+
+    let listed = with_token(&service, &admin, &["token", "list"]).await;
+    let row = done(&listed).lines().find(|line| line.contains("build server")).expect("a row");
+    let id = row.split_whitespace().next().expect("an ID").to_owned();
+    assert!(row.contains("submitter") && row.contains("ci") && token.contains(&id), "{row}");
+    let denied = with_token(&service, &token, &["token", "list"]).await;
+    assert_eq!(denied.code, Some(122));
+    assert!(denied.stderr.contains("needs the role owner"), "{}", denied.stderr);
+
+    let revoked = with_token(&service, &admin, &["token", "revoke", &id]).await;
+    assert_eq!(done(&revoked), format!("token {id} of 'build server' is revoked"));
+    assert_eq!(with_token(&service, &token, &["whoami"]).await.code, Some(122));
+}
+
+#[tokio::test]
+async fn namespaces_are_created_shown_and_deleted() {
+    let service = Service::start().await;
+    let put = ["namespace", "put", "small", "--networks", "None", "--publishers", ""];
+    done(&service.run(&put).await);
+    let shown = service.run(&["namespace", "describe", "small"]).await;
+    for (label, value) in [("Networks", "None"), ("Publishers", "none"), ("Engines", "all")] {
+        let line = done(&shown).lines().find(|line| line.contains(label)).expect("a line");
+        assert!(line.ends_with(value), "{line}");
+    }
+    let names = service.run(&["namespace", "list", "-o", "name"]).await;
+    assert_eq!(done(&names), "default\nsmall");
+    assert_eq!(
+        done(&service.run(&["namespace", "delete", "small"]).await),
+        "namespace small is deleted"
+    );
+    let gone = service.run(&["namespace", "delete", "small"]).await;
+    assert_eq!(gone.code, Some(122));
+    let wrong = service.run(&["namespace", "put", "a b"]).await;
+    assert!(wrong.stderr.contains("a namespace has 1 to 63"), "{}", wrong.stderr);
+}
