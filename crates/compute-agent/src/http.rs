@@ -10,6 +10,7 @@ mod results;
 pub(crate) mod shared;
 
 use axum::Router;
+use daemon::http::Listening;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use utoipa_axum::router::OpenApiRouter;
@@ -23,7 +24,8 @@ const MAX_CONNECTIONS: usize = 256;
 /// Serves until shutdown, then lets requests in progress finish.
 pub(crate) async fn serve(listener: TcpListener, router: Router, stopping: CancellationToken) {
     let connections = daemon::http::connections_within(MAX_CONNECTIONS);
-    daemon::http::serve(listener, connections, stopping, move |request| {
+    let listening = Listening { listener, connections, tls: None };
+    daemon::http::serve(listening, stopping, move |request| {
         daemon::http::answer(router.clone(), request)
     })
     .await;

@@ -8,6 +8,7 @@ use api_types::version::VersionRecord;
 use compute_agent::settings::ENV_PREFIX;
 use compute_agent::{Settings, StartError};
 use daemon::Command;
+use daemon::health::{self, Scheme};
 use daemon::help::Help;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::error;
@@ -39,7 +40,7 @@ fn main() -> ExitCode {
         return refuse(UNAVAILABLE, &error);
     }
     failpoint::listen();
-    let (config, health) = match Command::parse(std::env::args().skip(1)) {
+    let (config, probes) = match Command::parse(std::env::args().skip(1)) {
         Ok(Command::Run { config }) => (config, false),
         Ok(Command::Health { config }) => (config, true),
         Ok(Command::Help) => return say(&HELP.text()),
@@ -56,8 +57,8 @@ fn main() -> ExitCode {
         Ok(settings) => settings,
         Err(error) => return refuse(BAD_SETTINGS, &error),
     };
-    if health {
-        return match daemon::health::ask(settings.listen, routes::READYZ) {
+    if probes {
+        return match health::ask(Scheme::Http, settings.listen, routes::READYZ) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => refuse(UNAVAILABLE, &error),
         };

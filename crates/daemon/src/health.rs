@@ -8,6 +8,8 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
+mod any_certificate;
+
 /// A daemon that takes longer to answer is not ready. Its own readiness check takes at most 5
 /// seconds.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(8);
@@ -24,10 +26,18 @@ pub enum Unhealthy {
     NotReady { message: String },
 }
 
+/// What the daemon speaks on its port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheme {
+    Http,
+    Https,
+}
+
 /// Requests this path from the daemon that listens on this address.
-pub fn ask(listen: SocketAddr, path: &str) -> Result<(), Unhealthy> {
+pub fn ask(scheme: Scheme, listen: SocketAddr, path: &str) -> Result<(), Unhealthy> {
     let address = reachable(listen);
-    let answer = get(address, path).map_err(|source| Unhealthy::Silent { address, source })?;
+    let answer =
+        get(scheme, address, path).map_err(|source| Unhealthy::Silent { address, source })?;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
     match head.split_whitespace().nth(1) {
         Some("200") => Ok(()),
@@ -48,13 +58,23 @@ fn reachable(listen: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, listen.port())
 }
 
-fn get(address: SocketAddr, path: &str) -> std::io::Result<String> {
+fn get(scheme: Scheme, address: SocketAddr, path: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, PROBE_TIMEOUT)?;
     stream.set_read_timeout(Some(PROBE_TIMEOUT))?;
     stream.set_write_timeout(Some(PROBE_TIMEOUT))?;
     // HTTP/1.0: the response is not chunked and ends with the connection. Send it in one write: a
     // server may answer early and close before a second one.
     let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");
+    match scheme {
+        Scheme::Http => exchange(&mut stream, &request),
+        Scheme::Https => {
+            let mut connection = any_certificate::connection(address.ip())?;
+            exchange(&mut rustls::Stream::new(&mut connection, &mut stream), &request)
+        }
+    }
+}
+
+fn exchange<S: Read + Write>(stream: &mut S, request: &str) -> std::io::Result<String> {
     stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
     stream.take(ANSWER_BYTES).read_to_end(&mut answer)?;
@@ -85,16 +105,16 @@ mod tests {
     fn only_200_is_ready() {
         let ready = answering("HTTP/1.1 200 OK\r\n\r\n{}");
         let everywhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, ready.port()));
-        ask(everywhere, "/readyz").unwrap();
+        ask(Scheme::Http, everywhere, "/readyz").unwrap();
         let stopping = answering("HTTP/1.0 503 Service Unavailable\r\nx: y\r\n\r\nit stops\n");
-        let error = ask(stopping, "/readyz").unwrap_err();
+        let error = ask(Scheme::Http, stopping, "/readyz").unwrap_err();
         assert_eq!(error.to_string(), "not ready: it stops");
     }
 
     #[test]
     fn an_unreachable_daemon_is_reported_with_its_address() {
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let error = ask(free, "/readyz").unwrap_err().to_string();
+        let error = ask(Scheme::Http, free, "/readyz").unwrap_err().to_string();
         assert!(error.starts_with(&format!("nothing answers at {free}: ")), "{error}");
     }
 }

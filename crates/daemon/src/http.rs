@@ -5,6 +5,11 @@
 mod edge;
 mod indent;
 mod serve;
+mod tls;
 
 pub use edge::{JSON, REQUEST_ID, Refusal, answer, json, wants_pretty};
-pub use serve::{Peer, connections_within, serve};
+pub use serve::{Listening, Peer, connections_within, serve};
+pub use tls::{ClientCertificate, Tls};
+
+#[cfg(test)]
+mod tests;

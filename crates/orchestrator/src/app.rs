@@ -155,7 +155,7 @@ impl Orchestrator {
         });
         spawn_watching(&api);
         tokio::spawn(listen_for_pauses(Arc::clone(&api.view), stopping.clone()));
-        let server = tokio::spawn(http::serve::serve(listener, api, stopping.clone()));
+        let server = tokio::spawn(http::serve::serve(listener, None, api, stopping.clone()));
         Ok(Self { address, node_id, stopping, server, driver, tracer })
     }
 

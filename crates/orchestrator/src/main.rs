@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use api_types::routes;
 use api_types::version::VersionRecord;
+use daemon::health::{self, Scheme};
 use daemon::help::Help;
 use daemon::{Command, service_manager};
 use orchestrator::settings::ENV_PREFIX;
@@ -34,7 +35,7 @@ const HELP: Help = Help {
 fn main() -> ExitCode {
     daemon::keep_files_private();
     failpoint::listen();
-    let (config, health) = match Command::parse(std::env::args().skip(1)) {
+    let (config, probes) = match Command::parse(std::env::args().skip(1)) {
         Ok(Command::Run { config }) => (config, false),
         Ok(Command::Health { config }) => (config, true),
         Ok(Command::Help) => return say(&HELP.text()),
@@ -51,8 +52,8 @@ fn main() -> ExitCode {
         Ok(settings) => settings,
         Err(error) => return refuse(EXIT_SETTINGS, &error.into()),
     };
-    if health {
-        return match daemon::health::ask(settings.listen, routes::READYZ) {
+    if probes {
+        return match health::ask(Scheme::Http, settings.listen, routes::READYZ) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => refuse(EXIT_UNAVAILABLE, &error.into()),
         };

@@ -10,13 +10,16 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use rustix::net::sockopt::set_tcp_user_timeout;
 use rustix::process::{Resource, getrlimit};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+
+use super::tls::{ClientCertificate, Tls};
 
 /// File descriptors for other purposes: databases, their logs, the listener.
 const OTHER_FILES: u64 = 256;
@@ -51,17 +54,23 @@ pub fn connections_within(most: usize) -> usize {
     connections.clamp(1, most)
 }
 
+/// Where connections come from.
+pub struct Listening {
+    pub listener: TcpListener,
+    /// The limit of concurrent connections.
+    pub connections: usize,
+    /// Plain HTTP without it.
+    pub tls: Option<Arc<Tls>>,
+}
+
 /// Serves until `stopping`, then finishes the requests in progress. Above the limit, new
 /// connections wait in the system's backlog until another ends; idle ones time out.
-pub async fn serve<A, F>(
-    listener: TcpListener,
-    connections: usize,
-    stopping: CancellationToken,
-    answer: A,
-) where
-    A: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+pub async fn serve<A, F>(listening: Listening, stopping: CancellationToken, answer: A)
+where
+    A: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
+    let Listening { listener, connections, tls } = listening;
     let graceful = GracefulShutdown::new();
     let permits = Arc::new(Semaphore::new(connections));
     let mut running = JoinSet::new();
@@ -79,24 +88,19 @@ pub async fn serve<A, F>(
             tracing::debug!(%error, "connection ended before its first request");
             continue;
         }
-        let answer = answer.clone();
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_TIMEOUT)
-            .max_buf_size(MAX_HEAD_BYTES)
-            .serve_connection(
-                TokioIo::new(stream),
-                service_fn(move |mut request| {
-                    request.extensions_mut().insert(Peer(peer.ip()));
-                    let answered = answer(request);
-                    async move { Ok::<_, std::convert::Infallible>(answered.await) }
-                }),
-            );
-        let connection = graceful.watch(connection);
+        let (answer, watcher) = (answer.clone(), graceful.watcher());
+        let (tls, stopping, peer) = (tls.clone(), stopping.clone(), Peer(peer.ip()));
         running.spawn(async move {
             let _permit = permit;
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "connection ended early");
+            let Some(tls) = tls else {
+                return talk(stream, peer, None, watcher, answer).await;
+            };
+            match stopping.run_until_cancelled(tls.open(stream)).await {
+                Some(Ok((stream, shown))) => talk(stream, peer, shown, watcher, answer).await,
+                Some(Err(error)) => {
+                    tracing::debug!(peer = %peer.0, %error, "connection ended before its first request");
+                }
+                None => {}
             }
         });
     }
@@ -105,6 +109,38 @@ pub async fn serve<A, F>(
         tracing::warn!("requests were cut off: they did not end within the drain timeout");
     }
     running.shutdown().await;
+}
+
+/// Answers the requests of one connection.
+async fn talk<S, A, F>(
+    stream: S,
+    peer: Peer,
+    shown: Option<ClientCertificate>,
+    watcher: Watcher,
+    answer: A,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    A: Fn(Request<Incoming>) -> F + Send + 'static,
+    F: Future<Output = Response> + Send + 'static,
+{
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(MAX_HEAD_BYTES)
+        .serve_connection(
+            TokioIo::new(stream),
+            service_fn(move |mut request| {
+                request.extensions_mut().insert(peer);
+                if let Some(shown) = &shown {
+                    request.extensions_mut().insert(shown.clone());
+                }
+                let answered = answer(request);
+                async move { Ok::<_, std::convert::Infallible>(answered.await) }
+            }),
+        );
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!(%error, "connection ended early");
+    }
 }
 
 /// Makes the system end the connection when its peer reads nothing for this long.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use daemon::http::connections_within;
+use daemon::http::{Listening, Tls, connections_within};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -18,10 +18,16 @@ pub(crate) fn max_connections() -> usize {
 }
 
 /// Serves until `stopping`, then finishes the requests in progress.
-pub(crate) async fn serve(listener: TcpListener, api: Arc<Api>, stopping: CancellationToken) {
+pub(crate) async fn serve(
+    listener: TcpListener,
+    tls: Option<Arc<Tls>>,
+    api: Arc<Api>,
+    stopping: CancellationToken,
+) {
     let metrics = Arc::clone(&api.observer.metrics);
     let router = router(api);
-    daemon::http::serve(listener, max_connections(), stopping, move |request| {
+    let listening = Listening { listener, connections: max_connections(), tls };
+    daemon::http::serve(listening, stopping, move |request| {
         edge::answer(router.clone(), Arc::clone(&metrics), request)
     })
     .await;

@@ -169,7 +169,7 @@ impl Service {
             pages: None,
             stopping: stopping.clone(),
         });
-        tokio::spawn(serve::serve(listener, Arc::clone(&api), stopping));
+        tokio::spawn(serve::serve(listener, None, Arc::clone(&api), stopping));
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let url = format!("http://{address}/api/v1/orchestrator");
         Self { url, client, api, gate, _directory: directory }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use api_types::JobId;
 use api_types::job::JobStateType;
+use daemon::health::Scheme;
 use testbed::harness::{AgentSpec, Cluster, ClusterSpec, SmallDisk, binary, eventually, noop};
 
 /// The watchdog reports after a third of this time; a daemon beats once per second.
@@ -57,7 +58,7 @@ impl Manager {
                     // Checks that the daemon is ready when it reports so.
                     if let Some(address) = line.strip_prefix("STATUS=serving on ") {
                         let address = address.parse().expect("an address");
-                        let health = daemon::health::ask(address, "/readyz");
+                        let health = daemon::health::ask(Scheme::Http, address, "/readyz");
                         received.push(format!("health: {health:?}"));
                     }
                 }
