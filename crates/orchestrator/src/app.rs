@@ -25,6 +25,7 @@ use crate::http::{self, Api, LargeBodies, Own, Permits, SharedPermits};
 use crate::identity::{Identity, IdentityError};
 use crate::logs::Access;
 use crate::observer::Observer;
+use crate::protection::{Protection, ProtectionError};
 use crate::reads::Reader;
 use crate::settings::Settings;
 use crate::submission::Requester;
@@ -35,6 +36,7 @@ use crate::view::View;
 pub struct Orchestrator {
     address: SocketAddr,
     node_id: NodeId,
+    protection: Option<Arc<Protection>>,
     stopping: CancellationToken,
     server: JoinHandle<()>,
     driver: Driver,
@@ -48,6 +50,8 @@ pub enum StartError {
     Listen { address: SocketAddr, source: io::Error },
     #[error("read the orchestrator's identity")]
     Identity(#[from] IdentityError),
+    #[error("protect the listener")]
+    Protection(#[from] ProtectionError),
     #[error("open the state database")]
     Store(#[from] StoreError),
     #[error("start the driver")]
@@ -86,6 +90,15 @@ fn process_name() -> String {
     format!("{:x}-{boot:x}", wall.0)
 }
 
+// === impl StartError ===
+
+impl StartError {
+    /// Whether the operator's settings are at fault.
+    pub fn is_of_settings(&self) -> bool {
+        matches!(self, Self::Protection(error) if error.is_of_settings())
+    }
+}
+
 // === impl Orchestrator ===
 
 impl Orchestrator {
@@ -97,22 +110,26 @@ impl Orchestrator {
 
         let labels = labels();
         let machine = labels.get(HOSTNAME).map(String::as_str).unwrap_or_default();
-        let guard = Guard::new(address, machine, &settings.allowed_hosts);
+        let names = [&settings.allowed_hosts[..], &settings.tls.names].concat();
+        let guard = Guard::new(address, machine, &names);
         let (scheduler, retention) = (settings.scheduler(), settings.retention());
         let view = Arc::new(View::default());
-        let (identity, reads, handle, driver, observer, pages) = {
-            let (view, data_dir, ui) = (Arc::clone(&view), settings.data_dir.clone(), settings.ui);
-            let otlp = settings.otlp.clone();
+        let (identity, protection, reads, handle, driver, observer, pages) = {
+            let (view, machine) = (Arc::clone(&view), machine.to_owned());
+            let settings = settings.clone();
             // Loads the complete live state, which takes seconds when it is large.
             tokio::task::spawn_blocking(move || {
-                let identity = Identity::load_or_make(&data_dir)?;
+                let identity = Identity::load_or_make(&settings.data_dir)?;
+                let protection =
+                    Protection::open(&settings, identity.node_id, address, &machine)?.map(Arc::new);
                 let instance = identity.node_id.to_string();
-                let observer = Observer::new(Tracer::start(&otlp, "orchestrator", instance)?);
-                let (store, reads) = sqlite::open(&data_dir)?;
+                let tracer = Tracer::start(&settings.otlp, "orchestrator", instance)?;
+                let observer = Observer::new(tracer);
+                let (store, reads) = sqlite::open(&settings.data_dir)?;
                 let (handle, driver) =
                     driver::start(Box::new(store), view, scheduler, retention, observer.clone())?;
-                let pages = ui.then(Pages::load);
-                Ok::<_, StartError>((identity, reads, handle, driver, observer, pages))
+                let pages = settings.ui.then(Pages::load);
+                Ok::<_, StartError>((identity, protection, reads, handle, driver, observer, pages))
             })
             .await??
         };
@@ -155,8 +172,9 @@ impl Orchestrator {
         });
         spawn_watching(&api);
         tokio::spawn(listen_for_pauses(Arc::clone(&api.view), stopping.clone()));
-        let server = tokio::spawn(http::serve::serve(listener, None, api, stopping.clone()));
-        Ok(Self { address, node_id, stopping, server, driver, tracer })
+        let tls = protection.as_deref().map(Protection::tls);
+        let server = tokio::spawn(http::serve::serve(listener, tls, api, stopping.clone()));
+        Ok(Self { address, node_id, protection, stopping, server, driver, tracer })
     }
 
     /// The address on which the API is served.
@@ -166,6 +184,11 @@ impl Orchestrator {
 
     pub fn node_id(&self) -> NodeId {
         self.node_id
+    }
+
+    /// TLS of the listener, if it has any.
+    pub fn protection(&self) -> Option<Arc<Protection>> {
+        self.protection.clone()
     }
 
     /// The driver's pulse.

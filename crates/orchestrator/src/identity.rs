@@ -1,8 +1,7 @@
 //! The orchestrator's identity: a node ID and an Ed25519 key pair, created once and kept.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use api_types::NodeId;
@@ -13,12 +12,10 @@ use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::files;
+
 /// In the data directory. One file, so that the ID and the key cannot be separated.
 const FILE: &str = "identity.json";
-
-/// Only the orchestrator itself may read its private key.
-const FILE_MODE: u32 = 0o600;
-const DIRECTORY_MODE: u32 = 0o700;
 
 pub(crate) struct Identity {
     pub node_id: NodeId,
@@ -61,7 +58,8 @@ impl Identity {
                 .map_err(|reason| IdentityError::Damaged { path: path.clone(), reason }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let record = Record::make()?;
-                keep(dir, &path, &record).map_err(failed)?;
+                let bytes = serde_json::to_vec(&record).map_err(|error| failed(error.into()))?;
+                files::write(&path, &bytes, files::SECRET_MODE).map_err(failed)?;
                 record
                     .identity()
                     .map_err(|reason| IdentityError::Damaged { path: path.clone(), reason })
@@ -98,18 +96,6 @@ impl Record {
     }
 }
 
-/// Writes the file atomically: after a crash all of it is there, or nothing.
-fn keep(dir: &Path, path: &Path, record: &Record) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(dir)?;
-    let beside = path.with_extension("new");
-    let mut file =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&beside)?;
-    file.write_all(&serde_json::to_vec(record)?)?;
-    file.sync_all()?;
-    fs::rename(&beside, path)?;
-    File::open(dir)?.sync_all()
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
@@ -126,7 +112,7 @@ mod tests {
         assert_eq!(first.public_key, second.public_key);
         assert_eq!(STANDARD.decode(&first.public_key).unwrap().len(), 32);
         let mode = fs::metadata(dir.join(FILE)).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, FILE_MODE);
+        assert_eq!(mode & 0o777, files::SECRET_MODE);
     }
 
     #[test]

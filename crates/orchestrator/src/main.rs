@@ -1,6 +1,7 @@
 //! The orchestrator daemon.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
@@ -9,9 +10,9 @@ use api_types::version::VersionRecord;
 use daemon::health::{self, Scheme};
 use daemon::help::Help;
 use daemon::{Command, service_manager};
-use orchestrator::settings::ENV_PREFIX;
-use orchestrator::{Orchestrator, Settings};
-use tokio::signal::unix::{SignalKind, signal};
+use orchestrator::settings::{ENV_PREFIX, Exposure};
+use orchestrator::{Orchestrator, Protection, Settings, StartError};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Half the cost of the system allocator here, where one thread mostly frees what another
 /// allocated.
@@ -53,7 +54,11 @@ fn main() -> ExitCode {
         Err(error) => return refuse(EXIT_SETTINGS, &error.into()),
     };
     if probes {
-        return match health::ask(Scheme::Http, settings.listen, routes::READYZ) {
+        let scheme = match settings.exposure() {
+            Exposure::Protected => Scheme::Https,
+            Exposure::OpenLoopback | Exposure::Insecure => Scheme::Http,
+        };
+        return match health::ask(scheme, settings.listen, routes::READYZ) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => refuse(EXIT_UNAVAILABLE, &error.into()),
         };
@@ -64,7 +69,11 @@ fn main() -> ExitCode {
         .and_then(|runtime| runtime.block_on(run(settings)))
     {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => refuse(EXIT_UNAVAILABLE, &error),
+        Err(error) => {
+            let start = error.downcast_ref::<StartError>();
+            let is_of_settings = start.is_some_and(StartError::is_of_settings);
+            refuse(if is_of_settings { EXIT_SETTINGS } else { EXIT_UNAVAILABLE }, &error)
+        }
     }
 }
 
@@ -72,6 +81,7 @@ async fn run(settings: Settings) -> Result<()> {
     raise_file_limit();
     let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
+    let hangup = signal(SignalKind::hangup()).context("listen for SIGHUP")?;
     let data_dir = settings.data_dir.clone();
     service_manager::status("reading the state database");
     let mut orchestrator = Orchestrator::start(settings).await.context("start the orchestrator")?;
@@ -81,6 +91,12 @@ async fn run(settings: Settings) -> Result<()> {
         data_dir = %data_dir.display(),
         "serving"
     );
+    let protection = orchestrator.protection();
+    if let Some(protection) = &protection {
+        let ca_file = protection.ca_file().display();
+        tracing::info!(ca = %protection.ca(), %ca_file, "serving over TLS");
+    }
+    tokio::spawn(reload(hangup, protection));
     service_manager::ready(&format!("serving on {}", orchestrator.address()));
     let watchdog = tokio::spawn(service_manager::watchdog(orchestrator.pulse()));
     tokio::select! {
@@ -97,6 +113,25 @@ async fn run(settings: Settings) -> Result<()> {
     watchdog.abort();
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Reads the operator's certificate again at each SIGHUP.
+async fn reload(mut hangup: Signal, protection: Option<Arc<Protection>>) {
+    while hangup.recv().await.is_some() {
+        match protection.as_deref().map(Protection::reload) {
+            Some(Ok(Some(cert))) => {
+                tracing::info!(cert = %cert.display(), "SIGHUP: serving with this certificate");
+            }
+            Some(Ok(None)) | None => tracing::info!("SIGHUP: there is no tls.cert to reload"),
+            Some(Err(error)) => {
+                let error = anyhow::Error::from(error);
+                tracing::error!(
+                    error = format!("{error:#}"),
+                    "SIGHUP: cannot serve with the new certificate; the old one stays in use"
+                );
+            }
+        }
+    }
 }
 
 /// Every connection is a file descriptor: the soft limit of a login shell is a thousand, fewer than

@@ -1,5 +1,7 @@
 //! Settings: defaults, then a TOML file, then `ORCHESTRATOR_…` from the environment.
 
+mod tls;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,6 +14,8 @@ use telemetry::log::LogFormat;
 use telemetry::traces::OtlpSettings;
 
 use control_plane::store::Retention;
+
+pub use tls::{Exposure, TlsSettings};
 
 /// The prefix of this daemon's environment variables; `__` nests.
 pub const ENV_PREFIX: &str = "ORCHESTRATOR_";
@@ -57,6 +61,11 @@ pub struct Settings {
     /// Host names under which the service may be addressed, besides those that it knows itself.
     #[serde(deserialize_with = "comma_list")]
     pub allowed_hosts: Vec<String>,
+    /// Serve other machines over plain HTTP, and without asking who they are.
+    pub insecure: bool,
+    /// The key that encrypts the cluster's keys; `cluster.key` in the data directory without one.
+    pub cluster_key_file: PathBuf,
+    pub tls: TlsSettings,
     /// Log lines for people, or JSON for machines.
     pub log_format: LogFormat,
     /// Where traces are sent, if anywhere.
@@ -90,7 +99,7 @@ fn unknown_settings(names: &[String]) -> String {
     format!(
         "unknown settings: {}; known: listen, data_dir, auth, node_ttl, approve_new_nodes, \
          drain_deadline, starvation_seconds, node_retention, job_retention, job_retention_count, ui, \
-         allowed_hosts, log_format, otlp",
+         allowed_hosts, insecure, cluster_key_file, tls, log_format, otlp",
         names.join(", ")
     )
 }
@@ -110,6 +119,9 @@ impl Default for Settings {
             job_retention_count: 1_000_000,
             ui: true,
             allowed_hosts: Vec::new(),
+            insecure: false,
+            cluster_key_file: PathBuf::new(),
+            tls: TlsSettings::default(),
             log_format: LogFormat::Text,
             otlp: OtlpSettings::default(),
         }
@@ -179,6 +191,7 @@ impl Settings {
             let reason = format!("'{host}' is not a host name; name it without scheme and port");
             return Err(InvalidSettings::Refused { key: "allowed_hosts", reason });
         }
+        self.check_tls()?;
         self.otlp.check().map_err(|(key, reason)| InvalidSettings::Refused { key, reason })?;
         Ok(self)
     }
@@ -228,7 +241,7 @@ fn comma_list<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Erro
     Ok(texts.into_iter().filter(|text| !text.is_empty()).collect())
 }
 
-fn is_host_name(text: &str) -> bool {
+pub(crate) fn is_host_name(text: &str) -> bool {
     text.len() <= MAX_HOST_NAME_BYTES
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
 }
@@ -320,6 +333,12 @@ mod tests {
             ("otlp.sampling_ratio = 2", "otlp.sampling_ratio: must be between 0 and 1"),
             ("otlp.headers = 'x'", "headers must have the form name=value"),
             ("otlp.endpont = 'x'", "endpont"),
+            ("insecure = 1", "insecure"),
+            ("tls.cert = 'a'", "tls.key: tls.cert and tls.key are set together"),
+            ("tls = { cert = 'a', key = 'b' }", "tls.cert: is not used: 127.0.0.1:1234 is served"),
+            ("tls.names = 'a b'", "tls.names: 'a b' is neither a host name nor an address"),
+            ("tls.node_lifetime = 1", "tls.node_lifetime: must be between 3 and"),
+            ("tls.crt = 'x'", "crt"),
             ("data_dir = ''", "data_dir: must name a directory"),
         ] {
             let error = extract(toml).unwrap_err();

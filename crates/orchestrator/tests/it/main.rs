@@ -46,6 +46,7 @@ mod sessions;
 mod stop;
 mod stream;
 mod summaries;
+mod tls;
 mod tokens;
 mod waiting;
 mod yaml;

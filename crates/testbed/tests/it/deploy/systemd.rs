@@ -125,7 +125,8 @@ async fn a_restart_and_a_kill_of_the_unit_leave_wasm_programs_running() {
     machine.run(&[
         "sh",
         "-c",
-        "echo ORCHESTRATOR_LISTEN=0.0.0.0:1234 >/etc/orchestrator/environment; \
+        "printf 'ORCHESTRATOR_LISTEN=0.0.0.0:1234\\nORCHESTRATOR_INSECURE=true\\n' \
+         >/etc/orchestrator/environment; \
          printf 'COMPUTE_AGENT_LISTEN=127.0.0.1:1235\\nCOMPUTE_AGENT_ENGINES=wasm\\n' \
          >/etc/compute-agent/environment",
     ]);

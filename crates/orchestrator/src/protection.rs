@@ -1,0 +1,183 @@
+//! TLS of this orchestrator: its CA, its own certificate, and the operator's.
+
+mod addresses;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use api_types::{KeyDigest, NodeId};
+use daemon::http::Tls;
+use pki::server::{self, ServerError};
+use pki::{Authority, AuthorityError, Issued};
+
+use crate::keys::{KeyError, KeyRing};
+use crate::settings::{Exposure, Settings, is_host_name};
+
+/// Where the service is reached through a tunnel or a published port.
+const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+
+/// What a protected listener needs.
+#[derive(Debug)]
+pub struct Protection {
+    authority: Authority,
+    tls: Arc<Tls>,
+    /// The operator's certificate and key.
+    files: Option<(PathBuf, PathBuf)>,
+    ca_file: PathBuf,
+}
+
+/// Why a listener cannot be protected.
+#[derive(Debug, thiserror::Error)]
+pub enum ProtectionError {
+    #[error("open the key ring")]
+    Keys(#[from] KeyError),
+    #[error("make a server certificate")]
+    Issue(#[from] AuthorityError),
+    #[error("serve with the cluster's own certificate")]
+    Own(#[source] ServerError),
+    #[error("cannot read {setting} at {}", path.display())]
+    Read { setting: &'static str, path: PathBuf, source: io::Error },
+    #[error("tls.cert at {} and tls.key at {} cannot serve", cert.display(), key.display())]
+    Operator { cert: PathBuf, key: PathBuf, source: ServerError },
+}
+
+// === impl ProtectionError ===
+
+impl ProtectionError {
+    /// Whether the operator's settings, or a file that they name, are at fault.
+    pub fn is_of_settings(&self) -> bool {
+        match self {
+            Self::Read { .. } | Self::Operator { .. } => true,
+            Self::Keys(error) => match error {
+                KeyError::NoClusterKey { .. }
+                | KeyError::NotAClusterKey { .. }
+                | KeyError::OtherClusterKey { .. } => true,
+                KeyError::Io { .. }
+                | KeyError::Damaged { .. }
+                | KeyError::Authority { .. }
+                | KeyError::Random => false,
+            },
+            Self::Issue(_) | Self::Own(_) => false,
+        }
+    }
+}
+
+// === impl Protection ===
+
+impl Protection {
+    /// For a listener on this address, where the settings demand it.
+    pub(crate) fn open(
+        settings: &Settings,
+        id: NodeId,
+        listens_on: SocketAddr,
+        machine: &str,
+    ) -> Result<Option<Self>, ProtectionError> {
+        match settings.exposure() {
+            Exposure::Protected => {}
+            Exposure::OpenLoopback | Exposure::Insecure => return Ok(None),
+        }
+        let keys = KeyRing::open(&settings.data_dir, &settings.cluster_key_file)?;
+        let authority = keys.authority()?;
+        let names = names(listens_on.ip(), machine, &settings.tls.names);
+        // A new one at each start: names and addresses may have changed.
+        let own = authority.issue_server(id, &names)?;
+        let agents = server::for_agents(&authority, &own).map_err(ProtectionError::Own)?;
+        let files = (!settings.tls.cert.as_os_str().is_empty())
+            .then(|| (settings.tls.cert.clone(), settings.tls.key.clone()));
+        let callers = match &files {
+            Some((cert, key)) => of_operator(cert, key)?,
+            None => server::for_callers(&own).map_err(ProtectionError::Own)?,
+        };
+        let tls = Arc::new(Tls::new(agents, callers));
+        Ok(Some(Self { authority, tls, files, ca_file: keys.certificate_file() }))
+    }
+
+    pub(crate) fn tls(&self) -> Arc<Tls> {
+        Arc::clone(&self.tls)
+    }
+
+    /// What clients and nodes pin.
+    pub fn ca(&self) -> KeyDigest {
+        self.authority.key()
+    }
+
+    /// The file with the CA's certificate.
+    pub fn ca_file(&self) -> &Path {
+        &self.ca_file
+    }
+
+    /// Reads the operator's certificate again; returns its file, or `None` when there is none. On
+    /// an error the old one stays in use.
+    pub fn reload(&self) -> Result<Option<&Path>, ProtectionError> {
+        let Some((cert, key)) = &self.files else { return Ok(None) };
+        self.tls.replace_callers(of_operator(cert, key)?);
+        Ok(Some(cert))
+    }
+}
+
+fn of_operator(cert: &Path, key: &Path) -> Result<rustls::ServerConfig, ProtectionError> {
+    let read = |setting, path: &Path| {
+        fs::read_to_string(path).map_err(|source| ProtectionError::Read {
+            setting,
+            path: path.to_owned(),
+            source,
+        })
+    };
+    let issued = Issued { certificate: read("tls.cert", cert)?, key: read("tls.key", key)? };
+    server::for_callers(&issued).map_err(|source| ProtectionError::Operator {
+        cert: cert.to_owned(),
+        key: key.to_owned(),
+        source,
+    })
+}
+
+/// Under which names and addresses the own certificate is valid.
+fn names(listens_on: IpAddr, machine: &str, further: &[String]) -> Vec<String> {
+    let label = machine.split('.').next().unwrap_or_default();
+    let addresses = match listens_on.is_unspecified() {
+        true => addresses::of_this_machine(),
+        false => vec![listens_on],
+    };
+    let names: BTreeSet<String> = LOOPBACK
+        .into_iter()
+        .chain([machine, label])
+        .map(str::to_ascii_lowercase)
+        .filter(|name| name.contains(':') || (!name.is_empty() && is_host_name(name)))
+        .chain(addresses.iter().map(IpAddr::to_string))
+        .chain(further.iter().map(|name| name.to_ascii_lowercase()))
+        .collect();
+    names.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_certificate_names_the_machine_and_what_the_operator_adds() {
+        let found = names("10.1.2.3".parse().unwrap(), "Build-1.lan", &["Jobs.example".to_owned()]);
+        let expected =
+            ["10.1.2.3", "127.0.0.1", "::1", "build-1", "build-1.lan", "jobs.example", "localhost"];
+        assert_eq!(found, expected);
+        let everywhere = names("0.0.0.0".parse().unwrap(), "(none)", &[]);
+        assert!(everywhere.iter().all(|name| !name.contains('(')), "{everywhere:?}");
+    }
+
+    #[test]
+    fn an_operators_certificate_that_cannot_serve_names_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let (cert, key) = (dir.path().join("cert.pem"), dir.path().join("key.pem"));
+        let error = of_operator(&cert, &key).unwrap_err();
+        assert!(error.is_of_settings());
+        assert!(error.to_string().starts_with("cannot read tls.cert at "), "{error}");
+        fs::write(&cert, "x").unwrap();
+        fs::write(&key, "x").unwrap();
+        let error = of_operator(&cert, &key).unwrap_err();
+        assert!(error.is_of_settings());
+        assert!(error.to_string().contains("cert.pem"), "{error}");
+    }
+}
