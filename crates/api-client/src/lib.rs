@@ -13,6 +13,7 @@ mod download;
 mod error;
 mod events;
 mod jobs;
+mod joining;
 mod lines;
 mod logs;
 mod nodes;

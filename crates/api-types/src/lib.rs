@@ -12,6 +12,7 @@ pub mod explanation;
 pub mod history;
 pub mod id;
 pub mod job;
+pub mod joining;
 pub mod log;
 pub mod node;
 #[cfg(feature = "openapi")]

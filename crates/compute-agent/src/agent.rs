@@ -1,5 +1,7 @@
 //! One agent, from start to stop.
 
+mod opened;
+
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -10,19 +12,17 @@ use agent_core::Contents;
 use agent_core::node_state::Limits;
 use api_client::Client;
 use api_types::NodeId;
-use api_types::quantity::Resources;
 use daemon::{Pulse, service_manager};
 use telemetry::traces::{OtlpError, Tracer};
-use tokio::net::TcpListener;
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use self::opened::Opened;
 use crate::data::logs::Outputs;
 use crate::data::results::publisher::PublishedDir;
-use crate::host::clock;
 use crate::host::data_dir::{DataDir, DataDirError};
 use crate::host::gpu::Inventory;
 use crate::host::settings::{InvalidSettings, Settings};
@@ -30,7 +30,6 @@ use crate::http::{
     self,
     shared::{Readers, Shared},
 };
-use crate::node::capacity;
 use crate::node::effects::{Files, Steps};
 use crate::node::ledger::{Ledger, LedgerError};
 use crate::node::mailbox::{Mailbox, Message};
@@ -41,6 +40,8 @@ use crate::node::vitals::Vitals;
 use crate::observer::Observer;
 use crate::runtime::registry::{Engines, Surroundings};
 use crate::session::drain::Drain;
+use crate::session::enrolment::renewal::Renewal;
+use crate::session::enrolment::{EnrolError, Enrolment};
 use crate::session::heartbeat::Heartbeats;
 use crate::session::node_record::NodeRecord;
 use crate::session::state::SessionWatch;
@@ -60,6 +61,14 @@ pub enum StartError {
     Ledger(#[from] LedgerError),
     #[error("cannot listen on {address}: {source}; set another address with listen")]
     Listen { address: SocketAddr, source: io::Error },
+    #[error(transparent)]
+    Enrol(#[from] EnrolError),
+    #[error(
+        "the certificate in the data directory is that of {enrolled}, and the executions there are \
+         those of {own}; move identity.json away and join with a token made by `jobctl node token \
+         --for {own}`"
+    )]
+    OtherNode { own: NodeId, enrolled: NodeId },
     #[error("cannot detect the capacity of this machine: {0}; set it with capacity")]
     Capacity(#[source] io::Error),
     #[error("start the thread of heartbeats")]
@@ -91,43 +100,14 @@ pub struct RunningAgent {
     engines: Arc<Engines>,
 }
 
-/// The resources that an agent needs before it can start.
-struct Opened {
-    data_dir: DataDir,
-    ledger: Ledger,
-    contents: Contents,
-    gpus: Inventory,
-    capacity: Resources,
-    listener: TcpListener,
-    listen_addr: SocketAddr,
-}
-
-// === impl Opened ===
-
-impl Opened {
-    async fn open(settings: &Settings) -> Result<Self, StartError> {
-        let data_dir = DataDir::open(&settings.data_dir)?;
-        clock::resume(&data_dir.clock_note());
-        let ledger = Ledger::open(&data_dir.ledger())?;
-        let contents = ledger.load(&data_dir.ledger())?;
-        let gpus = Inventory::detect(&settings.gpu).await;
-        let capacity = capacity::of_this_machine(&settings.capacity, data_dir.root(), gpus.count())
-            .map_err(StartError::Capacity)?;
-        let listen_error = |source| StartError::Listen { address: settings.listen, source };
-        let listener = TcpListener::bind(settings.listen).await.map_err(listen_error)?;
-        let listen_addr = listener.local_addr().map_err(listen_error)?;
-        Ok(Self { data_dir, ledger, contents, gpus, capacity, listener, listen_addr })
-    }
-}
-
 // === impl Agent ===
 
 impl Agent {
     /// Opens the data directory, binds the listener, resumes interrupted executions, and joins the
-    /// orchestrator in the background: an unreachable orchestrator does not prevent the start.
+    /// orchestrator in the background: an unreachable orchestrator does not prevent the start, except
+    /// that of a new node, which has no certificate yet.
     pub async fn start(settings: Settings) -> Result<RunningAgent, StartError> {
-        let client = client(&settings)?;
-        let Opened { data_dir, ledger, contents, gpus, capacity, listener, listen_addr } =
+        let Opened { data_dir, ledger, contents, gpus, capacity, listener, listen_addr, enrolment } =
             Opened::open(&settings).await?;
         let node_id = ledger.node_id();
         info!(%node_id, %listen_addr, %capacity, "the agent starts");
@@ -165,7 +145,7 @@ impl Agent {
             observer: Arc::clone(&observer),
             readers: Readers::new(),
         };
-        let session = session(&settings, node_id, client, vitals, &tasks, &shared)?;
+        let session = session(&settings, node_id, &enrolment, vitals, &tasks, &shared)?;
         let server =
             tokio::spawn(http::serve(listener, http::router(shared), stop_serving.clone()));
         tasks.spawn(sweep::published(published, settings.results.retain()));
@@ -192,21 +172,22 @@ impl Agent {
 fn session(
     settings: &Settings,
     node_id: NodeId,
-    client: Client,
+    enrolment: &Enrolment,
     vitals: Arc<Vitals>,
     tasks: &Tasks,
     shared: &Shared,
 ) -> Result<Arc<Session>, StartError> {
     let (watch, observer) = (&shared.session, &shared.observer);
     // A separate client: heartbeats run on their own thread and never wait for a connection.
-    let heartbeats = Heartbeats::start(
-        self::client(settings)?,
-        node_id,
-        vitals,
-        Arc::clone(watch),
-        Arc::clone(observer),
-    )
-    .map_err(StartError::Thread)?;
+    let (client, own) = (client(settings, enrolment)?, client(settings, enrolment)?);
+    let expired = Arc::new(Notify::new());
+    let clients = vec![client.clone(), own.clone()];
+    if let Some(renewal) = Renewal::of(enrolment, clients, Arc::clone(&expired)) {
+        tasks.spawn(renewal.keep());
+    }
+    let heartbeats =
+        Heartbeats::start(own, node_id, vitals, Arc::clone(watch), Arc::clone(observer))
+            .map_err(StartError::Thread)?;
     let outputs = Arc::clone(&shared.outputs);
     Ok(Arc::new(Session {
         streams: Streams::new(
@@ -225,6 +206,7 @@ fn session(
         observer: Arc::clone(observer),
         watch: Arc::clone(watch),
         heartbeats,
+        expired,
     }))
 }
 
@@ -247,8 +229,8 @@ async fn steps(
     }))
 }
 
-fn client(settings: &Settings) -> Result<Client, InvalidSettings> {
-    Client::new(&settings.orchestrator).map_err(|error| InvalidSettings::Refused {
+fn client(settings: &Settings, enrolment: &Enrolment) -> Result<Client, InvalidSettings> {
+    enrolment.client(&settings.orchestrator).map_err(|error| InvalidSettings::Refused {
         key: "orchestrator",
         reason: error.to_string(),
     })

@@ -5,6 +5,7 @@ pub(crate) mod clock;
 pub(crate) mod data_dir;
 pub(crate) mod disk;
 pub(crate) mod gpu;
+pub(crate) mod identity;
 pub(crate) mod mint;
 pub mod settings;
 pub(crate) mod tree;

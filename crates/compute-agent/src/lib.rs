@@ -18,4 +18,6 @@ pub use agent::{Agent, RunningAgent, StartError, run};
 pub use data::fetch::run as fetch;
 pub use data::inputs::fetcher::FETCH;
 pub use host::data_dir::DataDirError;
+pub use host::identity::IdentityError;
 pub use host::settings::{self, Settings};
+pub use session::enrolment::EnrolError;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use api_types::routes;
 use api_types::version::VersionRecord;
 use compute_agent::settings::ENV_PREFIX;
-use compute_agent::{Settings, StartError};
+use compute_agent::{EnrolError, Settings, StartError};
 use daemon::Command;
 use daemon::health::{self, Scheme};
 use daemon::help::Help;
@@ -78,12 +78,15 @@ async fn run(mut settings: Settings) -> ExitCode {
         Err(error) => {
             error!(error = &error as &dyn std::error::Error, "the agent cannot start");
             ExitCode::from(match error {
-                StartError::Settings(_) => BAD_SETTINGS,
+                StartError::Settings(_)
+                | StartError::Enrol(EnrolError::NoToken | EnrolError::Address(_)) => BAD_SETTINGS,
                 StartError::DataDir(_)
                 | StartError::Ledger(_)
                 | StartError::Listen { .. }
                 | StartError::Thread(_)
                 | StartError::Otlp(_)
+                | StartError::Enrol(_)
+                | StartError::OtherNode { .. }
                 | StartError::Capacity(_) => UNAVAILABLE,
             })
         }

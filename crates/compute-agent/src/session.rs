@@ -6,6 +6,7 @@
 mod archives;
 mod assignments;
 pub(crate) mod drain;
+pub(crate) mod enrolment;
 pub(crate) mod heartbeat;
 pub(crate) mod node_record;
 mod reporter;
@@ -20,6 +21,7 @@ use api_client::{Client, ClientError};
 use api_types::engine::EngineType;
 use api_types::protocol::SessionAnswer;
 use api_types::{Code, NodeId};
+use tokio::sync::Notify;
 use tracing::{debug, info, warn};
 
 use crate::host::backoff::Backoff;
@@ -53,6 +55,8 @@ pub(crate) struct Session {
     pub(crate) watch: Arc<SessionWatch>,
     pub(crate) streams: Streams,
     pub(crate) heartbeats: Heartbeats,
+    /// The orchestrator considers this node's certificate expired.
+    pub(crate) expired: Arc<Notify>,
 }
 
 /// The orchestrator does not know this session, or no longer does.
@@ -106,6 +110,9 @@ impl Session {
                     return answer;
                 }
                 Err(error) => {
+                    if error.code() == Some(Code::Unauthenticated) {
+                        self.expired.notify_one();
+                    }
                     // Warn once per reason: the orchestrator may be unreachable for hours.
                     let reason = error.to_string();
                     if reason == warned {

@@ -3,6 +3,7 @@
 //! ```text
 //! lock                         held by the one agent that uses the directory
 //! ledger.sqlite                see `ledger`
+//! identity.json                the node's key and certificate, see `host::identity`
 //! clock                        see `host::clock`
 //! draining                     see `drain`
 //! images.json                  images that the agent pulled, see `runtime::docker`
@@ -79,6 +80,10 @@ impl DataDir {
     /// Compiled modules; losing them only costs recompilation.
     pub(crate) fn wasm_cache(&self) -> PathBuf {
         self.root.join("wasm-cache")
+    }
+
+    pub(crate) fn identity(&self) -> PathBuf {
+        self.root.join("identity.json")
     }
 
     /// The anchor of the steady clock.

@@ -1,6 +1,7 @@
 //! Settings: defaults, then a TOML file, then `COMPUTE_AGENT_…` from the environment.
 
 mod docker;
+mod s3;
 mod secret;
 mod values;
 
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use api_types::engine::EngineType;
+use api_types::joining::JoinToken;
 use api_types::quantity::Resources;
 use figment::Figment;
 use figment::providers::{Env, Format, Toml};
@@ -18,13 +20,11 @@ use telemetry::log::LogFormat;
 use telemetry::traces::OtlpSettings;
 
 pub use docker::{DockerSettings, RegistryCredentials};
+pub use s3::{AwsVariables, S3Settings};
 pub use secret::Secret;
 
 /// The prefix of this daemon's environment variables; `__` nests.
 pub const ENV_PREFIX: &str = "COMPUTE_AGENT_";
-
-/// The prefix of the variables for S3.
-const AWS_VARIABLES: &str = "AWS_";
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -35,6 +35,10 @@ pub struct Settings {
     pub data_dir: PathBuf,
     /// Base URL of the orchestrator.
     pub orchestrator: String,
+    /// What a new node joins a protected orchestrator with, unless it is empty.
+    pub join_token: Secret,
+    /// A file with the join token, unless it is empty; read when the node joins for the first time.
+    pub join_token_file: PathBuf,
     /// Extends and overrides the labels that the agent detects.
     #[serde(deserialize_with = "values::labels")]
     pub labels: BTreeMap<String, String>,
@@ -84,29 +88,12 @@ pub struct Settings {
     pub program: Option<PathBuf>,
 }
 
-/// Variables by name; their values are secret.
-#[derive(Clone, Default)]
-pub struct AwsVariables(pub BTreeMap<String, String>);
-
 /// The IPFS node of inputs and results.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct IpfsSettings {
     /// Base URL of a Kubo RPC API, like `http://127.0.0.1:5001`; no node when it is empty.
     pub api: String,
-}
-
-/// Where jobs may use the credentials of the `AWS_…` variables.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct S3Settings {
-    /// URLs of endpoints that jobs may name, beside the variables' own; requests to any other are
-    /// not signed.
-    #[serde(deserialize_with = "values::list")]
-    pub endpoints: Vec<String>,
-    /// Buckets at these endpoints; a name may end with `*`.
-    #[serde(deserialize_with = "values::list")]
-    pub buckets: Vec<String>,
 }
 
 /// The disk space that the agent reserves.
@@ -232,6 +219,7 @@ impl Settings {
             let reason = "an agent without any engine can run nothing".to_owned();
             return Err(InvalidSettings::Refused { key: "engines", reason });
         }
+        self.check_joining()?;
         self.docker.check()?;
         for (key, url) in
             [("ipfs.api", &self.ipfs.api), ("results.base_url", &self.results.base_url)]
@@ -245,6 +233,28 @@ impl Settings {
         }
         self.otlp.check().map_err(|(key, reason)| InvalidSettings::Refused { key, reason })?;
         Ok(self)
+    }
+
+    /// A join token is sent over https alone; a node without one has to have joined before.
+    fn check_joining(&self) -> Result<(), InvalidSettings> {
+        let refused = |key, reason: String| Err(InvalidSettings::Refused { key, reason });
+        let (token, file) = (self.join_token.reveal(), self.join_token_file.as_os_str());
+        let given = [("join_token", !token.is_empty()), ("join_token_file", !file.is_empty())];
+        let given: Vec<_> = given.iter().filter(|(_, is_given)| *is_given).collect();
+        if let [(key, _), ..] = given[..]
+            && !self.orchestrator.starts_with("https://")
+        {
+            let reason =
+                format!("is sent over https alone, and orchestrator is '{}'", self.orchestrator);
+            return refused(key, reason);
+        }
+        if given.len() > 1 {
+            return refused("join_token_file", "join_token is set as well; set one".to_owned());
+        }
+        match token.parse::<JoinToken>() {
+            Err(error) if !token.is_empty() => refused("join_token", error.to_string()),
+            Err(_) | Ok(_) => Ok(()),
+        }
     }
 
     pub fn stop_grace(&self) -> Duration {
@@ -266,6 +276,8 @@ impl Default for Settings {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 1234)),
             data_dir: PathBuf::from("/var/lib/compute-agent"),
             orchestrator: "http://127.0.0.1:1234".to_owned(),
+            join_token: Secret::new(""),
+            join_token_file: PathBuf::new(),
             labels: BTreeMap::new(),
             capacity: CapacitySettings::default(),
             engines: vec![EngineType::Docker, EngineType::Wasm],
@@ -357,42 +369,6 @@ impl Default for DiskSettings {
     /// Far more than the ledger ever needs, since writes between two disk checks use it too.
     fn default() -> Self {
         Self { reserve_bytes: 256_000_000 }
-    }
-}
-
-// === impl S3Settings ===
-
-impl S3Settings {
-    pub(crate) fn allows_bucket(&self, bucket: &str) -> bool {
-        self.buckets.iter().any(|listed| match listed.strip_suffix('*') {
-            Some(prefix) => bucket.starts_with(prefix),
-            None => bucket == listed,
-        })
-    }
-}
-
-impl Default for S3Settings {
-    /// All buckets that the operator's credentials open.
-    fn default() -> Self {
-        Self { endpoints: Vec::new(), buckets: vec!["*".to_owned()] }
-    }
-}
-
-// === impl AwsVariables ===
-
-impl AwsVariables {
-    fn of_this_process() -> Self {
-        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
-            Some((name.into_string().ok()?, value.into_string().ok()?))
-        };
-        let all = std::env::vars_os().filter_map(text);
-        Self(all.filter(|(name, _)| name.starts_with(AWS_VARIABLES)).collect())
-    }
-}
-
-impl std::fmt::Debug for AwsVariables {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
     }
 }
 

@@ -50,6 +50,15 @@ impl Ledger {
         self.node_id
     }
 
+    /// Gives the node another id; only for a ledger without executions, which have the old one.
+    pub(crate) fn set_node_id(&mut self, node_id: NodeId) -> Result<(), LedgerError> {
+        self.connection
+            .execute("UPDATE node SET id = ?1", [node_id.uuid().as_bytes()])
+            .map_err(LedgerError::Write)?;
+        self.node_id = node_id;
+        Ok(())
+    }
+
     pub(crate) fn load(&self, path: &Path) -> Result<Contents, LedgerError> {
         self.read().map_err(|error| LedgerError::Unusable {
             path: path.to_owned(),

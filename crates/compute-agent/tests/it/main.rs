@@ -24,6 +24,7 @@ mod hostile;
 mod http;
 mod image;
 mod interrupted;
+mod joining;
 mod metrics;
 mod node;
 mod noop;

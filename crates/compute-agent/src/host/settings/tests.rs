@@ -137,6 +137,14 @@ fn invalid_settings_are_named() {
         ("", &[("INPUTS__CACHE_BYTES", "lots")], "'lots' is not an amount of bytes"),
         ("", &[("DOCKER__IMAGES_MAX_PERCENT", "0")], "0 is not a percentage from 1 to 100"),
         ("", &[("DOCKER__HOST", "ssh://there")], "'ssh://there' begins with none of"),
+        ("", &[("JOIN_TOKEN", "jn1.a.b.c")], "join_token: is sent over https alone"),
+        ("", &[("JOIN_TOKEN_FILE", "/run/join")], "join_token_file: is sent over https alone"),
+        ("orchestrator = 'https://h'\njoin_token = 'x'", &[], "join_token: is not a join token"),
+        (
+            "orchestrator = 'https://h'\njoin_token = 'x'\njoin_token_file = 'y'",
+            &[],
+            "join_token_file: join_token is set as well",
+        ),
     ] {
         let error = settings(toml, env).unwrap_err();
         assert!(error.to_lowercase().contains(&part.to_lowercase()), "{part}: {error}");

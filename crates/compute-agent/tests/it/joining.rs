@@ -1,0 +1,194 @@
+//! The first connection of a new node: to the right orchestrator, or nothing is sent.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use api_types::engine::EngineType;
+use api_types::joining::{JoinToken, NodeCertificate, RenewRequest};
+use api_types::{ApiError, Code, NodeId, Timestamp, routes};
+use axum::body::{Body, to_bytes};
+use axum::response::{IntoResponse, Response};
+use compute_agent::{Agent, EnrolError, Settings, StartError};
+use daemon::http::{ClientCertificate, Listening, Tls};
+use http::StatusCode;
+use http_body_util::BodyExt;
+use pki::{Authority, Peer, server};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::node::eventually;
+
+const NODE: &str = "n-00000000-0000-0000-0000-000000000007";
+const GOOD: &str = "good";
+
+/// The path of a request, and the node that its certificate names.
+type Request = (String, Option<NodeId>);
+
+/// Certifies who has the good token, and refuses everybody else.
+struct Certifier {
+    authority: Arc<Authority>,
+    url: String,
+    requests: Arc<Mutex<Vec<Request>>>,
+    _stop: tokio_util::sync::DropGuard,
+}
+
+fn refusal(code: Code, message: &str) -> Response {
+    let error = ApiError::new(code, message);
+    let status = StatusCode::from_u16(error.status).expect("a status");
+    (status, serde_json::to_string(&error).expect("plain data")).into_response()
+}
+
+fn certified(authority: &Authority, csr: &str, lifetime_seconds: u64) -> Response {
+    let node_id = NODE.parse().expect("an ID");
+    let certificate = authority.sign_node(csr, node_id, Timestamp(i64::MAX)).expect("a request");
+    let ca = authority.certificate().to_owned();
+    let answer = NodeCertificate { node_id, certificate, ca, lifetime_seconds };
+    Body::from(serde_json::to_vec(&answer).expect("plain data")).into_response()
+}
+
+impl Certifier {
+    async fn start(lifetime_seconds: u64) -> Self {
+        let authority = Arc::new(Authority::make().expect("a CA"));
+        let id = "n-00000000-0000-0000-0000-000000000001".parse().expect("an ID");
+        let own = authority.issue_server(id, &["127.0.0.1".to_owned()]).expect("a certificate");
+        let agents = server::for_agents(&authority, &own).expect("a configuration");
+        let callers = server::for_callers(&own).expect("a configuration");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a loopback port");
+        let url = format!("https://{}", listener.local_addr().expect("a bound socket"));
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let stopping = CancellationToken::new();
+        let tls = Some(Arc::new(Tls::new(agents, callers)));
+        let listening = Listening { listener, connections: 16, tls };
+        let (signer, seen) = (Arc::clone(&authority), Arc::clone(&requests));
+        let answer = move |request: http::Request<hyper::body::Incoming>| {
+            let (signer, seen) = (Arc::clone(&signer), Arc::clone(&seen));
+            async move {
+                let (parts, body) = request.into_parts();
+                let shown = parts.extensions.get::<ClientCertificate>();
+                let node = shown.map(|shown| Peer::read(&shown.0).expect("a node's").node);
+                let path = parts.uri.path().to_owned();
+                seen.lock().expect("no panic").push((path.clone(), node));
+                let body = Body::new(body.map_err(axum::Error::new));
+                let body = to_bytes(body, 1 << 20).await.expect("a body");
+                if path == routes::NODE_JOIN {
+                    let asked: api_types::joining::EnrolRequest =
+                        serde_json::from_slice(&body).expect("a request");
+                    return match asked.token.contains(GOOD) {
+                        true => certified(&signer, &asked.csr, lifetime_seconds),
+                        false => refusal(Code::Forbidden, "it is used up"),
+                    };
+                }
+                if path == routes::fill(routes::NODE_CERTIFICATE, NODE) {
+                    let asked: RenewRequest = serde_json::from_slice(&body).expect("a request");
+                    return certified(&signer, &asked.csr, 3600);
+                }
+                refusal(Code::Unauthenticated, "it has expired")
+            }
+        };
+        tokio::spawn(daemon::http::serve(listening, stopping.clone(), answer));
+        Self { authority, url, requests, _stop: stopping.drop_guard() }
+    }
+
+    fn token(&self, secret: &str) -> JoinToken {
+        let (id, secret) = ("1".to_owned(), secret.to_owned());
+        JoinToken { id, secret, ca: self.authority.key() }
+    }
+
+    fn settings(&self, dir: &tempfile::TempDir) -> Settings {
+        Settings {
+            listen: ([127, 0, 0, 1], 0).into(),
+            data_dir: dir.path().join("data"),
+            orchestrator: self.url.clone(),
+            engines: vec![EngineType::Noop],
+            ..Settings::default()
+        }
+    }
+
+    fn requested(&self) -> Vec<Request> {
+        self.requests.lock().expect("no panic").clone()
+    }
+}
+
+async fn refused(settings: Settings) -> EnrolError {
+    match Agent::start(settings).await {
+        Err(StartError::Enrol(error)) => error,
+        other => panic!("the agent joined: {other:?}"),
+    }
+}
+
+fn secret(token: &JoinToken) -> compute_agent::settings::Secret {
+    compute_agent::settings::Secret::new(token.to_string())
+}
+
+#[tokio::test]
+async fn the_secret_is_sent_to_the_orchestrator_of_the_token_alone() {
+    let (certifier, other) = (Certifier::start(3600).await, Certifier::start(3600).await);
+    let dir = tempfile::tempdir().unwrap();
+    let settings = certifier.settings(&dir);
+    let token = secret(&other.token(GOOD));
+    let error = refused(Settings { join_token: token, ..settings }).await;
+    assert!(matches!(error, EnrolError::OtherCa(_)), "{error}");
+    assert!(error.to_string().contains("names another CA"), "{error}");
+    assert_eq!(certifier.requested(), []);
+}
+
+#[tokio::test]
+async fn a_node_without_a_token_or_with_a_refused_one_does_not_start() {
+    let certifier = Certifier::start(3600).await;
+    let dir = tempfile::tempdir().unwrap();
+    let error = refused(certifier.settings(&dir)).await;
+    assert!(matches!(error, EnrolError::NoToken), "{error}");
+
+    let token = secret(&certifier.token("bad"));
+    let error = refused(Settings { join_token: token, ..certifier.settings(&dir) }).await;
+    assert!(error.to_string().contains("it is used up"), "{error}");
+
+    let join_token_file = dir.path().join("join");
+    let settings = Settings { join_token_file, ..certifier.settings(&dir) };
+    let error = refused(settings).await;
+    assert!(matches!(error, EnrolError::TokenFile { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_token_that_was_used_by_another_node_is_replaced_in_its_file() {
+    let certifier = Certifier::start(3600).await;
+    let dir = tempfile::tempdir().unwrap();
+    let join_token_file = dir.path().join("join");
+    std::fs::write(&join_token_file, certifier.token("bad").to_string()).unwrap();
+    let settings =
+        Settings { join_token_file: join_token_file.clone(), ..certifier.settings(&dir) };
+    let starting = tokio::spawn(Agent::start(settings));
+    eventually("the token to be refused", async || !certifier.requested().is_empty()).await;
+    std::fs::write(&join_token_file, format!("{}\n", certifier.token(GOOD))).unwrap();
+    let agent = starting.await.unwrap().expect("the agent starts");
+    assert_eq!(agent.node_id, NODE.parse().unwrap());
+    agent.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_node_keeps_its_certificate_and_renews_it() {
+    let certifier = Certifier::start(1).await;
+    let dir = tempfile::tempdir().unwrap();
+    let settings = certifier.settings(&dir);
+    let join_token = secret(&certifier.token(GOOD));
+    let agent = Agent::start(Settings { join_token, ..settings.clone() }).await.unwrap();
+    let node: NodeId = NODE.parse().unwrap();
+    assert_eq!(agent.node_id, node);
+    let renewal = (routes::fill(routes::NODE_CERTIFICATE, NODE), Some(node));
+    eventually("a renewal", async || certifier.requested().contains(&renewal)).await;
+    agent.shutdown().await;
+
+    // Without a token from now on.
+    let before = certifier.requested().len();
+    let agent = Agent::start(settings).await.unwrap();
+    assert_eq!(agent.node_id, node);
+    let joined = routes::fill(routes::NODE_SESSION, NODE);
+    eventually("a session", async || {
+        certifier.requested()[before..].contains(&(joined.clone(), Some(node)))
+    })
+    .await;
+    // What the orchestrator calls expired is renewed at once, whatever the clock says.
+    eventually("another renewal", async || certifier.requested()[before..].contains(&renewal))
+        .await;
+    tokio::time::timeout(Duration::from_secs(20), agent.shutdown()).await.expect("it stops");
+}
