@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use api_types::NodeId;
@@ -19,7 +20,7 @@ use crate::access::bootstrap::{self, BootstrapError};
 use crate::access::upkeep;
 use crate::cluster::Watched;
 use crate::driver::presence;
-use crate::driver::{self, Driver, DriverError};
+use crate::driver::{self, Driver, DriverError, Handle};
 use crate::http::guard::Guard;
 use crate::http::{self, Api, LargeBodies, Own, Permits, SharedPermits};
 use crate::identity::{Identity, IdentityError};
@@ -27,7 +28,7 @@ use crate::logs::Access;
 use crate::observer::Observer;
 use crate::protection::{Protection, ProtectionError};
 use crate::reads::Reader;
-use crate::settings::Settings;
+use crate::settings::{Exposure, Settings};
 use crate::submission::Requester;
 use crate::view::View;
 
@@ -84,6 +85,19 @@ fn spawn_watching(api: &Arc<Api>) {
     tokio::spawn(upkeep::run(handle, view, uses, stopping));
 }
 
+/// Sees to it that somebody can get in.
+async fn leave_first_token(
+    handle: &Handle,
+    view: &View,
+    data_dir: &Path,
+) -> Result<(), BootstrapError> {
+    let file = bootstrap::first_token(handle, view.records(), data_dir).await?;
+    if let Some(file) = file {
+        tracing::info!(file = %file.display(), "the first token, of an admin, is in this file");
+    }
+    Ok(())
+}
+
 /// Differs from that of any other process, so that nobody resumes a stream of another one.
 fn process_name() -> String {
     let Reading { wall, boot, .. } = Reading::now();
@@ -111,7 +125,8 @@ impl Orchestrator {
         let labels = labels();
         let machine = labels.get(HOSTNAME).map(String::as_str).unwrap_or_default();
         let names = [&settings.allowed_hosts[..], &settings.tls.names].concat();
-        let guard = Guard::new(address, machine, &names);
+        let is_open_loopback = settings.exposure() == Exposure::OpenLoopback;
+        let guard = Guard::new(is_open_loopback, machine, &names);
         let (scheduler, retention) = (settings.scheduler(), settings.retention());
         let view = Arc::new(View::default());
         let (identity, protection, reads, handle, driver, observer, pages) = {
@@ -135,11 +150,8 @@ impl Orchestrator {
         };
 
         let asks_for_credentials = settings.asks_for_credentials();
-        if asks_for_credentials
-            && let Some(file) =
-                bootstrap::first_token(&handle, view.records(), &settings.data_dir).await?
-        {
-            tracing::info!(file = %file.display(), "the first token, of an admin, is in this file");
+        if asks_for_credentials {
+            leave_first_token(&handle, &view, &settings.data_dir).await?;
         }
 
         let stopping = CancellationToken::new();
@@ -166,6 +178,7 @@ impl Orchestrator {
             process: process_name(),
             guard,
             asks_for_credentials,
+            uses_tls: protection.is_some(),
             last_uses: Arc::default(),
             pages,
             stopping: stopping.clone(),

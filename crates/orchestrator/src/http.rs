@@ -87,6 +87,7 @@ pub(crate) struct Api {
     pub guard: Guard,
     /// Whether a caller without credentials is refused, or is an admin.
     pub asks_for_credentials: bool,
+    pub uses_tls: bool,
     pub last_uses: Arc<LastUses>,
     /// The web pages, unless the settings leave them out.
     pub pages: Option<Pages>,

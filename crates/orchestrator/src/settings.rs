@@ -196,14 +196,6 @@ impl Settings {
         Ok(self)
     }
 
-    /// Whether a caller without credentials is refused.
-    pub(crate) fn asks_for_credentials(&self) -> bool {
-        match self.auth {
-            Auth::Auto => false,
-            Auth::Required => true,
-        }
-    }
-
     /// The part of the settings that the scheduler uses.
     pub(crate) fn scheduler(&self) -> scheduler::Settings {
         scheduler::Settings {

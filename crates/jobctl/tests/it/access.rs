@@ -10,8 +10,12 @@ use crate::terminal::Terminal;
 use crate::transcript::Transcript;
 
 async fn guarded() -> (Service, String) {
-    let service =
-        Service::start_with(|settings| Settings { auth: Auth::Required, ..settings }).await;
+    let service = Service::start_with(|settings| Settings {
+        auth: Auth::Required,
+        insecure: true,
+        ..settings
+    })
+    .await;
     let token = std::fs::read_to_string(service.folder().join("data/admin.token"));
     let token = token.expect("the first token").trim().to_owned();
     (service, token)

@@ -30,6 +30,9 @@ use crate::view::View;
 /// The cookie of a session.
 pub(super) const COOKIE: &str = "session";
 
+/// Before the name of a cookie that browsers keep to its host and to TLS.
+pub(super) const HOST_PREFIX: &str = "__Host-";
+
 const BEARER: &str = "Bearer ";
 
 /// The longest sleep until an expiry is looked at again: the wall clock may be set.
@@ -161,7 +164,7 @@ fn cookie(headers: &HeaderMap) -> Option<&str> {
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     cookies.flat_map(|cookies| cookies.split(';')).find_map(|cookie| {
         let (name, value) = cookie.trim().split_once('=')?;
-        (name == COOKIE || name.strip_prefix("__Host-") == Some(COOKIE)).then_some(value)
+        (name.strip_prefix(HOST_PREFIX).unwrap_or(name) == COOKIE).then_some(value)
     })
 }
 

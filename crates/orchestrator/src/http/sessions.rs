@@ -13,7 +13,7 @@ use http::header;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes as collect;
 
-use super::authenticate::{Access, COOKIE};
+use super::authenticate::{Access, COOKIE, HOST_PREFIX};
 use super::body::JsonBody;
 use super::edge::json;
 use super::error::Failure;
@@ -62,7 +62,7 @@ async fn sign_in(State(api): State<Arc<Api>>, _: Query, body: JsonBody) -> Handl
     let session = StoredSession { token_id: token_id.clone(), expire_time, hash };
     api.handle.change_records(vec![session.write(&credential.id)]).await?;
     let age = expire_time.since(now).as_secs();
-    let cookie = set_cookie(&credential.text(SESSION), age);
+    let cookie = set_cookie(&credential.text(SESSION), age, api.uses_tls);
     let identity = json(&describe(&verified.caller, Some(expire_time)))?;
     Ok(([(header::SET_COOKIE, cookie)], identity).into_response())
 }
@@ -85,7 +85,7 @@ async fn sign_out(State(api): State<Arc<Api>>, access: Access, _: Query) -> Hand
         api.handle.change_records(vec![write]).await?;
     }
     let identity = json(&describe(access.caller(), access.expires))?;
-    Ok(([(header::SET_COOKIE, set_cookie("", 0))], identity).into_response())
+    Ok(([(header::SET_COOKIE, set_cookie("", 0, api.uses_tls))], identity).into_response())
 }
 
 /// Identity
@@ -122,6 +122,11 @@ fn describe(caller: &Caller, expires: Option<Timestamp>) -> Identity {
 }
 
 /// No script reads it, and no other site's page sends it.
-fn set_cookie(value: &str, age_seconds: u64) -> String {
-    format!("{COOKIE}={value}; Path=/; Max-Age={age_seconds}; HttpOnly; SameSite=Strict")
+///
+/// Over TLS the browser keeps it to this host and to TLS.
+fn set_cookie(value: &str, age_seconds: u64, uses_tls: bool) -> String {
+    let (prefix, secure) = if uses_tls { (HOST_PREFIX, "; Secure") } else { ("", "") };
+    format!(
+        "{prefix}{COOKIE}={value}; Path=/; Max-Age={age_seconds}; HttpOnly; SameSite=Strict{secure}"
+    )
 }

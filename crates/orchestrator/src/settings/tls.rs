@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{DAY_SECONDS, InvalidSettings, MAX_SECONDS, Settings, comma_list, is_host_name};
+use super::{Auth, DAY_SECONDS, InvalidSettings, MAX_SECONDS, Settings, comma_list, is_host_name};
 
 /// The shortest lifetime of a node's certificate: its agent renews it at two thirds, and needs some
 /// tries for that.
@@ -31,7 +31,7 @@ pub enum Exposure {
     OpenLoopback,
     /// From other machines, without protection, as the operator demanded; plain HTTP.
     Insecure,
-    /// From other machines, over TLS; nodes prove who they are.
+    /// From other machines, over TLS; callers and nodes prove who they are.
     Protected,
 }
 
@@ -40,10 +40,21 @@ pub enum Exposure {
 impl Settings {
     /// The one switch between open and protected.
     pub fn exposure(&self) -> Exposure {
-        match (self.listen.ip().is_loopback(), self.insecure) {
+        let is_open = self.listen.ip().is_loopback() && self.auth == Auth::Auto;
+        match (is_open, self.insecure) {
             (true, _) => Exposure::OpenLoopback,
             (false, true) => Exposure::Insecure,
             (false, false) => Exposure::Protected,
+        }
+    }
+
+    /// Whether a caller without credentials is refused.
+    pub(crate) fn asks_for_credentials(&self) -> bool {
+        match self.exposure() {
+            Exposure::OpenLoopback => false,
+            // With required, something in front of the listener adds TLS.
+            Exposure::Insecure => self.auth == Auth::Required,
+            Exposure::Protected => true,
         }
     }
 
@@ -109,6 +120,22 @@ mod tests {
             let listen = listen.parse().unwrap();
             let settings = Settings { listen, insecure, ..Settings::default() };
             assert_eq!(settings.exposure(), exposure, "{listen} {insecure}");
+            assert_eq!(settings.asks_for_credentials(), exposure == Exposure::Protected);
+        }
+    }
+
+    #[test]
+    fn credentials_may_be_required_on_any_listener() {
+        for (listen, insecure, exposure) in [
+            ("127.0.0.1:1", false, Exposure::Protected),
+            ("127.0.0.1:1", true, Exposure::Insecure),
+            ("0.0.0.0:1", false, Exposure::Protected),
+            ("0.0.0.0:1", true, Exposure::Insecure),
+        ] {
+            let (listen, auth) = (listen.parse().unwrap(), Auth::Required);
+            let settings = Settings { listen, insecure, auth, ..Settings::default() };
+            assert_eq!(settings.exposure(), exposure, "{listen} {insecure}");
+            assert!(settings.asks_for_credentials());
         }
     }
 }

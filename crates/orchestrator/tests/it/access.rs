@@ -50,7 +50,12 @@ impl Guarded {
             "Constraints": [{ "Key": "zone", "Operator": "=", "Values": ["nowhere"] }],
         });
         let job = server.submit(job_with(waiting)).await;
-        server.restart_with(|settings| settings.auth = Auth::Required).await;
+        server
+            .restart_with(|settings| {
+                settings.auth = Auth::Required;
+                settings.insecure = true;
+            })
+            .await;
         let admin = std::fs::read_to_string(server.data_dir().join("admin.token"));
         let admin = admin.expect("the first token").trim().to_owned();
         let guarded = Self { server, admin, job, ended, execution, node: node.id };

@@ -164,9 +164,12 @@ async fn a_token_ends_at_its_time_and_so_does_what_it_opened() {
 
 #[tokio::test]
 async fn the_first_token_is_made_once_and_again_when_no_admin_is_left() {
-    let mut server =
-        Server::start_with(|settings| orchestrator::Settings { auth: Auth::Required, ..settings })
-            .await;
+    let mut server = Server::start_with(|settings| orchestrator::Settings {
+        auth: Auth::Required,
+        insecure: true,
+        ..settings
+    })
+    .await;
     let file = server.data_dir().join("admin.token");
     let mode = {
         use std::os::unix::fs::PermissionsExt;
