@@ -1,4 +1,4 @@
-//! Tokens, namespaces, and as whom the service knows the client.
+//! Tokens, namespaces, the audit log, and as whom the service knows the client.
 
 use std::fmt::Display;
 
@@ -6,13 +6,39 @@ use api_types::access::{
     CreateToken, CreatedToken, DescribeNamespace, Identity, ListNamespaces, ListTokens, Namespace,
     PutNamespace, RevokedToken, Token,
 };
+use api_types::audit::ListAudit;
 use api_types::routes;
 use reqwest::Method;
 
 use crate::client::{Client, segment};
 use crate::error::ClientError;
+use crate::query::Pairs;
+
+/// Selects records of the audit log.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AuditQuery {
+    pub user: Option<String>,
+    pub operation: Option<String>,
+    /// Unix seconds or RFC 3339.
+    pub since: Option<String>,
+    pub limit: Option<u32>,
+    pub next_token: Option<String>,
+    pub reverse: bool,
+}
 
 impl Client {
+    /// `GET /audit`.
+    pub async fn list_audit(&self, query: &AuditQuery) -> Result<ListAudit, ClientError> {
+        let pairs = Pairs::default()
+            .add("user", query.user.as_ref())
+            .add("operation", query.operation.as_ref())
+            .add("since", query.since.as_ref())
+            .add("limit", query.limit)
+            .add("next_token", query.next_token.as_ref())
+            .add_flag("reverse", query.reverse);
+        self.get(routes::AUDIT).query(&pairs.0).send().await
+    }
+
     /// `GET /auth/identity`.
     pub async fn identity(&self) -> Result<Identity, ClientError> {
         self.get(routes::IDENTITY).send().await

@@ -22,6 +22,7 @@ mod protocol;
 mod query;
 mod tls;
 
+pub use access::AuditQuery;
 pub use agent::LogsQuery;
 pub use client::{CONNECT_TIMEOUT, Client, MAX_RESPONSE_BYTES, REQUEST_TIMEOUT};
 pub use cluster::LiveExecutionsQuery;

@@ -4,6 +4,7 @@
 //! `docs/api.md` is the source of every name and shape.
 
 pub mod access;
+pub mod audit;
 pub mod cluster;
 pub mod engine;
 pub mod error;

@@ -31,6 +31,7 @@ pub const TOKENS: &str = "/api/v1/orchestrator/tokens";
 pub const TOKEN: &str = "/api/v1/orchestrator/tokens/{token_id}";
 pub const NAMESPACES: &str = "/api/v1/orchestrator/namespaces";
 pub const NAMESPACE: &str = "/api/v1/orchestrator/namespaces/{namespace}";
+pub const AUDIT: &str = "/api/v1/orchestrator/audit";
 
 /// As whom the caller is known.
 pub const IDENTITY: &str = "/api/v1/auth/identity";

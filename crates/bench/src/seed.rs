@@ -152,7 +152,7 @@ impl Seed {
         self.commits += 1;
         let stamp = self.clock.stamp(&Reading::now());
         let id = CommitId { term: self.term, number: self.commits };
-        let write = Write::Batch { changes: &output.changes, keys: &[], records: &[] };
+        let write = Write::Batch { changes: &output.changes, keys: &[], records: &[], audit: &[] };
         self.store.commit(&Commit { id, stamp, write }).context("commit a part of the seed")?;
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use api_types::audit::AuditRecord;
 use scheduler::Output;
 
 use crate::clock::Stamp;
@@ -15,6 +16,7 @@ pub struct Batch {
     pub output: Output,
     pub keys: Vec<IdempotencyRow>,
     pub records: Vec<RecordRow>,
+    pub audit: Vec<AuditRecord>,
     /// The number of inputs.
     pub inputs: usize,
 }
@@ -39,7 +41,10 @@ pub struct NumberedCommit {
 impl Batch {
     /// Whether there is nothing to store.
     pub fn is_empty(&self) -> bool {
-        self.output.changes.is_empty() && self.keys.is_empty() && self.records.is_empty()
+        self.output.changes.is_empty()
+            && self.keys.is_empty()
+            && self.records.is_empty()
+            && self.audit.is_empty()
     }
 }
 
@@ -49,8 +54,8 @@ impl NumberedCommit {
     pub fn write_to(&self, store: &mut dyn Store) -> Result<Outcome, StoreError> {
         let write = match &self.content {
             Content::Batch(batch) => {
-                let Batch { output, keys, records, inputs: _ } = batch.as_ref();
-                Write::Batch { changes: &output.changes, keys, records }
+                let Batch { output, keys, records, audit, inputs: _ } = batch.as_ref();
+                Write::Batch { changes: &output.changes, keys, records, audit }
             }
             Content::Removal(removal) => Write::Removal(*removal),
             Content::Probe => Write::Probe,

@@ -4,6 +4,7 @@
 //! The daemon and the simulator run the same [`step::Step`]; each carries out its actions in its
 //! own way.
 
+pub mod audit;
 pub mod batch;
 pub mod clock;
 pub mod pruning;

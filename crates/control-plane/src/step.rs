@@ -39,6 +39,7 @@ pub use self::event::{
 use self::gate::Gate;
 pub use self::gate::{Release, Trust};
 use self::turn::Turn;
+use crate::audit::Chain;
 use crate::batch::{Batch, Content, NumberedCommit};
 use crate::clock::Stamp;
 use crate::pruning::Pruning;
@@ -90,6 +91,7 @@ enum Load {
 struct Serving {
     scheduler: Scheduler,
     records: Records,
+    audit: Chain,
     term: Term,
     last_commit: u64,
     /// When the scheduler wants to be handed the time.
@@ -232,12 +234,13 @@ impl<C> Step<C> {
             }
         };
         match result {
-            Ok(Taken { progress, scheduler, records }) => {
+            Ok(Taken { progress, scheduler, records, audit }) => {
                 self.gate.renewed(since);
                 let Progress { term, last_commit, .. } = progress;
                 let wake = scheduler.next_wake(now.moment);
                 let scheduler = *scheduler;
-                let serving = Box::new(Serving { scheduler, records, term, last_commit, wake });
+                let serving =
+                    Box::new(Serving { scheduler, records, audit, term, last_commit, wake });
                 self.serve(serving, Arc::default(), Vec::new(), now)
             }
             Err(TakeError::Store(
@@ -260,9 +263,9 @@ impl<C> Step<C> {
     ) -> Vec<Action<C>> {
         let number = serving.last_commit + 1;
         let mut turn = Turn::new(known, number);
-        let Serving { scheduler, records, .. } = serving.as_mut();
+        let Serving { scheduler, records, audit, .. } = serving.as_mut();
         for envelope in inputs {
-            turn.take(scheduler, records, envelope, now.moment);
+            turn.take(scheduler, records, audit, envelope, now.moment);
         }
         // No lease is judged before the heartbeats that arrived until now.
         self.heard.hand_over(&mut turn, &mut serving.scheduler, now.now());

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api_types::audit::AuditRecord;
 use api_types::execution::{ComputeState, PublishedResult, RunOutput};
 use api_types::history::EventType;
 use api_types::id::IdPrefix;
@@ -17,6 +18,7 @@ use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 use scheduler::change::{EventRow, ExecutionRow, Live, LiveJobRow};
 use scheduler::time::Moment;
 
+use crate::audit::Chain;
 use crate::records::Record;
 
 mod commit;
@@ -57,6 +59,9 @@ pub trait Store: Send {
 
     /// Loads the live state as of the last commit; `job` receives the jobs, one by one.
     fn load(&mut self, job: &mut dyn FnMut(LiveJobRow)) -> Result<Live, StoreError>;
+
+    /// Where the audit log ends.
+    fn audit_chain(&mut self) -> Result<Chain, StoreError>;
 
     /// Every record.
     fn records(&mut self) -> Result<Vec<Record>, StoreError>;
@@ -125,6 +130,8 @@ pub trait Reads: Send + Sync {
     fn last_event(&self) -> Result<u64, StoreError>;
     /// The size of the database.
     fn size(&self) -> Result<StoreSize, StoreError>;
+    /// Records of the audit log, in order of their sequence.
+    fn audit(&self, query: &AuditQuery) -> Result<Page<AuditRecord>, StoreError>;
     /// A sequence after which all events at or after this time lie: every event up to it is
     /// earlier. Some events after it may be earlier too, about a second's worth unless the wall
     /// clock was set.
@@ -258,6 +265,18 @@ pub struct NodeHistoryQuery {
     /// At or after.
     pub since: Timestamp,
     /// The `seq` of the last event of the previous page.
+    pub after: Option<u64>,
+    pub limit: u32,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct AuditQuery {
+    /// At or after.
+    pub since: Timestamp,
+    pub user: Option<String>,
+    pub operation: Option<String>,
+    pub reverse: bool,
+    /// The sequence of the last record of the previous page.
     pub after: Option<u64>,
     pub limit: u32,
 }

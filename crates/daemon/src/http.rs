@@ -7,7 +7,7 @@ mod indent;
 mod serve;
 mod tls;
 
-pub use edge::{JSON, REQUEST_ID, Refusal, answer, json, wants_pretty};
+pub use edge::{JSON, REQUEST_ID, Refusal, RequestId, answer, json, wants_pretty};
 pub use serve::{Listening, Peer, connections_within, serve};
 pub use tls::{ClientCertificate, Tls};
 

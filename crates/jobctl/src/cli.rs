@@ -1,6 +1,7 @@
 //! The command line: commands, arguments, and their help.
 
 mod access;
+mod audit;
 mod context;
 mod duration;
 mod events;
@@ -22,6 +23,7 @@ use crate::output::Format;
 pub(crate) use access::{
     LoginArgs, NamespaceCommand, NamespacePutArgs, TokenCommand, TokenCreateArgs,
 };
+pub(crate) use audit::{AuditCommand, AuditListArgs};
 pub(crate) use context::ContextCommand;
 pub(crate) use events::{EventsArgs, StreamLevel};
 pub(crate) use get::GetArgs;
@@ -108,6 +110,9 @@ pub(crate) enum Command {
     /// Create, list and change namespaces
     #[command(subcommand)]
     Namespace(NamespaceCommand),
+    /// List and verify the audit log
+    #[command(subcommand)]
+    Audit(AuditCommand),
     /// Manage the named contexts of the configuration file
     #[command(subcommand)]
     Context(ContextCommand),

@@ -1,6 +1,7 @@
 //! The commands, one file per group; each returns the exit code.
 
 mod access;
+mod audit;
 mod cluster;
 mod context;
 mod events;
@@ -52,6 +53,7 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit> {
         Command::Namespace(command) => {
             access::namespace(&Session::open(out, &global)?, &command).await
         }
+        Command::Audit(command) => audit::run(&Session::open(out, &global)?, &command).await,
         Command::Completions { shell } => shell::completions(out, shell),
         Command::Man { directory } => shell::man(out, directory.as_deref()),
         Command::Version(args) if args.client => version::client_only(out, args.output.format),

@@ -7,6 +7,7 @@
 
 pub(crate) mod bootstrap;
 pub(crate) mod credential;
+pub(crate) mod denials;
 pub(crate) mod masking;
 pub(crate) mod policy;
 pub(crate) mod token;

@@ -81,8 +81,8 @@ fn spawn_watching(api: &Arc<Api>) {
     let watching = Arc::clone(api);
     tokio::spawn(async move { watching.view.changes().run(watching.stopping.clone()).await });
     let (handle, view) = (api.handle.clone(), Arc::clone(&api.view));
-    let (uses, stopping) = (Arc::clone(&api.last_uses), api.stopping.clone());
-    tokio::spawn(upkeep::run(handle, view, uses, stopping));
+    let (uses, denials) = (Arc::clone(&api.last_uses), Arc::clone(&api.denials));
+    tokio::spawn(upkeep::run(handle, view, uses, denials, api.stopping.clone()));
 }
 
 /// Sees to it that somebody can get in.
@@ -180,6 +180,7 @@ impl Orchestrator {
             asks_for_credentials,
             uses_tls: protection.is_some(),
             last_uses: Arc::default(),
+            denials: Arc::default(),
             pages,
             stopping: stopping.clone(),
         });

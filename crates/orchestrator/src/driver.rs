@@ -13,6 +13,7 @@ use std::thread;
 
 use api_types::NodeId;
 use api_types::job::CreateJob;
+use control_plane::audit::AuditEntry;
 use control_plane::clock::Reading;
 use control_plane::records::{RecordRefusal, RecordWrite};
 use control_plane::step::{Envelope, Failure, Origin, Request, Submission};
@@ -54,6 +55,12 @@ pub struct Handle {
     inputs: mpsc::Sender<Message>,
 }
 
+/// A handle whose calls are noted in the audit log, if they are carried out.
+pub struct Attributed<'a> {
+    handle: &'a Handle,
+    audit: Option<Box<AuditEntry>>,
+}
+
 /// Why a call was not carried out. Nothing was stored, unless the error says otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
@@ -78,6 +85,8 @@ pub enum StreamItem {
     Snapshot(Vec<AssignmentChange>),
     Change(AssignmentChange),
 }
+
+type Audit = Option<Box<AuditEntry>>;
 
 /// What waits for the driver.
 pub(crate) type Message = Envelope<Caller, Reading>;
@@ -149,28 +158,50 @@ impl Handle {
         (Self { inputs }, messages)
     }
 
+    /// The same for a caller whose changes are noted in the audit log.
+    pub fn on_behalf(&self, audit: Option<AuditEntry>) -> Attributed<'_> {
+        Attributed { handle: self, audit: audit.map(Box::new) }
+    }
+
     /// Submits an input and waits until its changes are on disk.
     pub async fn call(&self, input: Input) -> Result<Answer, CallError> {
+        self.on_behalf(None).call(input).await
+    }
+
+    async fn call_as(&self, input: Input, audit: Audit) -> Result<Answer, CallError> {
         let (reply, answer) = oneshot::channel();
         let origin = origin_of(&input);
-        self.send(envelope(origin, Request::Input(input), Caller::Input(reply)))?;
+        self.send(envelope(origin, Request::Input(input), audit, Caller::Input(reply)))?;
         match answer.await.map_err(|_| CallError::Stopping)?? {
             Answer::Refused(refusal) => Err(refusal.into()),
             answer => Ok(answer),
         }
     }
 
-    pub async fn submit(&self, submission: Submission) -> Result<CreateJob, CallError> {
+    async fn submit_as(
+        &self,
+        submission: Submission,
+        audit: Audit,
+    ) -> Result<CreateJob, CallError> {
         let (reply, answer) = oneshot::channel();
         let request = Request::Submit(Box::new(submission));
-        self.send(envelope(Origin::User, request, Caller::Submit(reply)))?;
+        self.send(envelope(Origin::User, request, audit, Caller::Submit(reply)))?;
         answer.await.map_err(|_| CallError::Stopping)?
     }
 
     /// Changes records, all of them or none, and waits until they are on disk and published.
     pub async fn change_records(&self, writes: Vec<RecordWrite>) -> Result<(), CallError> {
+        self.change_records_as(writes, None).await
+    }
+
+    async fn change_records_as(
+        &self,
+        writes: Vec<RecordWrite>,
+        audit: Audit,
+    ) -> Result<(), CallError> {
         let (reply, answer) = oneshot::channel();
-        self.send(envelope(Origin::User, Request::Records(writes), Caller::Records(reply)))?;
+        let request = Request::Records(writes);
+        self.send(envelope(Origin::User, request, audit, Caller::Records(reply)))?;
         answer.await.map_err(|_| CallError::Stopping)?
     }
 
@@ -183,7 +214,7 @@ impl Handle {
         let (stream, items) = mpsc::channel(WAITING_ASSIGNMENTS);
         let (reply, answer) = oneshot::channel();
         let request = Request::Input(Input::OpenAssignments { node, session });
-        self.send(envelope(Origin::Node, request, Caller::Stream { node, stream, reply }))?;
+        self.send(envelope(Origin::Node, request, None, Caller::Stream { node, stream, reply }))?;
         answer.await.map_err(|_| CallError::Stopping)??;
         Ok(items)
     }
@@ -194,7 +225,7 @@ impl Handle {
         question: impl FnOnce(&Scheduler) -> T + Send + 'static,
     ) -> Result<T, CallError> {
         let (question, answer) = asked(|scheduler, _| question(scheduler));
-        self.send(envelope(Origin::User, Request::Ask, question))?;
+        self.send(envelope(Origin::User, Request::Ask, None, question))?;
         answer.await.map_err(|_| CallError::Stopping)?
     }
 
@@ -205,7 +236,7 @@ impl Handle {
         question: impl FnOnce(&Scheduler, Moment) -> T + Send + 'static,
     ) -> Result<T, CallError> {
         let (question, answer) = asked(question);
-        let message = envelope(Origin::User, Request::Ask, question);
+        let message = envelope(Origin::User, Request::Ask, None, question);
         self.inputs.try_send(message).map_err(|_| CallError::QueueFull)?;
         answer.await.map_err(|_| CallError::Stopping)?
     }
@@ -231,8 +262,24 @@ impl Handle {
     }
 }
 
-fn envelope(origin: Origin, request: Request, caller: Caller) -> Message {
-    Envelope { origin, arrived: Reading::now(), request, caller }
+// === impl Attributed ===
+
+impl Attributed<'_> {
+    pub async fn call(self, input: Input) -> Result<Answer, CallError> {
+        self.handle.call_as(input, self.audit).await
+    }
+
+    pub async fn submit(self, submission: Submission) -> Result<CreateJob, CallError> {
+        self.handle.submit_as(submission, self.audit).await
+    }
+
+    pub async fn change_records(self, writes: Vec<RecordWrite>) -> Result<(), CallError> {
+        self.handle.change_records_as(writes, self.audit).await
+    }
+}
+
+fn envelope(origin: Origin, request: Request, audit: Audit, caller: Caller) -> Message {
+    Envelope { origin, arrived: Reading::now(), request, audit, caller }
 }
 
 fn asked<T: Send + 'static>(

@@ -5,6 +5,7 @@
 mod agent;
 mod archives;
 mod arriving;
+mod audit;
 mod authenticate;
 mod body;
 mod changes;
@@ -49,6 +50,7 @@ use tokio_util::sync::CancellationToken;
 use utoipa_axum::router::OpenApiRouter;
 use web::Pages;
 
+use crate::access::denials::Denials;
 use crate::access::upkeep::LastUses;
 use crate::cluster::Watched;
 use crate::driver::Handle;
@@ -89,6 +91,7 @@ pub(crate) struct Api {
     pub asks_for_credentials: bool,
     pub uses_tls: bool,
     pub last_uses: Arc<LastUses>,
+    pub denials: Arc<Denials>,
     /// The web pages, unless the settings leave them out.
     pub pages: Option<Pages>,
     /// Cancelled when the service stops: streams end.
@@ -133,6 +136,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .merge(tokens::router())
         .merge(namespaces::router())
         .merge(sessions::router())
+        .merge(audit::router())
         .merge(protocol::router())
         .merge(agent::router())
         .merge(health::router())

@@ -12,6 +12,7 @@ use scheduler::time::{Moment, Now};
 use scheduler::{Restore, RestoreError, Scheduler, Settings};
 
 use super::gate::Release;
+use crate::audit::{AuditEntry, Chain};
 use crate::batch::NumberedCommit;
 use crate::pruning::oldest_key;
 use crate::records::{RecordRefusal, RecordWrite, Records};
@@ -39,6 +40,8 @@ pub struct Envelope<C, T = Now> {
     pub origin: Origin,
     pub arrived: T,
     pub request: Request,
+    /// What the request adds to the audit log if it is carried out.
+    pub audit: Option<Box<AuditEntry>>,
     pub caller: C,
 }
 
@@ -87,6 +90,7 @@ pub struct Taken {
     pub progress: Progress,
     pub scheduler: Box<Scheduler>,
     pub records: Records,
+    pub audit: Chain,
 }
 
 /// Why a term does not begin.
@@ -178,8 +182,31 @@ pub enum NotCreated {
 impl<C, T> Envelope<C, T> {
     /// The same request, with its arrival by another clock.
     pub fn arrived_at<U>(self, clock: impl FnOnce(T) -> U) -> Envelope<C, U> {
-        let Self { origin, arrived, request, caller } = self;
-        Envelope { origin, arrived: clock(arrived), request, caller }
+        let Self { origin, arrived, request, audit, caller } = self;
+        Envelope { origin, arrived: clock(arrived), request, audit, caller }
+    }
+}
+
+// === impl Reply ===
+
+impl Reply {
+    /// Whether the request was carried out.
+    pub(super) fn is_done(&self) -> bool {
+        match self {
+            Self::Answer(Answer::Refused(_)) => false,
+            Self::Answer(_) => true,
+            Self::Created(created) => created.is_ok(),
+            Self::Recorded(recorded) => recorded.is_ok(),
+            Self::Asked(_) => false,
+        }
+    }
+
+    /// The ID that the request made.
+    pub(super) fn made(&self) -> Option<String> {
+        match self {
+            Self::Created(Ok(created)) => Some(created.job_id.to_string()),
+            Self::Created(Err(_)) | Self::Answer(_) | Self::Recorded(_) | Self::Asked(_) => None,
+        }
     }
 }
 
@@ -210,7 +237,8 @@ impl Taken {
         let live = store.load(&mut |job| restore.job(job))?;
         let records = Records::new(store.records()?);
         let scheduler = Box::new(restore.finish(live, now)?);
-        Ok(Self { progress, scheduler, records })
+        let audit = store.audit_chain()?;
+        Ok(Self { progress, scheduler, records, audit })
     }
 }
 

@@ -10,6 +10,7 @@ use api_types::{JobId, Timestamp};
 use scheduler::Settings;
 use scheduler::input::{Answer, Refusal, Submit};
 use scheduler::mint::Mint;
+use scheduler::time::Now;
 use uuid::Uuid;
 
 use super::*;
@@ -39,6 +40,10 @@ fn full() -> StoreError {
 
 fn job(number: u128) -> JobId {
     JobId::from_uuid(Uuid::from_u128(number))
+}
+
+fn enveloped(arrived: Now, (caller, request): (u32, Request)) -> Envelope<u32> {
+    Envelope { origin: Origin::User, arrived, request, audit: None, caller }
 }
 
 /// Refused by the scheduler, so that it changes nothing.
@@ -156,8 +161,7 @@ impl World {
 
     fn request(&mut self, requests: impl IntoIterator<Item = (u32, Request)>) {
         let arrived = self.stamp().now();
-        let envelope =
-            |(caller, request)| Envelope { origin: Origin::User, arrived, request, caller };
+        let envelope = |request| enveloped(arrived, request);
         let inputs: Vec<_> = requests.into_iter().map(envelope).collect();
         let known = Lookups::of(&inputs).ask(&mut self.store, self.now).ok();
         let actions = self.step.on(Event::Inputs { inputs, known }, self.stamp());
@@ -232,7 +236,7 @@ fn without_the_store_only_what_needs_no_lookup_is_submitted() {
     let arrived = world.stamp().now();
     let requests =
         [submit(1, 21, "a", Some(("k", 1))), submit(2, 2, "a", None), submit(3, 22, "a", None)];
-    let envelope = |(caller, request)| Envelope { origin: Origin::User, arrived, request, caller };
+    let envelope = |request| enveloped(arrived, request);
     let inputs = requests.into_iter().map(envelope).collect();
     let actions = world.step.on(Event::Inputs { inputs, known: None }, world.stamp());
     world.perform(actions);

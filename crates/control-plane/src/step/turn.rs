@@ -6,6 +6,7 @@ use scheduler::time::{Moment, Now};
 use scheduler::{Output, Scheduler};
 
 use super::event::{Envelope, Held, NotCreated, Reply, Request, Submission};
+use crate::audit::Chain;
 use crate::batch::Batch;
 use crate::records::Records;
 use crate::store::{IdempotencyRow, Known};
@@ -40,10 +41,11 @@ impl<C> Turn<C> {
         &mut self,
         scheduler: &mut Scheduler,
         records: &mut Records,
+        chain: &mut Chain,
         envelope: Envelope<C>,
         now: Moment,
     ) {
-        let Envelope { origin: _, arrived, request, caller } = envelope;
+        let Envelope { origin: _, arrived, request, audit, caller } = envelope;
         self.batch.inputs += 1;
         let reply = match request {
             Request::Input(input) => Reply::Answer(self.handle(scheduler, arrived, input)),
@@ -55,6 +57,10 @@ impl<C> Turn<C> {
             ),
             Request::Ask => Reply::Asked(now),
         };
+        if let Some(mut entry) = audit.filter(|_| reply.is_done()) {
+            entry.object = reply.made().unwrap_or(entry.object);
+            self.batch.audit.push(chain.seal(*entry));
+        }
         self.held.push(Held::Reply(caller, reply));
     }
 

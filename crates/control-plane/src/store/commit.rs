@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use api_types::JobId;
+use api_types::audit::AuditRecord;
 use scheduler::change::Changes;
 use scheduler::time::Moment;
 
@@ -37,12 +38,13 @@ pub struct Commit<'a> {
 
 #[derive(Debug, Clone, Copy)]
 pub enum Write<'a> {
-    /// The changes of some inputs, their keys and records. Without any it proves that the term still
+    /// The changes of some inputs, their keys, records and audit records. Without any it proves that the term still
     /// holds.
     Batch {
         changes: &'a Changes,
         keys: &'a [IdempotencyRow],
         records: &'a [RecordRow],
+        audit: &'a [AuditRecord],
     },
     Removal(Removal),
     /// Changes nothing, and succeeds only if there is room for a commit of usual size.

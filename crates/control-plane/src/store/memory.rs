@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use api_types::audit::AuditRecord;
 use api_types::history::{EventType, NodeStateType};
 use api_types::job::{JobSpec, JobStateType, JobType};
 use api_types::{ExecutionId, JobId, NodeId};
@@ -15,6 +16,7 @@ use scheduler::change::{
 };
 use scheduler::time::Moment;
 
+use crate::audit::Chain;
 use crate::records::{Record, RecordKey, RecordRow};
 
 use super::{
@@ -36,6 +38,7 @@ pub struct MemoryStore {
     of_forgotten_nodes: BTreeSet<u64>,
     pub keys: BTreeMap<RequestKey, IdempotencyRow>,
     records: BTreeMap<RecordKey, Record>,
+    pub audit: Vec<AuditRecord>,
     progress: Progress,
     /// Separate from the events, which retention removes.
     last_seq: u64,
@@ -218,6 +221,14 @@ impl Store for MemoryStore {
         Ok(live)
     }
 
+    fn audit_chain(&mut self) -> Result<Chain, StoreError> {
+        let last = self.audit.last();
+        Ok(last.map_or_else(Chain::default, |last| Chain {
+            sequence: last.sequence,
+            hash: last.hash.clone(),
+        }))
+    }
+
     fn records(&mut self) -> Result<Vec<Record>, StoreError> {
         Ok(self.records.values().cloned().collect())
     }
@@ -239,7 +250,8 @@ impl Store for MemoryStore {
             Admission::New => {}
         }
         let removed = match write {
-            Write::Batch { changes, keys, records } => {
+            Write::Batch { changes, keys, records, audit } => {
+                self.audit.extend(audit.iter().cloned());
                 self.keep_records(records);
                 self.apply(changes);
                 self.keys.extend(keys.iter().map(|row| (row.key.clone(), row.clone())));

@@ -4,6 +4,7 @@
 //! however many inputs it carries. A failure rolls the whole transaction back and leaves the
 //! connection usable: after a full disk, writing resumes once there is space.
 
+mod audit;
 mod checkpoint;
 mod commit;
 mod events;
@@ -37,6 +38,7 @@ use scheduler::time::Moment;
 
 pub use self::open::open;
 pub use self::reads::SqliteReads;
+use crate::audit::Chain;
 use crate::records::Record;
 
 use super::{Commit, Known, Outcome, Progress, RequestKey, Store, StoreError};
@@ -79,6 +81,10 @@ impl Store for SqliteStore {
 
     fn records(&mut self) -> Result<Vec<Record>, StoreError> {
         self.run(|connection| records::load(connection))
+    }
+
+    fn audit_chain(&mut self) -> Result<Chain, StoreError> {
+        self.run(|connection| audit::chain(connection))
     }
 
     fn commit(&mut self, commit: &Commit<'_>) -> Result<Outcome, StoreError> {

@@ -83,6 +83,10 @@ impl IntoResponse for Refusal {
     }
 }
 
+/// The ID of a request, in its extensions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestId(pub String);
+
 /// Routes a request. Its span has fields for the records that the request names.
 pub async fn answer<B>(router: Router, request: Request<B>) -> Response
 where
@@ -103,7 +107,9 @@ where
         node = field::Empty
     );
 
-    let handling = router.oneshot(request.map(Body::new)).instrument(span.clone());
+    let mut request = request.map(Body::new);
+    request.extensions_mut().insert(RequestId(request_id.clone()));
+    let handling = router.oneshot(request).instrument(span.clone());
     let mut response = match AssertUnwindSafe(handling).catch_unwind().await {
         Ok(Ok(response)) => response,
         Err(panic) => {

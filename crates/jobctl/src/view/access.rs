@@ -1,8 +1,9 @@
-//! Tokens and namespaces for people.
+//! Tokens, namespaces and the audit log for people.
 
 use api_types::access::{Namespace, Permissions, Token};
+use api_types::audit::{AuditOutcome, AuditRecord};
 
-use crate::output::{Cell, Fields, Layout, Listed, age_of_text};
+use crate::output::{Cell, Fields, Layout, Listed, Tone, age_of_text};
 
 /// `-` for an empty text.
 fn or_dash(text: &str) -> &str {
@@ -61,6 +62,32 @@ impl Listed for Namespace {
 
     fn name(&self) -> String {
         self.name.clone()
+    }
+}
+
+impl Listed for AuditRecord {
+    fn columns(_: &Layout) -> Vec<&'static str> {
+        vec!["TIME", "USER", "OPERATION", "OBJECT", "OUTCOME", "COUNT", "ADDRESS"]
+    }
+
+    fn cells(&self, _: &Layout) -> Vec<Cell> {
+        let tone = match self.outcome {
+            AuditOutcome::Done => Tone::Plain,
+            AuditOutcome::Denied => Tone::Bad,
+        };
+        vec![
+            Cell::plain(&self.time),
+            Cell::plain(&self.user),
+            Cell::plain(&self.operation),
+            Cell::plain(&self.object),
+            Cell::new(self.outcome.as_str(), tone),
+            Cell::plain(self.count.to_string()),
+            Cell::plain(or_dash(&self.address)),
+        ]
+    }
+
+    fn name(&self) -> String {
+        self.sequence.to_string()
     }
 }
 

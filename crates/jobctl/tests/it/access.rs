@@ -142,3 +142,27 @@ async fn namespaces_are_created_shown_and_deleted() {
     let wrong = service.run(&["namespace", "put", "a b"]).await;
     assert!(wrong.stderr.contains("a namespace has 1 to 63"), "{}", wrong.stderr);
 }
+
+#[tokio::test]
+async fn the_audit_log_is_listed_and_verified() {
+    let (service, admin) = guarded().await;
+    let empty = with_token(&service, &admin, &["audit", "verify"]).await;
+    assert_eq!(done(&empty), "the audit log is empty");
+    for name in ["a", "b", "c"] {
+        done(&with_token(&service, &admin, &["namespace", "put", name]).await);
+    }
+    let listed =
+        with_token(&service, &admin, &["audit", "list", "--operation", "putNamespace"]).await;
+    assert_eq!(done(&listed).lines().count(), 4, "{listed}");
+    let verified = with_token(&service, &admin, &["audit", "verify"]).await;
+    let line = done(&verified).to_owned();
+    assert!(line.starts_with("records 1 to 3 are intact; 3:"), "{line}");
+    let seen = line.rsplit(' ').next().expect("the last record").to_owned();
+    done(&with_token(&service, &admin, &["namespace", "put", "d"]).await);
+    let expect = ["audit", "verify", "--expect", &seen];
+    assert!(done(&with_token(&service, &admin, &expect).await).starts_with("records 1 to 4"));
+    let other = format!("3:{}", "0".repeat(64));
+    let broken = with_token(&service, &admin, &["audit", "verify", "--expect", &other]).await;
+    assert_eq!(broken.code, Some(125));
+    assert!(broken.stderr.contains("record 3 is not the one"), "{}", broken.stderr);
+}

@@ -15,67 +15,80 @@ const OWNER: Needs = Needs::Role(Role::Owner);
 const OPERATOR: Needs = Needs::Role(Role::Operator);
 const ADMIN: Needs = Needs::Role(Role::Admin);
 
-const POLICY: &[(&str, Method, Needs)] = &[
-    (routes::JOBS, Method::GET, VIEWER),
-    (routes::JOBS, Method::PUT, SUBMITTER),
-    (routes::JOBS, Method::POST, SUBMITTER),
-    (routes::JOB, Method::GET, VIEWER),
-    (routes::JOB, Method::DELETE, SUBMITTER),
-    (routes::JOB_EXPLAIN, Method::GET, VIEWER),
-    (routes::JOB_HISTORY, Method::GET, VIEWER),
-    (routes::JOB_EXECUTIONS, Method::GET, VIEWER),
-    (routes::JOB_RESULTS, Method::GET, SUBMITTER),
-    (routes::JOB_LOGS, Method::GET, SUBMITTER),
-    (routes::EXECUTIONS, Method::GET, VIEWER),
-    (routes::EXECUTION, Method::GET, VIEWER),
-    (routes::EXECUTION_RESULTS, Method::GET, SUBMITTER),
-    (routes::EVENTS, Method::GET, VIEWER),
-    (routes::CHANGES, Method::GET, VIEWER),
-    (routes::CLUSTER, Method::GET, Needs::Credentials),
-    (routes::CLUSTER_LOAD, Method::GET, Needs::Credentials),
-    (routes::NODES, Method::GET, Needs::Credentials),
-    (routes::NODE, Method::GET, Needs::Credentials),
-    (routes::NODE_HISTORY, Method::GET, Needs::Credentials),
-    (routes::NODE, Method::PUT, OPERATOR),
-    (routes::NODE, Method::DELETE, OPERATOR),
-    (routes::NODE_SESSION, Method::PUT, Needs::Node),
-    (routes::NODE_HEARTBEAT, Method::PUT, Needs::Node),
-    (routes::NODE_ASSIGNMENTS, Method::GET, Needs::Node),
-    (routes::NODE_EXECUTIONS, Method::PUT, Needs::Node),
-    (routes::NODE_STREAM, Method::POST, Needs::Node),
-    (routes::TOKENS, Method::GET, OWNER),
-    (routes::TOKENS, Method::POST, OWNER),
-    (routes::TOKEN, Method::DELETE, Needs::Credentials),
-    (routes::NAMESPACES, Method::GET, Needs::Credentials),
-    (routes::NAMESPACE, Method::GET, VIEWER),
-    (routes::NAMESPACE, Method::PUT, ADMIN),
-    (routes::NAMESPACE, Method::DELETE, ADMIN),
-    (routes::IDENTITY, Method::GET, Needs::Credentials),
-    (routes::AUTH_SESSION, Method::POST, Needs::Nothing),
-    (routes::AUTH_SESSION, Method::DELETE, Needs::Credentials),
-    (routes::AGENT_NODE, Method::GET, Needs::Credentials),
-    (routes::ALIVE, Method::GET, Needs::Nothing),
-    (routes::VERSION, Method::GET, Needs::Nothing),
-    (routes::LIVEZ, Method::GET, Needs::Nothing),
-    (routes::READYZ, Method::GET, Needs::Nothing),
-    (routes::METRICS, Method::GET, OPERATOR),
-    (routes::OPENAPI, Method::GET, Needs::Credentials),
+/// The route, the method, the ID of the operation, and what it needs.
+const POLICY: &[(&str, Method, &str, Needs)] = &[
+    (routes::JOBS, Method::GET, "listJobs", VIEWER),
+    (routes::JOBS, Method::PUT, "createJob", SUBMITTER),
+    (routes::JOBS, Method::POST, "createJobByPost", SUBMITTER),
+    (routes::JOB, Method::GET, "describeJob", VIEWER),
+    (routes::JOB, Method::DELETE, "stopJob", SUBMITTER),
+    (routes::JOB_EXPLAIN, Method::GET, "explainJob", VIEWER),
+    (routes::JOB_HISTORY, Method::GET, "listHistory", VIEWER),
+    (routes::JOB_EXECUTIONS, Method::GET, "listExecutions", VIEWER),
+    (routes::JOB_RESULTS, Method::GET, "listResults", SUBMITTER),
+    (routes::JOB_LOGS, Method::GET, "readLogs", SUBMITTER),
+    (routes::EXECUTIONS, Method::GET, "listLiveExecutions", VIEWER),
+    (routes::EXECUTION, Method::GET, "describeExecution", VIEWER),
+    (routes::EXECUTION_RESULTS, Method::GET, "readExecutionResults", SUBMITTER),
+    (routes::EVENTS, Method::GET, "streamEvents", VIEWER),
+    (routes::CHANGES, Method::GET, "streamChanges", VIEWER),
+    (routes::CLUSTER, Method::GET, "describeCluster", Needs::Credentials),
+    (routes::CLUSTER_LOAD, Method::GET, "readClusterLoad", Needs::Credentials),
+    (routes::NODES, Method::GET, "listNodes", Needs::Credentials),
+    (routes::NODE, Method::GET, "describeNode", Needs::Credentials),
+    (routes::NODE_HISTORY, Method::GET, "listNodeHistory", Needs::Credentials),
+    (routes::NODE, Method::PUT, "actOnNode", OPERATOR),
+    (routes::NODE, Method::DELETE, "forgetNode", OPERATOR),
+    (routes::NODE_SESSION, Method::PUT, "joinNode", Needs::Node),
+    (routes::NODE_HEARTBEAT, Method::PUT, "renewLease", Needs::Node),
+    (routes::NODE_ASSIGNMENTS, Method::GET, "streamAssignments", Needs::Node),
+    (routes::NODE_EXECUTIONS, Method::PUT, "reportExecutions", Needs::Node),
+    (routes::NODE_STREAM, Method::POST, "deliverOutput", Needs::Node),
+    (routes::TOKENS, Method::GET, "listTokens", OWNER),
+    (routes::TOKENS, Method::POST, "createToken", OWNER),
+    (routes::TOKEN, Method::DELETE, "revokeToken", Needs::Credentials),
+    (routes::AUDIT, Method::GET, "listAudit", ADMIN),
+    (routes::NAMESPACES, Method::GET, "listNamespaces", Needs::Credentials),
+    (routes::NAMESPACE, Method::GET, "describeNamespace", VIEWER),
+    (routes::NAMESPACE, Method::PUT, "putNamespace", ADMIN),
+    (routes::NAMESPACE, Method::DELETE, "deleteNamespace", ADMIN),
+    (routes::IDENTITY, Method::GET, "describeIdentity", Needs::Credentials),
+    (routes::AUTH_SESSION, Method::POST, "signIn", Needs::Nothing),
+    (routes::AUTH_SESSION, Method::DELETE, "signOut", Needs::Credentials),
+    (routes::AGENT_NODE, Method::GET, "describeOwnNode", Needs::Credentials),
+    (routes::ALIVE, Method::GET, "isAlive", Needs::Nothing),
+    (routes::VERSION, Method::GET, "describeVersion", Needs::Nothing),
+    (routes::LIVEZ, Method::GET, "isLive", Needs::Nothing),
+    (routes::READYZ, Method::GET, "isReady", Needs::Nothing),
+    (routes::METRICS, Method::GET, "scrapeMetrics", OPERATOR),
+    (routes::OPENAPI, Method::GET, "describeApi", Needs::Credentials),
 ];
 
-/// What a request to a route needs. One that is not in the table is for admins: nothing is open
+/// What a request is for, and what it needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rule {
+    /// The ID of the operation; empty where the route has no such method.
+    pub(crate) operation: &'static str,
+    pub(crate) needs: Needs,
+}
+
+/// The rule for requests to a route. One that is not in the table is for admins: nothing is open
 /// because somebody forgot it.
-pub(crate) fn needs(method: &Method, route: &str) -> Needs {
+pub(crate) fn rule(method: &Method, route: &str) -> Rule {
     if route.starts_with(routes::REQUESTER.trim_end_matches('/')) {
-        return Needs::Nothing;
+        return Rule { operation: "", needs: Needs::Nothing };
     }
     // A response without its body needs what the whole one does.
     let asked = if *method == Method::HEAD { &Method::GET } else { method };
     let mut of_route = POLICY.iter().filter(|(path, ..)| *path == route).peekable();
     if of_route.peek().is_none() {
-        return ADMIN;
+        return Rule { operation: "", needs: ADMIN };
     }
-    // A method that the route does not have is refused as such, to callers who are known.
-    of_route.find(|(_, method, _)| method == asked).map_or(Needs::Credentials, |(.., needs)| *needs)
+    match of_route.find(|(_, method, ..)| method == asked) {
+        Some((_, _, operation, needs)) => Rule { operation, needs: *needs },
+        // It is refused as such, to callers who are known.
+        None => Rule { operation: "", needs: Needs::Credentials },
+    }
 }
 
 #[cfg(test)]
@@ -84,14 +97,17 @@ mod tests {
 
     #[test]
     fn every_operation_is_in_the_table_once() {
-        for (at, (path, method, _)) in POLICY.iter().enumerate() {
-            let same = POLICY[at + 1..].iter().find(|(other, m, _)| other == path && m == method);
+        for (at, (path, method, operation, _)) in POLICY.iter().enumerate() {
+            let mut others = POLICY[at + 1..].iter();
+            let same =
+                others.find(|(other, m, id, _)| (other == path && m == method) || id == operation);
             assert_eq!(same, None, "{method} {path}");
         }
     }
 
     #[test]
     fn what_is_not_in_the_table_is_closed() {
+        let needs = |method: &Method, route: &str| rule(method, route).needs;
         assert_eq!(needs(&Method::GET, "/api/v1/orchestrator/unknown"), ADMIN);
         assert_eq!(needs(&Method::PATCH, routes::JOBS), Needs::Credentials);
         assert_eq!(needs(&Method::HEAD, routes::JOB), VIEWER);

@@ -9,6 +9,7 @@ use control_plane::records::{Expected, RecordKind, RecordWrite};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
+use super::denials::{Collected, Denials};
 use super::token::{StoredSession, StoredToken};
 use crate::clock;
 use crate::driver::Handle;
@@ -45,16 +46,43 @@ pub(crate) async fn run(
     handle: Handle,
     view: Arc<View>,
     uses: Arc<LastUses>,
+    denials: Arc<Denials>,
     stopping: CancellationToken,
 ) {
     let mut ticks = interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    while stopping.run_until_cancelled(ticks.tick()).await.is_some() {
+    loop {
+        // Once more when the service stops: what was collected until then is not lost.
+        let goes_on = stopping.run_until_cancelled(ticks.tick()).await.is_some();
+        tell(&handle, denials.take()).await;
         for write in due(&view, &uses.take(), clock::now()) {
             // One by one: a token that was revoked meanwhile holds up no other.
             if let Err(error) = handle.change_records(vec![write]).await {
                 tracing::debug!(%error, "a token's record was not brought up to date");
             }
+        }
+        if !goes_on {
+            return;
+        }
+    }
+}
+
+/// Brings what was denied into the audit log and into the service's.
+async fn tell(handle: &Handle, denied: Collected) {
+    for (address, count) in denied.unknown {
+        tracing::info!(%address, count, "requests without valid credentials were refused");
+    }
+    for entry in denied.known.into_values() {
+        tracing::info!(
+            user = entry.user,
+            address = entry.address,
+            operation = entry.operation,
+            count = entry.count,
+            "a caller was denied what its role does not allow"
+        );
+        // No record changes: the entry alone is committed.
+        if let Err(error) = handle.on_behalf(Some(entry)).change_records(Vec::new()).await {
+            tracing::warn!(%error, "a denial is not in the audit log");
         }
     }
 }

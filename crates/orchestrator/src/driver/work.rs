@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use api_types::audit::AuditRecord;
 use control_plane::batch::{Content, NumberedCommit};
 use control_plane::clock::{Reading, ServiceClock, Stamp};
 use control_plane::step::{
@@ -256,6 +257,7 @@ impl Work {
         self.view.update_explanations(explanations);
         self.view.feed().announce(changes);
         self.view.changes().note(changes, &nodes, reasons_changed);
+        batch.audit.iter().for_each(log);
         self.observer.metrics.happened(&batch.output);
         self.spans.happened(&batch.output);
         for held in held {
@@ -266,6 +268,26 @@ impl Work {
                 }
             }
         }
+    }
+}
+
+/// The same as the record, where whoever changes the database cannot reach. Submissions are too many
+/// for the usual log.
+fn log(record: &AuditRecord) {
+    let AuditRecord { sequence, user, token_id, address, operation, object, hash, .. } = record;
+    let (request_id, outcome) = (&record.request_id, record.outcome);
+    if operation.starts_with("createJob") {
+        tracing::debug!(
+            target: "audit",
+            sequence, user, token_id, address, operation, object, request_id, %outcome, hash,
+            "audited"
+        );
+    } else {
+        tracing::info!(
+            target: "audit",
+            sequence, user, token_id, address, operation, object, request_id, %outcome, hash,
+            "audited"
+        );
     }
 }
 

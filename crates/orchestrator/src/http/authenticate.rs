@@ -4,26 +4,31 @@
 //! counts only on requests that the browser says come from this origin. A response that stays open
 //! ends when the right to it does: with its token, its session, or their expiry.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use api_types::Timestamp;
 use api_types::access::Role;
+use api_types::audit::AuditOutcome;
 use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequestParts, MatchedPath, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use control_plane::audit::AuditEntry;
 use control_plane::records::RecordKey;
 use control_plane::store::Namespaces;
+use daemon::http::{Peer, RequestId};
 use futures_util::StreamExt;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, header};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 
 use super::Api;
 use super::error::{Failure, Kind};
 use super::lookup::absent;
+use crate::access::policy::{self, Rule};
 use crate::access::token::{self, Invalid, Verified};
-use crate::access::{Caller, Needs, Who, policy};
+use crate::access::{Caller, Needs, Who};
 use crate::clock;
 use crate::view::View;
 
@@ -34,6 +39,9 @@ pub(super) const COOKIE: &str = "session";
 pub(super) const HOST_PREFIX: &str = "__Host-";
 
 const BEARER: &str = "Bearer ";
+
+/// The longest part of a path that the audit log has.
+const MAX_PATH_CHARS: usize = 300;
 
 /// The longest sleep until an expiry is looked at again: the wall clock may be set.
 const EXPIRY_CHECK: Duration = Duration::from_secs(1);
@@ -46,6 +54,16 @@ pub(super) struct Access {
     role: Role,
     /// When the right to an answer ends.
     pub(super) expires: Option<Timestamp>,
+    request: Arc<Asked>,
+}
+
+/// What the audit log says of a request, besides who sent it.
+#[derive(Debug, Clone)]
+struct Asked {
+    operation: &'static str,
+    path: String,
+    address: Option<IpAddr>,
+    id: String,
 }
 
 /// Ends a response when the right to it does.
@@ -64,14 +82,23 @@ pub(super) async fn check(
 ) -> Response {
     // No operation has the path; it may be that of a page, which is open.
     let Some(route) = route else { return next.run(request).await };
-    let needs = policy::needs(request.method(), route.as_str());
+    let Rule { operation, needs } = policy::rule(request.method(), route.as_str());
+    let asked = Asked::of(&request, operation);
     let verified = match identify(&api, request.headers()) {
         Ok(Some(verified)) => verified,
         Ok(None) | Err(_) if needs == Needs::Nothing => return next.run(request).await,
-        Ok(None) => return refused(Failure::NoCredentials),
-        Err(invalid) => return refused(Failure::InvalidCredentials(invalid)),
+        unknown => {
+            if let Some(address) = asked.address {
+                api.denials.note_unknown(address);
+            }
+            return refused(match unknown {
+                Err(invalid) => Failure::InvalidCredentials(invalid),
+                Ok(_) => Failure::NoCredentials,
+            });
+        }
     };
     if !verified.caller.has_somewhere(needs) {
+        api.denials.note(asked.entry(&verified.caller, AuditOutcome::Denied));
         return Failure::NotPermitted { needs, namespace: None }.into_response();
     }
     if let Who::Token { id, .. } = &verified.caller.who {
@@ -82,12 +109,17 @@ pub(super) async fn check(
         Needs::Role(role) => role,
         Needs::Nothing | Needs::Credentials | Needs::Node => Role::Viewer,
     };
-    request.extensions_mut().insert(Access { caller: Arc::new(caller), role, expires });
+    let access = Access { caller: Arc::new(caller), role, expires, request: Arc::new(asked) };
+    request.extensions_mut().insert(access.clone());
     if depends_on.is_empty() {
         return next.run(request).await;
     }
     let right = Right { view: Arc::clone(&api.view), depends_on, expires };
-    within(right, request, next).await
+    let response = within(right, request, next).await;
+    if response.status() == StatusCode::FORBIDDEN {
+        api.denials.note(access.request.entry(&access.caller, AuditOutcome::Denied));
+    }
+    response
 }
 
 /// Answers for as long as the right lasts.
@@ -203,6 +235,39 @@ impl Right {
     }
 }
 
+// === impl Asked ===
+
+impl Asked {
+    fn of(request: &Request<Body>, operation: &'static str) -> Self {
+        let extensions = request.extensions();
+        let id = extensions.get::<RequestId>().map(|RequestId(id)| id.clone());
+        Self {
+            operation,
+            path: request.uri().path().chars().take(MAX_PATH_CHARS).collect(),
+            address: extensions.get::<Peer>().map(|Peer(address)| *address),
+            id: id.unwrap_or_default(),
+        }
+    }
+
+    fn entry(&self, caller: &Caller, outcome: AuditOutcome) -> AuditEntry {
+        let token_id = match &caller.who {
+            Who::Local => String::new(),
+            Who::Token { id, .. } => id.clone(),
+        };
+        AuditEntry {
+            time: clock::now(),
+            user: caller.name().to_owned(),
+            token_id,
+            address: self.address.map(|address| address.to_string()).unwrap_or_default(),
+            operation: self.operation,
+            object: self.path.clone(),
+            request_id: self.id.clone(),
+            outcome,
+            count: 1,
+        }
+    }
+}
+
 // === impl Access ===
 
 impl<S: Send + Sync> FromRequestParts<S> for Access {
@@ -218,6 +283,15 @@ impl<S: Send + Sync> FromRequestParts<S> for Access {
 impl Access {
     pub(super) fn caller(&self) -> &Caller {
         &self.caller
+    }
+
+    /// What the audit log says of the request if it is carried out; nothing of a caller whom nobody
+    /// asked for credentials.
+    pub(super) fn audit(&self) -> Option<AuditEntry> {
+        match &self.caller.who {
+            Who::Local => None,
+            Who::Token { .. } => Some(self.request.entry(&self.caller, AuditOutcome::Done)),
+        }
     }
 
     /// Whether everything is visible and permitted, so that no record has to be judged.

@@ -214,11 +214,12 @@ async fn stop(
     let reason = query.reason.as_deref().unwrap_or(&requested.reason);
     let reason: String = reason.chars().take(MAX_REASON_CHARS).collect();
 
+    let audit = access.audit();
     let stored = api.read(move |reads| lookup::job(reads, &access, &text)).await?;
     if stored.state.is_terminal() {
         return already_over(stored.id, stored.state);
     }
-    match api.handle.call(Input::Stop { job: stored.id, reason }).await {
+    match api.handle.on_behalf(audit).call(Input::Stop { job: stored.id, reason }).await {
         Ok(Answer::Stopped { evaluation }) => json(&StopJob { evaluation_id: Some(evaluation) }),
         Ok(other) => Err(Failure::Internal { cause: format!("stop was answered by {other:?}") }),
         Err(CallError::Refused(Refusal::JobFinished { job, state })) => already_over(job, state),

@@ -105,7 +105,7 @@ async fn describe(
 )]
 async fn put(
     State(api): State<Arc<Api>>,
-    _: Access,
+    access: Access,
     _: Query,
     Parameter(name): Parameter,
     body: JsonBody,
@@ -121,7 +121,7 @@ async fn put(
         .map_err(|error| Failure::Internal { cause: format!("render a namespace: {error}") })?;
     let expected = record.map_or(Expected::Nothing, |record| Expected::Version(record.version));
     let write = RecordWrite { key: key(&name), expected, value: Some(value.into()) };
-    api.handle.change_records(vec![write]).await?;
+    api.handle.on_behalf(access.audit()).change_records(vec![write]).await?;
     json(&DescribeNamespace { namespace: changed.wire(name) })
 }
 
@@ -140,7 +140,7 @@ async fn put(
 )]
 async fn delete(
     State(api): State<Arc<Api>>,
-    _: Access,
+    access: Access,
     _: Query,
     Parameter(name): Parameter,
 ) -> Handled {
@@ -166,7 +166,7 @@ async fn delete(
     let namespace = wire(&record);
     let expected = Expected::Version(record.version);
     let write = RecordWrite { key: record.key, expected, value: None };
-    api.handle.change_records(vec![write]).await?;
+    api.handle.on_behalf(access.audit()).change_records(vec![write]).await?;
     json(&DescribeNamespace { namespace })
 }
 

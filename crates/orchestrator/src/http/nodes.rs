@@ -147,6 +147,7 @@ async fn list(State(api): State<Arc<Api>>, access: Access, query: ListQuery) -> 
 )]
 async fn act(
     State(api): State<Arc<Api>>,
+    access: Access,
     _: Query,
     Parameter(text): Parameter,
     body: JsonBody,
@@ -155,7 +156,8 @@ async fn act(
     let action: NodeAction = requested.action.parse().map_err(Failure::UnknownNodeAction)?;
     let message = requested.message.chars().take(MAX_MESSAGE_CHARS).collect();
     let node = compute_node(&api, &text)?;
-    api.handle.call(Input::NodeAction { node, action, message }).await?;
+    let input = Input::NodeAction { node, action, message };
+    api.handle.on_behalf(access.audit()).call(input).await?;
     json(&DescribeNode { node: (*find(&api, node, &text)?).clone() })
 }
 
@@ -175,12 +177,13 @@ async fn act(
 )]
 async fn forget(
     State(api): State<Arc<Api>>,
+    access: Access,
     ForgetQuery { now }: ForgetQuery,
     Parameter(text): Parameter,
 ) -> Handled {
     let id = compute_node(&api, &text)?;
     let node = find(&api, id, &text)?;
-    api.handle.call(Input::ForgetNode { node: id, now }).await?;
+    api.handle.on_behalf(access.audit()).call(Input::ForgetNode { node: id, now }).await?;
     json(&DescribeNode { node: (*node).clone() })
 }
 

@@ -31,6 +31,7 @@ pub(super) enum List {
     Nodes = 5,
     NodeHistory = 6,
     LiveExecutions = 7,
+    Audit = 8,
 }
 
 /// A list in one of its orders.

@@ -10,6 +10,7 @@ use api_types::error::FieldError;
 use api_types::job::DEFAULT_NAMESPACE;
 use api_types::{Code, Timestamp, routes};
 use axum::extract::State;
+use control_plane::audit::AuditEntry;
 use control_plane::records::{Expected, RecordKind, RecordWrite};
 use control_plane::store::Namespaces;
 use utoipa_axum::router::OpenApiRouter;
@@ -81,7 +82,9 @@ async fn create(State(api): State<Arc<Api>>, access: Access, _: Query, body: Jso
     }
     let credential = Credential::mint();
     let token = StoredToken { hash: credential.hash(), ..token };
-    api.handle.change_records(vec![token.write(&credential.id, Expected::Nothing)]).await?;
+    let audit = access.audit().map(|entry| AuditEntry { object: credential.id.clone(), ..entry });
+    let write = token.write(&credential.id, Expected::Nothing);
+    api.handle.on_behalf(audit).change_records(vec![write]).await?;
     json(&CreatedToken { secret: credential.text(TOKEN), token: token.wire(&credential.id) })
 }
 
@@ -112,7 +115,7 @@ async fn revoke(
     let token = token.filter(|token| is_own || manages(caller, token));
     let token = token.ok_or_else(|| lookup::absent(Kind::Token, &id))?;
     let write = RecordWrite { key, expected: Expected::Anything, value: None };
-    api.handle.change_records(vec![write]).await?;
+    api.handle.on_behalf(access.audit()).change_records(vec![write]).await?;
     json(&RevokedToken { token: token.wire(&id) })
 }
 

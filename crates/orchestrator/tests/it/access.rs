@@ -142,6 +142,7 @@ impl Guarded {
             ("listTokens", (get.clone(), TOKENS.to_owned(), None)),
             ("createToken", (post.clone(), TOKENS.to_owned(), Some(new_token))),
             ("revokeToken", (delete.clone(), format!("{TOKENS}/0000000000000000"), None)),
+            ("listAudit", (get.clone(), cluster("audit"), None)),
             ("listNamespaces", (get.clone(), NAMESPACES.to_owned(), None)),
             ("describeNamespace", (get.clone(), format!("{NAMESPACES}/home"), None)),
             ("putNamespace", (put, format!("{NAMESPACES}/home"), Some(json!({})))),

@@ -16,6 +16,7 @@ pub(crate) use covers;
 mod access;
 mod agent;
 mod archives;
+mod audit;
 mod body;
 mod changes;
 mod cluster;

@@ -22,6 +22,7 @@ const COVERED: &[crate::Covered] = &[
     COVERS,
     crate::agent::COVERS,
     crate::archives::COVERS,
+    crate::audit::COVERS,
     crate::changes::COVERS,
     crate::cluster::COVERS,
     crate::create::COVERS,

@@ -91,7 +91,7 @@ impl World {
         let reading = Reading { boot_id: UNKNOWN_BOOT, boot: self.now.0, wall };
         let stamp = Stamp { reading, moment: self.now };
         let id = CommitId { term: Term::default(), number: self.commits };
-        let write = Write::Batch { changes: &out.changes, keys: &[], records: &[] };
+        let write = Write::Batch { changes: &out.changes, keys: &[], records: &[], audit: &[] };
         self.store.commit(&Commit { id, stamp, write }).expect("commits follow each other");
         self.effects.extend(out.effects);
         answer

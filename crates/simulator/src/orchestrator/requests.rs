@@ -37,7 +37,7 @@ fn enclose(request: step::Request, arrived: Stamp, caller: Request) -> Envelope<
         Sender::Agent { .. } => Origin::Node,
         Sender::Client { .. } => Origin::User,
     };
-    Envelope { origin, arrived: arrived.now(), request, caller }
+    Envelope { origin, arrived: arrived.now(), request, audit: None, caller }
 }
 
 pub(super) fn assignment(store: &MemoryStore, change: AssignmentChange) -> Assignment {

@@ -1,6 +1,9 @@
 //! Records are stored like everything else: in numbered commits, before anybody hears of them.
 
 use super::*;
+use api_types::audit::AuditOutcome;
+
+use crate::audit::AuditEntry;
 use crate::records::{Expected, RecordKind, RecordRefusal, RecordWrite};
 
 fn write(caller: u32, expected: Expected, value: &str) -> (u32, Request) {
@@ -28,4 +31,46 @@ fn records_are_committed_before_the_reply_and_checked_against_the_last_version()
     world.request([write(4, Expected::Version(1), "4")]);
     assert!(matches!(world.replies.last(), Some((4, Reply::Recorded(Ok(()))))));
     assert_eq!(world.store.records().unwrap()[0].value.as_ref(), "4");
+}
+
+#[test]
+fn what_was_carried_out_is_in_the_audit_log_and_what_was_refused_is_not() {
+    let mut world = World::new(Trust::Always);
+    let entry = |object: &str| {
+        Some(Box::new(AuditEntry {
+            time: api_types::Timestamp(0),
+            user: "it".to_owned(),
+            token_id: String::new(),
+            address: String::new(),
+            operation: "it",
+            object: object.to_owned(),
+            request_id: String::new(),
+            outcome: AuditOutcome::Done,
+            count: 1,
+        }))
+    };
+    let requests = [
+        (write(1, Expected::Nothing, "1"), "made"),
+        (write(2, Expected::Nothing, "2"), "refused"),
+        (stop(3), "refused"),
+        (submit(4, 20, "a", None), "a path"),
+        ((5, Request::Records(Vec::new())), "nothing but the entry"),
+    ];
+    let arrived = world.stamp().now();
+    let envelope = |((caller, request), object)| Envelope {
+        origin: Origin::User,
+        arrived,
+        request,
+        audit: entry(object),
+        caller,
+    };
+    let inputs = requests.into_iter().map(envelope).collect();
+    let now = world.stamp();
+    let actions = world.step.on(Event::Inputs { inputs, known: Some(Known::default()) }, now);
+    world.perform(actions);
+    let objects: Vec<_> = world.store.audit.iter().map(|it| it.object.as_str()).collect();
+    assert_eq!(objects, ["made", job(20).to_string().as_str(), "nothing but the entry"]);
+    assert_eq!(world.commits.len(), 1, "in the commit of the changes");
+    let chain = world.store.audit_chain().unwrap();
+    assert_eq!((chain.sequence, &chain.hash), (3, &world.store.audit[2].hash));
 }

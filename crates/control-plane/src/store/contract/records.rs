@@ -16,7 +16,9 @@ fn row(kind: RecordKind, key: &str, version: u64, value: Option<&str>) -> Record
 
 fn put(store: &mut dyn Store, number: u64, records: &[RecordRow]) {
     let (changes, moment) = (Changes::default(), stamp(number).moment);
-    store.write(number, moment, Write::Batch { changes: &changes, keys: &[], records }).unwrap();
+    store
+        .write(number, moment, Write::Batch { changes: &changes, keys: &[], records, audit: &[] })
+        .unwrap();
 }
 
 pub(in crate::store) fn records_outlive_the_process(backend: &impl Backend) {

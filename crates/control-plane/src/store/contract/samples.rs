@@ -299,7 +299,8 @@ pub(in crate::store) trait Put {
         keys: &[IdempotencyRow],
     ) -> Result<(), StoreError> {
         let moment = stamp(number).moment;
-        self.write(number, moment, Write::Batch { changes, keys, records: &[] }).map(drop)
+        self.write(number, moment, Write::Batch { changes, keys, records: &[], audit: &[] })
+            .map(drop)
     }
 
     fn last_commit(&mut self) -> Result<u64, StoreError>;

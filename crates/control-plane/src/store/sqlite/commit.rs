@@ -16,7 +16,7 @@ use scheduler::change::{Changes, EventRow, EventSubject, NodeRow};
 use super::health;
 use super::jobs::{JobRows, next_number};
 use super::row::{Id, bad_record, exclusion_bytes, job_state_code, moment_value};
-use super::{keys, marks, nodes, progress, prune, records};
+use super::{audit, keys, marks, nodes, progress, prune, records};
 use crate::store::{Admission, Commit, Outcome, Removal, Removed, StoreError, Write};
 
 /// The size of a probe: a commit of a few hundred jobs.
@@ -53,10 +53,11 @@ pub(super) fn commit(
         Admission::New => {}
     }
     let removed = match commit.write {
-        Write::Batch { changes, keys, records } => {
+        Write::Batch { changes, keys, records, audit } => {
             let more_ended = write(&transaction, changes)?;
             keys::write(&transaction, keys)?;
             records::write(&transaction, records)?;
+            audit::write(&transaction, audit)?;
             progress::write_batch(&transaction, changes, more_ended)?;
             if failpoint::reach_blocking("commit.within") == Some(Fault::Error) {
                 return Err(StoreError::Full { path: "failpoint".into() });

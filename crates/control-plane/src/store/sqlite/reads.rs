@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, PoisonError};
 
+use api_types::audit::AuditRecord;
 use api_types::id::IdPrefix;
 use api_types::{ExecutionId, JobId, Timestamp};
 use rusqlite::{Connection, OpenFlags, params};
@@ -14,11 +15,11 @@ use scheduler::change::{EventRow, ExecutionRow};
 use super::fault::classify;
 use super::open::PREPARED_STATEMENTS;
 use super::row::{self, Id, bad_record};
-use super::{events, executions, history, jobs, marks, nodes, results, summaries};
+use super::{audit, events, executions, history, jobs, marks, nodes, results, summaries};
 use crate::store::{
-    EventsPage, EventsQuery, ExecutionQuery, HistoryQuery, JobQuery, JobTotals, LiveExecution,
-    LiveExecutionsQuery, Namespaces, NodeHistoryQuery, Page, Reads, ResultQuery, StoreError,
-    StoreSize, StoredExecution, StoredJob, StoredResult, StoredSummary,
+    AuditQuery, EventsPage, EventsQuery, ExecutionQuery, HistoryQuery, JobQuery, JobTotals,
+    LiveExecution, LiveExecutionsQuery, Namespaces, NodeHistoryQuery, Page, Reads, ResultQuery,
+    StoreError, StoreSize, StoredExecution, StoredJob, StoredResult, StoredSummary,
 };
 
 /// Concurrent reads; more wait for one to end. Twice the cores of the smallest intended machine,
@@ -231,6 +232,10 @@ impl Reads for SqliteReads {
             free_pages: free_pages.unsigned_abs(),
             page_bytes: page_bytes.unsigned_abs(),
         })
+    }
+
+    fn audit(&self, query: &AuditQuery) -> Result<Page<AuditRecord>, StoreError> {
+        self.read(|connection| audit::records(connection, query))
     }
 
     fn position_before(&self, time: Timestamp) -> Result<u64, StoreError> {

@@ -23,13 +23,13 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::{nodes, records};
+use super::{audit, nodes, records};
 
 /// "jobs", in the header of the file.
 pub(super) const APPLICATION_ID: i32 = 0x6a6f_6273;
 
 /// The format this release writes: one more than the last step's place.
-pub(super) const FORMAT: u32 = 9;
+pub(super) const FORMAT: u32 = 10;
 
 /// Step `n` brings a file from format `n` to `n + 1`.
 pub(super) const STEPS: [&str; FORMAT as usize] = [
@@ -42,6 +42,7 @@ pub(super) const STEPS: [&str; FORMAT as usize] = [
     FORMAT_7,
     FORMAT_8,
     records::STEP,
+    audit::STEP,
 ];
 
 const FORMAT_1: &str = "

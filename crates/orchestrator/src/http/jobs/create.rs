@@ -120,7 +120,8 @@ pub(super) async fn create(
     }
     let from = clock::now();
     let submit = Submit { id, spec, spec_json };
-    let answer = api.handle.submit(Submission { submit, id_given, warnings, key }).await?;
+    let submission = Submission { submit, id_given, warnings, key };
+    let answer = api.handle.on_behalf(access.audit()).submit(submission).await?;
     lookup::note("job", answer.job_id);
     // A repeat of an earlier request is no submission.
     if answer.job_id == id {

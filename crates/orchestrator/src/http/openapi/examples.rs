@@ -34,8 +34,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 pub(in crate::http) use access::{
-    create_token, created_token, describe_namespace, identity, list_namespaces, list_tokens,
-    put_namespace, revoked_token, sign_in,
+    create_token, created_token, describe_namespace, identity, list_audit, list_namespaces,
+    list_tokens, put_namespace, revoked_token, sign_in,
 };
 pub(in crate::http) use watching::{cluster, cluster_load, explanation};
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use api_types::{JobId, NodeId};
+use control_plane::audit::Chain;
 use control_plane::records::Record;
 use control_plane::store::{
     Commit, Known, Outcome, Progress, RequestKey, Store, StoreError, sqlite,
@@ -101,6 +102,10 @@ impl Store for Gated {
         self.store.load(job)
     }
 
+    fn audit_chain(&mut self) -> Result<Chain, StoreError> {
+        self.store.audit_chain()
+    }
+
     fn records(&mut self) -> Result<Vec<Record>, StoreError> {
         self.store.records()
     }
@@ -167,6 +172,7 @@ impl Service {
             asks_for_credentials: false,
             uses_tls: false,
             last_uses: Arc::default(),
+            denials: Arc::default(),
             pages: None,
             stopping: stopping.clone(),
         });

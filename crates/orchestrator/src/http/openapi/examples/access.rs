@@ -5,6 +5,8 @@ use api_types::access::{
     Permissions, PutNamespace, RevokedToken, Role, SignIn, Token,
 };
 
+use api_types::audit::{AuditOutcome, AuditRecord, ListAudit};
+
 use super::MOMENT;
 
 const TOKEN_ID: &str = "5a1b0c9d8e7f6a5b";
@@ -73,6 +75,24 @@ pub(in crate::http) fn describe_namespace() -> DescribeNamespace {
 
 pub(in crate::http) fn list_namespaces() -> ListNamespaces {
     ListNamespaces { namespaces: vec![namespace()] }
+}
+
+pub(in crate::http) fn list_audit() -> ListAudit {
+    let record = AuditRecord {
+        sequence: 1,
+        time: MOMENT.rfc3339(),
+        user: "build server".to_owned(),
+        token_id: TOKEN_ID.to_owned(),
+        address: "10.0.0.7".to_owned(),
+        operation: "stopJob".to_owned(),
+        object: "/api/v1/orchestrator/jobs/j-62df246c".to_owned(),
+        request_id: "mine-7".to_owned(),
+        outcome: AuditOutcome::Done,
+        count: 1,
+        previous: String::new(),
+        hash: "0".repeat(64),
+    };
+    ListAudit { records: vec![record], next_token: String::new() }
 }
 
 pub(in crate::http) fn sign_in() -> SignIn {

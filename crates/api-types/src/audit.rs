@@ -1,0 +1,97 @@
+//! The audit log: who changed what, and who was refused, each record sealed by its hash.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::engine::{UnknownWord, words};
+
+words!(
+    /// What became of a request.
+    AuditOutcome, "an outcome", {
+        /// It was carried out.
+        Done = "done",
+        /// The caller may not do this.
+        Denied = "denied",
+    }
+);
+
+/// A record of the audit log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase")]
+pub struct AuditRecord {
+    /// Counts records, from 1 and without a gap.
+    pub sequence: u64,
+    /// RFC 3339, UTC.
+    pub time: String,
+    /// The name of the token.
+    pub user: String,
+    #[serde(rename = "TokenID")]
+    pub token_id: String,
+    /// Where the request came from.
+    pub address: String,
+    /// The ID of the operation in the OpenAPI document.
+    pub operation: String,
+    /// What it was done to: the path of the request, or the ID that it made.
+    pub object: String,
+    #[serde(rename = "RequestID")]
+    pub request_id: String,
+    pub outcome: AuditOutcome,
+    /// How many requests the record stands for: denials of a minute are one record.
+    pub count: u64,
+    /// The hash of the record before; empty for the first.
+    pub previous: String,
+    /// SHA-256 of [`AuditRecord::sealed_text`], in hexadecimal digits.
+    pub hash: String,
+}
+
+/// Response of List Audit Records.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase")]
+pub struct ListAudit {
+    pub records: Vec<AuditRecord>,
+    pub next_token: String,
+}
+
+// === impl AuditRecord ===
+
+impl AuditRecord {
+    /// What the hash seals: every field but the hash, each on a line of its own as JSON.
+    pub fn sealed_text(&self) -> String {
+        let Self {
+            sequence,
+            time,
+            user,
+            token_id,
+            address,
+            operation,
+            object,
+            request_id,
+            outcome,
+            count,
+            previous,
+            hash: _,
+        } = self;
+        let texts: [&str; 9] = [
+            time,
+            user,
+            token_id,
+            address,
+            operation,
+            object,
+            request_id,
+            outcome.as_str(),
+            previous,
+        ];
+        let mut sealed = format!("{sequence}\n{count}\n");
+        for text in texts {
+            // JSON escapes line breaks, so that no text can pass for two.
+            sealed.push_str(&serde_json::Value::from(text.to_owned()).to_string());
+            sealed.push('\n');
+        }
+        sealed
+    }
+}
