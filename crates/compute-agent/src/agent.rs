@@ -181,8 +181,9 @@ fn session(
     // A separate client: heartbeats run on their own thread and never wait for a connection.
     let (client, own) = (client(settings, enrolment)?, client(settings, enrolment)?);
     let expired = Arc::new(Notify::new());
-    let clients = vec![client.clone(), own.clone()];
-    if let Some(renewal) = Renewal::of(enrolment, clients, Arc::clone(&expired)) {
+    let renewal = Renewal::of(enrolment, vec![client.clone(), own.clone()], Arc::clone(&expired));
+    let expired = renewal.is_some().then_some(expired);
+    if let Some(renewal) = renewal {
         tasks.spawn(renewal.keep());
     }
     let heartbeats =

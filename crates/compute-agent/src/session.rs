@@ -17,6 +17,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent_core::node_state::Input;
 use api_client::{Client, ClientError};
 use api_types::engine::EngineType;
 use api_types::protocol::SessionAnswer;
@@ -25,7 +26,8 @@ use tokio::sync::Notify;
 use tracing::{debug, info, warn};
 
 use crate::host::backoff::Backoff;
-use crate::node::mailbox::Mailbox;
+use crate::host::clock;
+use crate::node::mailbox::{Mailbox, Message};
 use crate::node::outbox::Outbox;
 use crate::observer::Observer;
 use crate::runtime::registry::Engines;
@@ -55,8 +57,8 @@ pub(crate) struct Session {
     pub(crate) watch: Arc<SessionWatch>,
     pub(crate) streams: Streams,
     pub(crate) heartbeats: Heartbeats,
-    /// The orchestrator considers this node's certificate expired.
-    pub(crate) expired: Arc<Notify>,
+    /// Of a node with a certificate: the orchestrator considers it expired.
+    pub(crate) expired: Option<Arc<Notify>>,
 }
 
 /// The orchestrator does not know this session, or no longer does.
@@ -110,9 +112,7 @@ impl Session {
                     return answer;
                 }
                 Err(error) => {
-                    if error.code() == Some(Code::Unauthenticated) {
-                        self.expired.notify_one();
-                    }
+                    self.distrusted(&error).await;
                     // Warn once per reason: the orchestrator may be unreachable for hours.
                     let reason = error.to_string();
                     if reason == warned {
@@ -125,6 +125,26 @@ impl Session {
             }
             backoff.wait().await;
         }
+    }
+}
+
+// === impl Session: certificates ===
+
+impl Session {
+    /// Does what the orchestrator means when it no longer takes the certificate of this node: one
+    /// that has expired is renewed, and a node whose certificate is revoked stops its work, since
+    /// nobody will ask for it any more. Returns whether it was one of these.
+    async fn distrusted(&self, error: &ClientError) -> bool {
+        let Some(expired) = &self.expired else { return false };
+        match error.code() {
+            Some(Code::Unauthenticated) => expired.notify_one(),
+            Some(Code::Forbidden) => {
+                let nothing = Input::Snapshot(clock::steady(), Vec::new());
+                self.mailbox.send(Message::Input(nothing)).await;
+            }
+            _ => return false,
+        }
+        true
     }
 }
 

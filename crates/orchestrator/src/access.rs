@@ -8,11 +8,16 @@
 pub(crate) mod bootstrap;
 pub(crate) mod credential;
 pub(crate) mod denials;
+pub(crate) mod join_token;
 pub(crate) mod masking;
+pub(crate) mod node;
 pub(crate) mod policy;
 pub(crate) mod token;
 pub(crate) mod upkeep;
 
+use std::collections::BTreeSet;
+
+use api_types::NodeId;
 use api_types::access::Role;
 use control_plane::store::Namespaces;
 
@@ -29,6 +34,8 @@ pub(crate) struct Caller {
 pub(crate) enum Who {
     /// Anybody on this machine, where no credentials are asked for.
     Local,
+    /// The holder of a node's certificate.
+    Node(NodeId),
     Token {
         id: String,
         name: String,
@@ -56,10 +63,17 @@ impl Caller {
         Self { who: Who::Local, role: Role::Admin, namespaces: Namespaces::All }
     }
 
+    /// A node, which has no role: it speaks the agent protocol for itself.
+    pub(crate) fn node(id: NodeId) -> Self {
+        let namespaces = Namespaces::Only(BTreeSet::new());
+        Self { who: Who::Node(id), role: Role::Viewer, namespaces }
+    }
+
     /// The name that records keep of the caller.
     pub(crate) fn name(&self) -> &str {
         match &self.who {
             Who::Local => "local",
+            Who::Node(_) => "node",
             Who::Token { name, .. } => name,
         }
     }

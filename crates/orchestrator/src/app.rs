@@ -82,7 +82,9 @@ fn spawn_watching(api: &Arc<Api>) {
     tokio::spawn(async move { watching.view.changes().run(watching.stopping.clone()).await });
     let (handle, view) = (api.handle.clone(), Arc::clone(&api.view));
     let (uses, denials) = (Arc::clone(&api.last_uses), Arc::clone(&api.denials));
-    tokio::spawn(upkeep::run(handle, view, uses, denials, api.stopping.clone()));
+    let renewable_for = api.protection.as_ref().map(|protection| protection.renewable_for());
+    let stopping = api.stopping.clone();
+    tokio::spawn(upkeep::run(handle, view, uses, denials, renewable_for, stopping));
 }
 
 /// Sees to it that somebody can get in.
@@ -178,9 +180,9 @@ impl Orchestrator {
             process: process_name(),
             guard,
             asks_for_credentials,
-            uses_tls: protection.is_some(),
             last_uses: Arc::default(),
             denials: Arc::default(),
+            protection: protection.clone(),
             pages,
             stopping: stopping.clone(),
         });

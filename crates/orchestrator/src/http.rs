@@ -11,6 +11,7 @@ mod body;
 mod changes;
 mod cluster;
 mod edge;
+mod enrolment;
 pub(crate) mod error;
 mod events;
 mod executions;
@@ -22,6 +23,7 @@ mod logs;
 mod lookup;
 mod metrics;
 mod namespaces;
+mod node_tokens;
 mod nodes;
 mod openapi;
 mod paging;
@@ -56,6 +58,7 @@ use crate::cluster::Watched;
 use crate::driver::Handle;
 use crate::logs::Access;
 use crate::observer::Observer;
+use crate::protection::Protection;
 use crate::reads::Reader;
 use crate::submission::Requester;
 use crate::view::View;
@@ -89,9 +92,10 @@ pub(crate) struct Api {
     pub guard: Guard,
     /// Whether a caller without credentials is refused, or is an admin.
     pub asks_for_credentials: bool,
-    pub uses_tls: bool,
     pub last_uses: Arc<LastUses>,
     pub denials: Arc<Denials>,
+    /// TLS of the listener, if it has any: nodes then present certificates.
+    pub protection: Option<Arc<Protection>>,
     /// The web pages, unless the settings leave them out.
     pub pages: Option<Pages>,
     /// Cancelled when the service stops: streams end.
@@ -137,6 +141,8 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .merge(namespaces::router())
         .merge(sessions::router())
         .merge(audit::router())
+        .merge(node_tokens::router())
+        .merge(enrolment::router())
         .merge(protocol::router())
         .merge(agent::router())
         .merge(health::router())
@@ -190,6 +196,11 @@ impl<S: Send + Sync> FromRequestParts<S> for Parameter {
 #[cfg(test)]
 pub(crate) fn example_node() -> api_types::node::Node {
     openapi::examples::describe_node().node
+}
+
+#[cfg(test)]
+pub(crate) fn example_session() -> api_types::protocol::SessionRequest {
+    openapi::examples::session_request()
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use api_types::{KeyDigest, NodeId};
 use daemon::http::Tls;
@@ -28,6 +29,8 @@ pub struct Protection {
     /// The operator's certificate and key.
     files: Option<(PathBuf, PathBuf)>,
     ca_file: PathBuf,
+    node_lifetime: Duration,
+    renewable_for: Duration,
 }
 
 /// Why a listener cannot be protected.
@@ -93,11 +96,33 @@ impl Protection {
             None => server::for_callers(&own).map_err(ProtectionError::Own)?,
         };
         let tls = Arc::new(Tls::new(agents, callers));
-        Ok(Some(Self { authority, tls, files, ca_file: keys.certificate_file() }))
+        Ok(Some(Self {
+            authority,
+            tls,
+            files,
+            ca_file: keys.certificate_file(),
+            node_lifetime: Duration::from_secs(settings.tls.node_lifetime),
+            renewable_for: settings.scheduler().node_retention,
+        }))
     }
 
     pub(crate) fn tls(&self) -> Arc<Tls> {
         Arc::clone(&self.tls)
+    }
+
+    /// Signs the certificates of nodes.
+    pub(crate) fn authority(&self) -> &Authority {
+        &self.authority
+    }
+
+    /// For how long a node's certificate is valid.
+    pub(crate) fn node_lifetime(&self) -> Duration {
+        self.node_lifetime
+    }
+
+    /// For how long a certificate that has expired may still be renewed.
+    pub(crate) fn renewable_for(&self) -> Duration {
+        self.renewable_for
     }
 
     /// What clients and nodes pin.

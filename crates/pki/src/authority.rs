@@ -2,9 +2,8 @@
 
 use api_types::{KeyDigest, NodeId, Timestamp};
 use rcgen::{
-    BasicConstraints, CertificateParams, CertificateSigningRequestParams, DnType,
-    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
-    PublicKeyData, SanType, SerialNumber, date_time_ymd,
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, PublicKeyData, SanType, SerialNumber, date_time_ymd,
 };
 use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -13,6 +12,7 @@ use rustls::pki_types::pem::PemObject;
 use time::OffsetDateTime;
 
 use crate::peer::{NODE_PREFIX, ORCHESTRATOR_PREFIX};
+use crate::request::NodeRequest;
 
 /// Every certificate begins here: a clock that is wrong cannot make it invalid.
 const FIRST_YEAR: i32 = 2020;
@@ -22,10 +22,6 @@ const CA_YEARS: i32 = 20;
 
 /// Random bytes of a serial number; RFC 5280 permits 20.
 const SERIAL_BYTES: usize = 16;
-
-/// The longest request for a certificate: ours has 300 bytes in PEM, one with a large RSA key and
-/// many names would have some thousand.
-const MAX_REQUEST_BYTES: usize = 16 << 10;
 
 /// Signs the certificates of servers and nodes.
 #[derive(Debug)]
@@ -58,19 +54,6 @@ pub enum AuthorityError {
     Make(#[source] rcgen::Error),
     #[error("the system has no random numbers")]
     Random,
-}
-
-/// Why a request for a certificate is not signed.
-#[derive(Debug, thiserror::Error)]
-pub enum RequestError {
-    #[error("it is not a certificate request in PEM, signed with its own key: {0}")]
-    Unreadable(rcgen::Error),
-    #[error("it has {0} bytes, and may have {MAX_REQUEST_BYTES}")]
-    TooLong(usize),
-    #[error("its key is not one of ECDSA on P-256")]
-    Algorithm,
-    #[error(transparent)]
-    Authority(#[from] AuthorityError),
 }
 
 // === impl Authority ===
@@ -134,32 +117,22 @@ impl Authority {
         Ok(Issued { certificate: self.chain(&certificate), key: key.serialize_pem() })
     }
 
-    /// A certificate for the key of this request, which is PEM, with its chain in PEM. The names
-    /// and usages that the request asks for are ignored: the certificate says that its holder is
+    /// A certificate for the key of this request, with its chain in PEM. It says that its holder is
     /// this node, and nothing else.
     pub fn sign_node(
         &self,
-        request: &str,
+        request: &NodeRequest,
         node: NodeId,
         until: Timestamp,
-    ) -> Result<String, RequestError> {
-        if request.len() > MAX_REQUEST_BYTES {
-            return Err(RequestError::TooLong(request.len()));
-        }
-        let asked =
-            CertificateSigningRequestParams::from_pem(request).map_err(RequestError::Unreadable)?;
-        if asked.public_key.algorithm() != &PKCS_ECDSA_P256_SHA256 {
-            return Err(RequestError::Algorithm);
-        }
+    ) -> Result<String, AuthorityError> {
         let mut params = params(&node.to_string())?;
         params.subject_alt_names.push(uri(NODE_PREFIX, node)?);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let until = OffsetDateTime::from_unix_timestamp_nanos(i128::from(until.0))
             .unwrap_or(params.not_after);
         params.not_after = until.min(params.not_after);
-        let certificate = params
-            .signed_by(&asked.public_key, &self.issuer)
-            .map_err(|error| RequestError::Authority(AuthorityError::Make(error)))?;
+        let certificate =
+            params.signed_by(&request.0, &self.issuer).map_err(AuthorityError::Make)?;
         Ok(self.chain(&certificate))
     }
 

@@ -13,9 +13,9 @@ mod peer;
 mod request;
 pub mod server;
 
-pub use authority::{Authority, AuthorityError, Issued, RequestError};
+pub use authority::{Authority, AuthorityError, Issued};
 pub use peer::{Peer, PeerError};
-pub use request::NodeKey;
+pub use request::{NodeKey, NodeRequest, RequestError};
 
 #[cfg(test)]
 mod tests;

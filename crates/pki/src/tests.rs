@@ -65,6 +65,8 @@ fn agent(address: SocketAddr, authority: &Authority, identity: Option<Identity>)
 fn identity(authority: &Authority, id: NodeId, until: Timestamp) -> (Identity, NodeKey) {
     let key = NodeKey::make().expect("a key");
     let request = key.request().expect("a request");
+    let request = NodeRequest::read(&request).expect("a request");
+    assert_eq!(request.key(), key.digest());
     let certificate = authority.sign_node(&request, id, until).expect("a certificate");
     (Identity { certificate, key: key.private_key() }, key)
 }
@@ -153,6 +155,7 @@ fn what_a_request_asks_for_is_ignored() {
     params.subject_alt_names.push(rcgen::SanType::URI(other.try_into().unwrap()));
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let request = params.serialize_request(&key).unwrap().pem().unwrap();
+    let request = NodeRequest::read(&request).unwrap();
     let signed = authority.sign_node(&request, node(1), LATE).unwrap();
     let (_, pem) = x509_parser::pem::parse_x509_pem(signed.as_bytes()).unwrap();
     assert_eq!(Peer::read(&pem.contents).unwrap().node, node(1));
@@ -174,11 +177,11 @@ fn a_request_that_proves_no_key_is_refused() {
     let tampered: String = tampered.into_iter().collect();
     let long = "x".repeat(1 << 20);
     for request in ["", "not a request", authority.certificate(), &tampered, &long] {
-        assert!(authority.sign_node(request, node(1), LATE).is_err(), "{request}");
+        assert!(NodeRequest::read(request).is_err(), "{request}");
     }
     let key = KeyPair::generate_for(&PKCS_ECDSA_P384_SHA384).unwrap();
     let request = CertificateParams::default().serialize_request(&key).unwrap().pem().unwrap();
-    let error = authority.sign_node(&request, node(1), LATE).unwrap_err();
+    let error = NodeRequest::read(&request).unwrap_err();
     assert!(matches!(error, RequestError::Algorithm), "{error}");
 }
 

@@ -8,7 +8,7 @@ use api_types::Timestamp;
 use api_types::protocol::{Assignment, AssignmentLine, KEEP_ALIVE_SECONDS};
 use failpoint::Fault;
 use futures_util::{Stream, StreamExt};
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
 use super::{RETRY_FIRST, RETRY_LONGEST, Refused, Session, is_refusal};
 use crate::host::backoff::Backoff;
@@ -50,6 +50,10 @@ impl Session {
             };
             match broken {
                 Broken::Client(error) if is_refusal(&error) => return Refused,
+                Broken::Client(error) if self.distrusted(&error).await => {
+                    warn!(%error, "the orchestrator does not trust this node any more");
+                    return Refused;
+                }
                 broken => info!(reason = %broken, "the assignments stream broke off"),
             }
             backoff.wait().await;

@@ -12,7 +12,7 @@ use compute_agent::{Agent, EnrolError, Settings, StartError};
 use daemon::http::{ClientCertificate, Listening, Tls};
 use http::StatusCode;
 use http_body_util::BodyExt;
-use pki::{Authority, Peer, server};
+use pki::{Authority, NodeRequest, Peer, server};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -40,7 +40,9 @@ fn refusal(code: Code, message: &str) -> Response {
 
 fn certified(authority: &Authority, csr: &str, lifetime_seconds: u64) -> Response {
     let node_id = NODE.parse().expect("an ID");
-    let certificate = authority.sign_node(csr, node_id, Timestamp(i64::MAX)).expect("a request");
+    let request = NodeRequest::read(csr).expect("a request");
+    let certificate =
+        authority.sign_node(&request, node_id, Timestamp(i64::MAX)).expect("a certificate");
     let ca = authority.certificate().to_owned();
     let answer = NodeCertificate { node_id, certificate, ca, lifetime_seconds };
     Body::from(serde_json::to_vec(&answer).expect("plain data")).into_response()

@@ -9,7 +9,7 @@ use api_client::{Client, ClientError, Credentials, Identity, Options, Trust};
 use api_types::{NodeId, Timestamp};
 use axum::body::Body;
 use axum::response::Response;
-use pki::{Authority, Issued, NodeKey, Peer as Node, server};
+use pki::{Authority, Issued, NodeKey, NodeRequest, Peer as Node, server};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -79,6 +79,7 @@ fn identity(authority: &Authority) -> (NodeId, Identity) {
     let node = NodeId::from_uuid(Uuid::from_u128(1));
     let key = NodeKey::make().expect("a key");
     let request = key.request().expect("a request");
+    let request = NodeRequest::read(&request).expect("a request");
     let certificate =
         authority.sign_node(&request, node, Timestamp(i64::MAX)).expect("a certificate");
     (node, Identity { certificate, key: key.private_key() })

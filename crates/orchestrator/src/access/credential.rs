@@ -33,10 +33,19 @@ impl Credential {
             return None;
         }
         let (id, secret) = text.strip_prefix(kind)?.strip_prefix('_')?.split_once('_')?;
+        Self::of(id, secret)
+    }
+
+    /// None if these are not the parts of a credential.
+    pub(crate) fn of(id: &str, secret: &str) -> Option<Self> {
         let is_id = id.len() == 2 * ID_BYTES && id.bytes().all(|byte| byte.is_ascii_hexdigit());
         let is_secret = URL_SAFE_NO_PAD.decode(secret).is_ok_and(|it| it.len() == SECRET_BYTES);
         (is_id && is_secret)
             .then(|| Self { id: id.to_ascii_lowercase(), secret: secret.to_owned() })
+    }
+
+    pub(crate) fn secret(&self) -> &str {
+        &self.secret
     }
 
     pub(crate) fn text(&self, kind: &str) -> String {

@@ -44,6 +44,12 @@ const POLICY: &[(&str, Method, &str, Needs)] = &[
     (routes::NODE_ASSIGNMENTS, Method::GET, "streamAssignments", Needs::Node),
     (routes::NODE_EXECUTIONS, Method::PUT, "reportExecutions", Needs::Node),
     (routes::NODE_STREAM, Method::POST, "deliverOutput", Needs::Node),
+    (routes::NODE_CERTIFICATE, Method::POST, "renewCertificate", Needs::Node),
+    // The join token is in the body.
+    (routes::NODE_JOIN, Method::POST, "enrolNode", Needs::Nothing),
+    (routes::NODE_TOKENS, Method::GET, "listNodeTokens", OPERATOR),
+    (routes::NODE_TOKENS, Method::POST, "createNodeToken", OPERATOR),
+    (routes::NODE_TOKEN, Method::DELETE, "revokeNodeToken", OPERATOR),
     (routes::TOKENS, Method::GET, "listTokens", OWNER),
     (routes::TOKENS, Method::POST, "createToken", OWNER),
     (routes::TOKEN, Method::DELETE, "revokeToken", Needs::Credentials),

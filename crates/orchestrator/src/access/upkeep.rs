@@ -1,4 +1,4 @@
-//! What becomes of tokens and sessions over time: when they were last used, and their removal.
+//! What becomes of credentials over time: when they were last used, and their removal.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::denials::{Collected, Denials};
 use super::token::{StoredSession, StoredToken};
+use super::{join_token, node};
 use crate::clock;
 use crate::driver::Handle;
 use crate::view::View;
@@ -41,12 +42,14 @@ impl LastUses {
     }
 }
 
-/// Runs until the service stops.
+/// Runs until the service stops. `renewable_for` is how long the certificate of a node may be renewed
+/// after its end, where nodes have certificates.
 pub(crate) async fn run(
     handle: Handle,
     view: Arc<View>,
     uses: Arc<LastUses>,
     denials: Arc<Denials>,
+    renewable_for: Option<Duration>,
     stopping: CancellationToken,
 ) {
     let mut ticks = interval(PERIOD);
@@ -55,10 +58,16 @@ pub(crate) async fn run(
         // Once more when the service stops: what was collected until then is not lost.
         let goes_on = stopping.run_until_cancelled(ticks.tick()).await.is_some();
         tell(&handle, denials.take()).await;
-        for write in due(&view, &uses.take(), clock::now()) {
+        let now = clock::now();
+        let mut writes = due(&view, &uses.take(), now);
+        if let Some(renewable_for) = renewable_for {
+            writes.extend(join_token::outdated(view.records(), now));
+            writes.extend(node::outdated(view.records(), now, renewable_for));
+        }
+        for write in writes {
             // One by one: a token that was revoked meanwhile holds up no other.
             if let Err(error) = handle.change_records(vec![write]).await {
-                tracing::debug!(%error, "a token's record was not brought up to date");
+                tracing::debug!(%error, "the record of a credential was not brought up to date");
             }
         }
         if !goes_on {

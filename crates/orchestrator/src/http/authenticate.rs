@@ -4,6 +4,8 @@
 //! counts only on requests that the browser says come from this origin. A response that stays open
 //! ends when the right to it does: with its token, its session, or their expiry.
 
+mod nodes;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +20,7 @@ use axum::response::{IntoResponse, Response};
 use control_plane::audit::AuditEntry;
 use control_plane::records::RecordKey;
 use control_plane::store::Namespaces;
-use daemon::http::{Peer, RequestId};
+use daemon::http::{ClientCertificate, Peer, RequestId};
 use futures_util::StreamExt;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
@@ -59,7 +61,7 @@ pub(super) struct Access {
 
 /// What the audit log says of a request, besides who sent it.
 #[derive(Debug, Clone)]
-struct Asked {
+pub(super) struct Asked {
     operation: &'static str,
     path: String,
     address: Option<IpAddr>,
@@ -71,6 +73,8 @@ struct Right {
     view: Arc<View>,
     depends_on: Vec<RecordKey>,
     expires: Option<Timestamp>,
+    /// Whether a request that sends for long ends too.
+    cuts_uploads: bool,
 }
 
 /// Lets a request through with its [`Access`], or refuses it.
@@ -83,7 +87,13 @@ pub(super) async fn check(
     // No operation has the path; it may be that of a page, which is open.
     let Some(route) = route else { return next.run(request).await };
     let Rule { operation, needs } = policy::rule(request.method(), route.as_str());
-    let asked = Asked::of(&request, operation);
+    let asked = Arc::new(Asked::of(&request, operation));
+    request.extensions_mut().insert(Arc::clone(&asked));
+    if needs != Needs::Nothing
+        && let Some(shown) = request.extensions().get::<ClientCertificate>().cloned()
+    {
+        return nodes::check(&api, route.as_str(), needs, &shown, asked, request, next).await;
+    }
     let verified = match identify(&api, request.headers()) {
         Ok(Some(verified)) => verified,
         Ok(None) | Err(_) if needs == Needs::Nothing => return next.run(request).await,
@@ -109,12 +119,12 @@ pub(super) async fn check(
         Needs::Role(role) => role,
         Needs::Nothing | Needs::Credentials | Needs::Node => Role::Viewer,
     };
-    let access = Access { caller: Arc::new(caller), role, expires, request: Arc::new(asked) };
+    let access = Access { caller: Arc::new(caller), role, expires, request: asked };
     request.extensions_mut().insert(access.clone());
     if depends_on.is_empty() {
         return next.run(request).await;
     }
-    let right = Right { view: Arc::clone(&api.view), depends_on, expires };
+    let right = Right { view: Arc::clone(&api.view), depends_on, expires, cuts_uploads: false };
     let response = within(right, request, next).await;
     if response.status() == StatusCode::FORBIDDEN {
         api.denials.note(access.request.entry(&access.caller, AuditOutcome::Denied));
@@ -125,7 +135,8 @@ pub(super) async fn check(
 /// Answers for as long as the right lasts.
 async fn within(right: Right, request: Request<Body>, next: Next) -> Response {
     // What changes something is not broken off halfway: its caller would not know what became of it.
-    let response = if request.method() == Method::GET {
+    let is_cut = request.method() == Method::GET || right.cuts_uploads;
+    let response = if is_cut {
         tokio::select! {
             biased;
             () = right.ended() => return refused(Failure::InvalidCredentials(Invalid::Expired)),
@@ -250,14 +261,24 @@ impl Asked {
     }
 
     fn entry(&self, caller: &Caller, outcome: AuditOutcome) -> AuditEntry {
-        let token_id = match &caller.who {
+        let id = match &caller.who {
             Who::Local => String::new(),
+            Who::Node(id) => id.to_string(),
             Who::Token { id, .. } => id.clone(),
         };
+        self.by(caller.name(), &id, outcome)
+    }
+
+    /// For requests that carry their credentials in their body.
+    pub(super) fn done_by(&self, user: &str, token_id: &str) -> AuditEntry {
+        self.by(user, token_id, AuditOutcome::Done)
+    }
+
+    fn by(&self, user: &str, token_id: &str, outcome: AuditOutcome) -> AuditEntry {
         AuditEntry {
             time: clock::now(),
-            user: caller.name().to_owned(),
-            token_id,
+            user: user.to_owned(),
+            token_id: token_id.to_owned(),
             address: self.address.map(|address| address.to_string()).unwrap_or_default(),
             operation: self.operation,
             object: self.path.clone(),
@@ -290,7 +311,9 @@ impl Access {
     pub(super) fn audit(&self) -> Option<AuditEntry> {
         match &self.caller.who {
             Who::Local => None,
-            Who::Token { .. } => Some(self.request.entry(&self.caller, AuditOutcome::Done)),
+            Who::Node(_) | Who::Token { .. } => {
+                Some(self.request.entry(&self.caller, AuditOutcome::Done))
+            }
         }
     }
 

@@ -19,6 +19,7 @@ use scheduler::input::Refusal;
 use tracing::Level;
 
 use crate::access::Needs;
+use crate::access::node::NodeRefusal;
 use crate::access::token::Invalid;
 use crate::driver::CallError;
 use crate::json::shorten;
@@ -91,6 +92,8 @@ pub(crate) enum Failure {
         needs: Needs,
         namespace: Option<String>,
     },
+    /// A node, or a join token, is refused.
+    Node(NodeRefusal),
     /// An owner cannot give away more than it has.
     RoleBeyondOwn {
         role: Role,
@@ -213,6 +216,7 @@ impl Failure {
             | Self::Proxied { .. }
             | Self::NotPermitted { .. }
             | Self::RoleBeyondOwn { .. } => Code::Forbidden,
+            Self::Node(refusal) => refusal.code(),
             Self::NamespaceInUse { .. } => Code::Conflict,
             Self::Ambiguous { .. } => Code::AmbiguousId,
             Self::JobFinished { .. } => Code::JobFinished,

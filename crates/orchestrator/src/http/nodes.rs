@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use api_types::access::Role;
 use api_types::node::{
     ComputeNodeInfo, Connection, DescribeNode, Eligibility, ListNodes, Membership, Node,
     NodeAction, NodeActionRequest, NodeType, PeerInfo, multiaddress,
@@ -24,6 +25,8 @@ use super::paging::{List, Listing, NodePosition};
 use super::query::{Choice, Flag, Labels, Query, Reverse, TenAPage, query};
 use super::{Api, Handled, Parameter, lookup};
 use crate::access::masking;
+use crate::access::node::revocation;
+use crate::access::{Needs, Who};
 use crate::clock;
 
 /// Longest stored operator message, in characters.
@@ -134,7 +137,8 @@ async fn list(State(api): State<Arc<Api>>, access: Access, query: ListQuery) -> 
 
 /// Act on a node
 ///
-/// Applies an operator's decision to a compute node and returns the updated record.
+/// Applies an operator's decision to a compute node and returns the updated record. `reject` also
+/// revokes the node's certificate, and ends its streams.
 #[utoipa::path(
     put,
     path = routes::NODE,
@@ -156,9 +160,28 @@ async fn act(
     let action: NodeAction = requested.action.parse().map_err(Failure::UnknownNodeAction)?;
     let message = requested.message.chars().take(MAX_MESSAGE_CHARS).collect();
     let node = compute_node(&api, &text)?;
+    if let Who::Node(_) = access.caller().who
+        && !is_own_drain(action, find(&api, node, &text)?.eligibility)
+    {
+        return Err(Failure::NotPermitted { needs: Needs::Role(Role::Operator), namespace: None });
+    }
+    if action == NodeAction::Reject {
+        // First: a node that is cut off and not yet rejected does no harm.
+        api.handle.change_records(revocation(api.view.records(), node)).await?;
+    }
     let input = Input::NodeAction { node, action, message };
     api.handle.on_behalf(access.audit()).call(input).await?;
     json(&DescribeNode { node: (*find(&api, node, &text)?).clone() })
+}
+
+/// Whether a node may do this to itself: it drains itself before it stops, and ends that after its
+/// start, but undoes no cordon.
+fn is_own_drain(action: NodeAction, eligibility: Eligibility) -> bool {
+    match action {
+        NodeAction::Drain => true,
+        NodeAction::Uncordon => eligibility == Eligibility::Draining,
+        NodeAction::Approve | NodeAction::Reject | NodeAction::Cordon => false,
+    }
 }
 
 /// Forget a node

@@ -14,6 +14,7 @@ use api_types::protocol::{
     SessionRequest,
 };
 use api_types::{Code, routes};
+use axum::Extension;
 use axum::extract::State;
 use control_plane::clock::Reading;
 use failpoint::Places;
@@ -27,6 +28,7 @@ use super::error::Failure;
 use super::openapi::{BODY, CALL, OWN_NODE_ID, QUERY, SESSION, examples, params, refusals};
 use super::query::Query;
 use super::{Api, Handled, Parameter, lookup};
+use crate::access::node::CertifiedNode;
 use crate::driver::CallError;
 
 /// Heartbeats per lease: two may be lost on the way.
@@ -63,13 +65,17 @@ pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
 )]
 async fn join(
     State(api): State<Arc<Api>>,
+    certified: Option<Extension<CertifiedNode>>,
     _: Query,
     Parameter(text): Parameter,
     body: JsonBody,
 ) -> Handled {
     let node = bounds::foreign_node(&api, lookup::full_node(&text)?)?;
-    let request: SessionRequest = body.read_exactly()?;
+    let mut request: SessionRequest = body.read_exactly()?;
     bounds::check_session(&request, body.bytes.len())?;
+    if let Some(Extension(certified)) = certified {
+        certified.identity.amend(&mut request);
+    }
     match api.handle.call(Input::Join { node, request: Box::new(request) }).await? {
         Answer::Joined { session, membership, lease } => {
             api.observer.metrics.sessions.inc();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use api_types::access::{ALL_NAMESPACES, Identity, SignIn};
 use api_types::{Code, Timestamp, routes};
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::response::IntoResponse;
 use control_plane::records::{Expected, RecordKind, RecordWrite};
 use control_plane::store::Namespaces;
@@ -13,7 +13,7 @@ use http::header;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes as collect;
 
-use super::authenticate::{Access, COOKIE, HOST_PREFIX};
+use super::authenticate::{Access, Asked, COOKIE, HOST_PREFIX};
 use super::body::JsonBody;
 use super::edge::json;
 use super::error::Failure;
@@ -46,7 +46,12 @@ pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
     security(()),
     extensions(("x-error-codes" = json!(refusals(&[QUERY, BODY, CALL, &[Code::Conflict]])))),
 )]
-async fn sign_in(State(api): State<Arc<Api>>, _: Query, body: JsonBody) -> Handled {
+async fn sign_in(
+    State(api): State<Arc<Api>>,
+    Extension(request): Extension<Arc<Asked>>,
+    _: Query,
+    body: JsonBody,
+) -> Handled {
     let SignIn { token } = body.read()?;
     let now = clock::now();
     let verified = token::verify(api.view.records(), token.trim(), now)
@@ -60,9 +65,11 @@ async fn sign_in(State(api): State<Arc<Api>>, _: Query, body: JsonBody) -> Handl
     let credential = Credential::mint();
     let hash = credential.hash();
     let session = StoredSession { token_id: token_id.clone(), expire_time, hash };
-    api.handle.change_records(vec![session.write(&credential.id)]).await?;
+    let entry = request.done_by(verified.caller.name(), token_id);
+    let writes = vec![session.write(&credential.id)];
+    api.handle.on_behalf(Some(entry)).change_records(writes).await?;
     let age = expire_time.since(now).as_secs();
-    let cookie = set_cookie(&credential.text(SESSION), age, api.uses_tls);
+    let cookie = set_cookie(&credential.text(SESSION), age, api.protection.is_some());
     let identity = json(&describe(&verified.caller, Some(expire_time)))?;
     Ok(([(header::SET_COOKIE, cookie)], identity).into_response())
 }
@@ -82,10 +89,11 @@ async fn sign_out(State(api): State<Arc<Api>>, access: Access, _: Query) -> Hand
     if let Who::Token { session: Some(id), .. } = &access.caller().who {
         let key = RecordKind::Session.key(id);
         let write = RecordWrite { key, expected: Expected::Anything, value: None };
-        api.handle.change_records(vec![write]).await?;
+        api.handle.on_behalf(access.audit()).change_records(vec![write]).await?;
     }
     let identity = json(&describe(access.caller(), access.expires))?;
-    Ok(([(header::SET_COOKIE, set_cookie("", 0, api.uses_tls))], identity).into_response())
+    Ok(([(header::SET_COOKIE, set_cookie("", 0, api.protection.is_some()))], identity)
+        .into_response())
 }
 
 /// Identity
@@ -105,7 +113,7 @@ async fn identity(access: Access, _: Query) -> Handled {
 
 fn describe(caller: &Caller, expires: Option<Timestamp>) -> Identity {
     let token_id = match &caller.who {
-        Who::Local => String::new(),
+        Who::Local | Who::Node(_) => String::new(),
         Who::Token { id, .. } => id.clone(),
     };
     let namespaces = match &caller.namespaces {

@@ -29,6 +29,7 @@ mod explain;
 mod health;
 mod history;
 mod jobs;
+mod joining;
 mod logs;
 mod metrics;
 mod namespaces;

@@ -32,6 +32,7 @@ const COVERED: &[crate::Covered] = &[
     crate::health::COVERS,
     crate::history::COVERS,
     crate::jobs::COVERS,
+    crate::joining::COVERS,
     crate::logs::COVERS,
     crate::metrics::COVERS,
     crate::namespaces::COVERS,

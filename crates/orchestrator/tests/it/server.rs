@@ -67,7 +67,7 @@ impl Server {
         });
         let orchestrator =
             Orchestrator::start(settings.clone()).await.expect("start the orchestrator");
-        let client = reqwest::Client::builder().no_proxy().build().expect("make a client");
+        let client = client_of(&orchestrator);
         Self { orchestrator: Some(orchestrator), settings, client, _directory: directory }
     }
 
@@ -76,6 +76,7 @@ impl Server {
         self.stop().await;
         let settings = self.settings.clone();
         let orchestrator = Orchestrator::start(settings).await.expect("start it again");
+        self.client = client_of(&orchestrator);
         self.orchestrator = Some(orchestrator);
     }
 
@@ -103,6 +104,12 @@ impl Server {
         self.running().address()
     }
 
+    /// Without a path.
+    pub(crate) fn url(&self) -> String {
+        let scheme = if self.running().protection().is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.address())
+    }
+
     pub(crate) fn node_id(&self) -> String {
         self.running().node_id().to_string()
     }
@@ -110,7 +117,7 @@ impl Server {
     pub(crate) fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
         let asked = path.split('?').next().unwrap_or_default().to_owned();
         REQUESTS.with_borrow_mut(|requests| requests.push((method.clone(), asked)));
-        let url = format!("http://{}{path}", self.address());
+        let url = format!("{}{path}", self.url());
         self.client.request(method, url).timeout(PATIENCE)
     }
 
@@ -150,6 +157,17 @@ impl Server {
             .expect("receive");
         String::from_utf8_lossy(&answer).into_owned()
     }
+}
+
+/// Trusts the CA of the orchestrator, if it has one.
+fn client_of(orchestrator: &Orchestrator) -> reqwest::Client {
+    let mut builder = reqwest::Client::builder().no_proxy();
+    if let Some(protection) = orchestrator.protection() {
+        let ca = std::fs::read(protection.ca_file()).expect("the CA");
+        let ca = reqwest::Certificate::from_pem(&ca).expect("a certificate");
+        builder = builder.tls_certs_only([ca]);
+    }
+    builder.build().expect("make a client")
 }
 
 pub(crate) const JOBS: &str = "/api/v1/orchestrator/jobs";

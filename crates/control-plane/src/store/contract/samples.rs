@@ -298,9 +298,8 @@ pub(in crate::store) trait Put {
         changes: &Changes,
         keys: &[IdempotencyRow],
     ) -> Result<(), StoreError> {
-        let moment = stamp(number).moment;
-        self.write(number, moment, Write::Batch { changes, keys, records: &[], audit: &[] })
-            .map(drop)
+        let write = Write::Batch { changes, keys, records: &[], audit: &[] };
+        self.write(number, stamp(number).moment, write).map(drop)
     }
 
     fn last_commit(&mut self) -> Result<u64, StoreError>;

@@ -57,6 +57,7 @@ impl Failure {
             | Self::NotPermitted { .. }
             | Self::RoleBeyondOwn { .. }
             | Self::NamespaceInUse { .. } => self.message_of_access(),
+            Self::Node(refusal) => refusal.to_string(),
             Self::Proxied { header } => format!(
                 "a proxy sent this request (header {header}), and this listener trusts every caller"
             ),
@@ -136,6 +137,7 @@ impl Failure {
                  GET /api/v1/auth/identity tells your own"
                     .to_owned()
             }
+            Self::Node(refusal) => refusal.hint(),
             Self::PathNotFound { .. } => "the operations are listed in docs/api.md".to_owned(),
             Self::OtherHost { .. } => {
                 "use its IP address, or add the name to the orchestrator's setting allowed_hosts"

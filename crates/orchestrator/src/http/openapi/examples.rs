@@ -1,6 +1,7 @@
 //! Examples in the document: values of the response types, so that they are spelled like responses.
 
 mod access;
+mod joining;
 mod watching;
 
 use std::collections::BTreeMap;
@@ -36,6 +37,10 @@ use uuid::Uuid;
 pub(in crate::http) use access::{
     create_token, created_token, describe_namespace, identity, list_audit, list_namespaces,
     list_tokens, put_namespace, revoked_token, sign_in,
+};
+pub(in crate::http) use joining::{
+    create_node_token, created_node_token, enrol_request, list_node_tokens, node_certificate,
+    renew_request, revoked_node_token,
 };
 pub(in crate::http) use watching::{cluster, cluster_load, explanation};
 

@@ -69,6 +69,11 @@ parameters! {
             "type": "string", "pattern": "^[0-9a-f]{16}$",
         };
     }
+    NodeTokenPath: Path {
+        "token_id", "The token's ID: the 16 characters after `jn1.`.", {
+            "type": "string", "pattern": "^[0-9a-f]{16}$",
+        };
+    }
     NamespacePath: Path {
         "namespace", "The name of the namespace.", {
             "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$",

@@ -170,7 +170,7 @@ impl Service {
             process: "test".to_owned(),
             guard: Guard::new(true, "", &[]),
             asks_for_credentials: false,
-            uses_tls: false,
+            protection: None,
             last_uses: Arc::default(),
             denials: Arc::default(),
             pages: None,

@@ -1,0 +1,202 @@
+//! Nodes: which certificates are valid, and what the operator says of those that hold them.
+//!
+//! A certificate says who its holder is. Whether that key may still act for the node is a record
+//! here: without it, the certificate opens nothing, however long it lasts.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api_types::protocol::SessionRequest;
+use api_types::quantity::{Capacity, Resources};
+use api_types::{Code, KeyDigest, NodeId, Timestamp};
+use control_plane::records::{Expected, Record, RecordKey, RecordKind, RecordWrite};
+use pki::Peer;
+use serde::{Deserialize, Serialize};
+
+use crate::records::Published;
+
+/// A key that may act for a node, as it is stored.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct StoredIdentity {
+    /// Of the join token that it came with.
+    #[serde(rename = "TokenID")]
+    pub(crate) token_id: String,
+    /// Labels that the node cannot change.
+    pub(crate) labels: BTreeMap<String, String>,
+    /// What it may offer at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) max_capacity: Option<Capacity>,
+    pub(crate) join_time: Timestamp,
+    /// When its newest certificate ends.
+    pub(crate) expire_time: Timestamp,
+}
+
+/// A node whose certificate was verified, and what is stored of its key.
+#[derive(Debug, Clone)]
+pub(crate) struct CertifiedNode {
+    pub(crate) peer: Peer,
+    pub(crate) identity: Arc<StoredIdentity>,
+    pub(crate) key: RecordKey,
+}
+
+/// Why a node, or a join token, is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NodeRefusal {
+    #[error("the certificate is not that of a node")]
+    NotANode,
+    #[error("the certificate of node {0} was revoked, or another key has taken its place")]
+    Revoked(NodeId),
+    /// It may still be renewed.
+    #[error("the certificate of node {0} has expired")]
+    Expired(NodeId),
+    #[error("the certificate of node {0} expired too long ago to be renewed")]
+    TooOld(NodeId),
+    #[error("the certificate is that of node {own}, and the request is about '{asked}'")]
+    OtherNode { own: NodeId, asked: String },
+    #[error("the join token is not valid, or no longer")]
+    UnknownToken,
+    #[error("the join token has expired")]
+    ExpiredToken,
+    #[error("the join token is used up")]
+    UsedToken,
+    #[error("the node has executions as {0}, and the join token does not give it this ID back")]
+    BoundNode(NodeId),
+    #[error("this orchestrator takes nodes without certificates, over plain HTTP")]
+    Unprotected,
+}
+
+// === impl StoredIdentity ===
+
+impl StoredIdentity {
+    pub(crate) fn of(record: &Record) -> Option<Self> {
+        serde_json::from_str(&record.value).ok()
+    }
+
+    /// One record for each key, so that a record that is gone is a key that is refused.
+    pub(crate) fn key(node: NodeId, key: KeyDigest) -> RecordKey {
+        RecordKind::NodeIdentity.key(format!("{node} {key}"))
+    }
+
+    pub(crate) fn write(&self, key: RecordKey, expected: Expected) -> RecordWrite {
+        let value = serde_json::to_string(self).expect("a record is plain data");
+        RecordWrite { key, expected, value: Some(value.into()) }
+    }
+
+    /// What the node says of itself, with what the operator says of it: its labels win, and its
+    /// bound of the capacity holds.
+    pub(crate) fn amend(&self, request: &mut SessionRequest) {
+        request.labels.extend(self.labels.clone());
+        let Some(bound) = self.max_capacity.map(Resources::from) else { return };
+        let info = &mut request.compute_node_info;
+        for offered in
+            [&mut info.max_capacity, &mut info.available_capacity, &mut info.max_job_requirements]
+        {
+            *offered = within(Resources::from(*offered), bound).into();
+        }
+    }
+}
+
+/// At most the bound of each resource that has one.
+fn within(offered: Resources, bound: Resources) -> Resources {
+    let least = |offered: u64, bound: u64| if bound == 0 { offered } else { offered.min(bound) };
+    Resources {
+        cpu_millis: least(offered.cpu_millis, bound.cpu_millis),
+        memory_bytes: least(offered.memory_bytes, bound.memory_bytes),
+        disk_bytes: least(offered.disk_bytes, bound.disk_bytes),
+        gpus: least(offered.gpus, bound.gpus),
+    }
+}
+
+/// The changes that refuse every key of this node.
+pub(crate) fn revocation(records: &Published, node: NodeId) -> Vec<RecordWrite> {
+    let of_node = format!("{node} ");
+    let all = records.of_kind(RecordKind::NodeIdentity).into_iter();
+    all.filter(|record| record.key.key.starts_with(&of_node))
+        .map(|record| RecordWrite { key: record.key, expected: Expected::Anything, value: None })
+        .collect()
+}
+
+/// Keys whose last certificate can no longer be renewed.
+pub(crate) fn outdated(
+    records: &Published,
+    now: Timestamp,
+    renewable_for: Duration,
+) -> Vec<RecordWrite> {
+    let is_over = |record: &Record| {
+        StoredIdentity::of(record)
+            .is_none_or(|it| it.expire_time < now && now.since(it.expire_time) > renewable_for)
+    };
+    let all = records.of_kind(RecordKind::NodeIdentity).into_iter().filter(is_over);
+    all.map(|record| {
+        let expected = Expected::Version(record.version);
+        RecordWrite { key: record.key, expected, value: None }
+    })
+    .collect()
+}
+
+/// The node that holds a certificate, which a handshake has verified, if its key may still act.
+/// One that has expired may only `renew`.
+pub(crate) fn verify(
+    records: &Published,
+    certificate: &[u8],
+    now: Timestamp,
+    renewable_for: Duration,
+    renews: bool,
+) -> Result<CertifiedNode, NodeRefusal> {
+    let peer = Peer::read(certificate).map_err(|_| NodeRefusal::NotANode)?;
+    let key = StoredIdentity::key(peer.node, peer.key);
+    let identity = records.get(&key).as_ref().and_then(StoredIdentity::of);
+    let identity = Arc::new(identity.ok_or(NodeRefusal::Revoked(peer.node))?);
+    if peer.expires <= now {
+        if now.since(peer.expires) > renewable_for {
+            return Err(NodeRefusal::TooOld(peer.node));
+        }
+        if !renews {
+            return Err(NodeRefusal::Expired(peer.node));
+        }
+    }
+    Ok(CertifiedNode { peer, identity, key })
+}
+
+// === impl NodeRefusal ===
+
+impl NodeRefusal {
+    pub(crate) fn code(&self) -> Code {
+        match self {
+            Self::Expired(_) => Code::Unauthenticated,
+            Self::NotANode
+            | Self::Revoked(_)
+            | Self::TooOld(_)
+            | Self::OtherNode { .. }
+            | Self::UnknownToken
+            | Self::ExpiredToken
+            | Self::UsedToken => Code::Forbidden,
+            Self::BoundNode(_) | Self::Unprotected => Code::Conflict,
+        }
+    }
+
+    pub(crate) fn hint(&self) -> String {
+        match self {
+            Self::Revoked(node) | Self::TooOld(node) | Self::BoundNode(node) => {
+                format!("join again with a token made by `jobctl node token --for {node}`")
+            }
+            Self::Expired(node) => {
+                format!("renew it with POST /api/v1/orchestrator/nodes/{node}/certificate")
+            }
+            Self::UnknownToken | Self::ExpiredToken | Self::UsedToken => {
+                "make another with `jobctl node token`".to_owned()
+            }
+            Self::Unprotected => {
+                "give agents its http:// address, or have it serve TLS: auth = \"required\", or \
+                 another listen than loopback, and not insecure"
+                    .to_owned()
+            }
+            Self::NotANode | Self::OtherNode { .. } => String::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+//! Join tokens: create, list and revoke them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api_types::error::FieldError;
+use api_types::joining::{CreateNodeToken, CreatedNodeToken, ListNodeTokens, RevokedNodeToken};
+use api_types::quantity::Capacity;
+use api_types::{Code, routes};
+use axum::extract::State;
+use control_plane::audit::AuditEntry;
+use control_plane::records::{Expected, RecordKind, RecordWrite};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes as collect;
+
+use super::authenticate::Access;
+use super::body::JsonBody;
+use super::edge::json;
+use super::error::{Failure, Kind};
+use super::openapi::{BODY, CALL, QUERY, examples, params, refusals};
+use super::query::Query;
+use super::{Api, Handled, Parameter, lookup};
+use crate::access::credential::Credential;
+use crate::access::join_token::{self, StoredJoinToken};
+use crate::access::node::NodeRefusal;
+use crate::clock;
+
+/// The longest life of a join token: one that lies about for longer is found by somebody.
+const MAX_TTL_SECONDS: u64 = 365 * 86_400;
+
+/// The most nodes that join with one token; a larger cluster makes another.
+const MAX_USES: u32 = 100_000;
+
+/// Labels of one token, and bytes of one label's key and value together. The labels are in the
+/// record of every node that joins with it.
+const MAX_LABELS: usize = 64;
+const MAX_LABEL_BYTES: usize = 512;
+
+pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
+    OpenApiRouter::default().routes(collect!(list, create)).routes(collect!(revoke))
+}
+
+/// List Node Tokens
+///
+/// The join tokens that have not expired, without their secrets.
+#[utoipa::path(
+    get,
+    path = routes::NODE_TOKENS,
+    operation_id = "listNodeTokens",
+    tag = "Nodes",
+    responses((status = 200, description = "The tokens, in order of their IDs.", body = ListNodeTokens, example = json!(examples::list_node_tokens()))),
+    extensions(("x-error-codes" = json!(refusals(&[QUERY])))),
+)]
+async fn list(State(api): State<Arc<Api>>, _: Query) -> Handled {
+    let now = clock::now();
+    let records = api.view.records().of_kind(RecordKind::JoinToken);
+    let tokens = records.iter().filter_map(|record| {
+        let token = StoredJoinToken::of(record).filter(|token| now < token.expire_time)?;
+        Some(token.wire(&record.key.key))
+    });
+    json(&ListNodeTokens { node_tokens: tokens.collect() })
+}
+
+/// Create Node Token
+///
+/// The secret is in this response and nowhere else. A node joins with it over https.
+#[utoipa::path(
+    post,
+    path = routes::NODE_TOKENS,
+    operation_id = "createNodeToken",
+    tag = "Nodes",
+    request_body(content = CreateNodeToken, example = json!(examples::create_node_token())),
+    responses((status = 200, description = "The token.", body = CreatedNodeToken, example = json!(examples::created_node_token()))),
+    extensions(("x-error-codes" = json!(refusals(&[QUERY, BODY, CALL, &[Code::Conflict, Code::NodeConflict]])))),
+)]
+async fn create(State(api): State<Arc<Api>>, access: Access, _: Query, body: JsonBody) -> Handled {
+    let asked: CreateNodeToken = body.read()?;
+    let Some(protection) = &api.protection else {
+        return Err(Failure::Node(NodeRefusal::Unprotected));
+    };
+    if let Some(node) = asked.node_id.filter(|node| *node == api.own.id) {
+        return Err(Failure::OwnNode(node));
+    }
+    let problems = problems(&asked);
+    if !problems.is_empty() {
+        return Err(Failure::InvalidBody(problems));
+    }
+    let CreateNodeToken { ttl_seconds, uses, labels, node_id, max_capacity } = asked;
+    let (credential, now) = (Credential::mint(), clock::now());
+    let token = StoredJoinToken {
+        labels,
+        node_id,
+        max_capacity,
+        uses_left: uses,
+        create_time: now,
+        expire_time: now + Duration::from_secs(ttl_seconds),
+        hash: credential.hash(),
+    };
+    let audit = access.audit().map(|entry| AuditEntry { object: credential.id.clone(), ..entry });
+    let write = token.write(&credential.id, Expected::Nothing);
+    api.handle.on_behalf(audit).change_records(vec![write]).await?;
+    let secret = join_token::text(&credential, protection.ca());
+    json(&CreatedNodeToken { secret, node_token: token.wire(&credential.id) })
+}
+
+/// Revoke Node Token
+///
+/// Nobody joins with it any more; the nodes that have joined stay.
+#[utoipa::path(
+    delete,
+    path = routes::NODE_TOKEN,
+    operation_id = "revokeNodeToken",
+    tag = "Nodes",
+    params(params::NodeTokenPath),
+    responses((status = 200, description = "The token as it was.", body = RevokedNodeToken, example = json!(examples::revoked_node_token()))),
+    extensions(("x-error-codes" = json!(refusals(&[QUERY, CALL, &[Code::TokenNotFound, Code::PathNotFound, Code::Conflict]])))),
+)]
+async fn revoke(
+    State(api): State<Arc<Api>>,
+    access: Access,
+    _: Query,
+    Parameter(id): Parameter,
+) -> Handled {
+    let key = StoredJoinToken::key(&id);
+    let found = api.view.records().get(&key).as_ref().and_then(StoredJoinToken::of);
+    let token = found.ok_or_else(|| lookup::absent(Kind::Token, &id))?;
+    let write = RecordWrite { key, expected: Expected::Anything, value: None };
+    api.handle.on_behalf(access.audit()).change_records(vec![write]).await?;
+    json(&RevokedNodeToken { node_token: token.wire(&id) })
+}
+
+fn problems(asked: &CreateNodeToken) -> Vec<FieldError> {
+    let mut problems = Vec::new();
+    let mut problem = |path: &str, reason: String| {
+        problems.push(FieldError { path: path.to_owned(), reason });
+    };
+    if !(1..=MAX_TTL_SECONDS).contains(&asked.ttl_seconds) {
+        problem("TTLSeconds", format!("must be from 1 to {MAX_TTL_SECONDS}"));
+    }
+    if !(1..=MAX_USES).contains(&asked.uses) {
+        problem("Uses", format!("must be from 1 to {MAX_USES}"));
+    }
+    if asked.node_id.is_some() && asked.uses > 1 {
+        problem("Uses", "must be 1 for a node that gets its ID back".to_owned());
+    }
+    if let Some(reason) = wrong_labels(&asked.labels) {
+        problem("Labels", reason);
+    }
+    if let Some(Capacity { cpu, .. }) = asked.max_capacity
+        && !(cpu.is_finite() && cpu >= 0.0)
+    {
+        problem("MaxCapacity.CPU", "must be a number of cores".to_owned());
+    }
+    problems
+}
+
+fn wrong_labels(labels: &BTreeMap<String, String>) -> Option<String> {
+    if labels.len() > MAX_LABELS {
+        return Some(format!("must not be more than {MAX_LABELS}"));
+    }
+    let is_wrong = |(key, value): &(&String, &String)| {
+        key.is_empty() || key.len() + value.len() > MAX_LABEL_BYTES
+    };
+    let (key, _) = labels.iter().find(is_wrong)?;
+    Some(format!(
+        "'{key}': must have a key, and not be longer than {MAX_LABEL_BYTES} bytes together"
+    ))
+}
