@@ -9,6 +9,7 @@ mod explain;
 mod get;
 mod jobs;
 mod logs;
+mod node_tokens;
 mod nodes;
 mod run;
 mod shell;

@@ -143,6 +143,13 @@ fn message_of(error: &Error) -> String {
                 or set another address with --url, JOBCTL_URL or 'jobctl context set'\n"
             );
         }
+        if let Some(ClientError::Untrusted { base_url, reason, .. }) = cause.downcast_ref() {
+            let reason = without_http_layers(reason);
+            return format!(
+                "jobctl: the certificate of {base_url} is not trusted: {reason}\n  hint: name its CA with \
+                --ca FILE or --ca sha256:DIGEST; the orchestrator logs both when it starts\n"
+            );
+        }
         if let Some(usage) = cause.downcast_ref::<UsageError>()
             && !usage.hint.is_empty()
         {

@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::jobs::absolute_time;
+use super::node_tokens::NodeTokenArgs;
 use super::{OutputArgs, WatchArgs};
 
 #[derive(Debug, Subcommand)]
@@ -29,6 +30,8 @@ pub(crate) enum NodeCommand {
     Approve(NodeActionArgs),
     /// Keep nodes out of the cluster
     Reject(NodeActionArgs),
+    /// Create a join token, with which a new node joins, and print it this once
+    Token(NodeTokenArgs),
     /// Delete disconnected nodes
     Delete {
         /// IDs of the nodes, or prefixes of them

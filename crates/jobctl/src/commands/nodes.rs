@@ -6,7 +6,7 @@ use anyhow::Result;
 use api_client::{ClientError, NodeHistoryQuery, NodesQuery};
 use api_types::node::{Node, NodeAction};
 
-use super::{Exit, Session, each};
+use super::{Exit, Session, each, node_tokens};
 use crate::cli::{DrainArgs, NodeActionArgs, NodeCommand, NodeHistoryArgs, NodeListArgs};
 use crate::clock;
 use crate::output::{Layout, Progress, show};
@@ -34,6 +34,7 @@ pub(super) async fn run(session: &Session, command: &NodeCommand) -> Result<Exit
         NodeCommand::Approve(args) => act(session, args, NodeAction::Approve).await,
         NodeCommand::Reject(args) => act(session, args, NodeAction::Reject).await,
         NodeCommand::Drain(args) => drain(session, args).await,
+        NodeCommand::Token(args) => node_tokens::run(session, args).await,
         NodeCommand::Delete { nodes } => {
             each(nodes, async |node| {
                 // The response to a deletion does not contain the full ID.

@@ -1,7 +1,8 @@
-//! Tokens, namespaces and the audit log for people.
+//! Tokens, join tokens, namespaces and the audit log for people.
 
 use api_types::access::{Namespace, Permissions, Token};
 use api_types::audit::{AuditOutcome, AuditRecord};
+use api_types::joining::NodeToken;
 
 use crate::output::{Cell, Fields, Layout, Listed, Tone, age_of_text};
 
@@ -38,6 +39,29 @@ impl Listed for Token {
             Cell::age(age_of_text(layout.now, &self.create_time)),
             last_use,
             Cell::plain(if self.expire_time.is_empty() { "never" } else { &self.expire_time }),
+        ]
+    }
+
+    fn name(&self) -> String {
+        self.id.clone()
+    }
+}
+
+impl Listed for NodeToken {
+    fn columns(_: &Layout) -> Vec<&'static str> {
+        vec!["ID", "LABELS", "FOR", "USES LEFT", "AGE", "EXPIRES"]
+    }
+
+    fn cells(&self, layout: &Layout) -> Vec<Cell> {
+        let labels: Vec<_> =
+            self.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        vec![
+            Cell::plain(&self.id),
+            Cell::plain(or_dash(&labels.join(","))),
+            Cell::plain(self.node_id.map_or("any node".to_owned(), |node| node.short())),
+            Cell::plain(self.uses_left.to_string()),
+            Cell::age(age_of_text(layout.now, &self.create_time)),
+            Cell::plain(&self.expire_time),
         ]
     }
 

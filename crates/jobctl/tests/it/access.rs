@@ -166,3 +166,41 @@ async fn the_audit_log_is_listed_and_verified() {
     assert_eq!(broken.code, Some(125));
     assert!(broken.stderr.contains("record 3 is not the one"), "{}", broken.stderr);
 }
+
+#[tokio::test]
+async fn join_tokens_are_created_listed_and_revoked_over_tls() {
+    let service =
+        Service::start_with(|settings| Settings { auth: Auth::Required, ..settings }).await;
+    let data = service.folder().join("data");
+    let admin = std::fs::read_to_string(data.join("admin.token")).expect("the first token");
+    let (url, ca) = (service.url().replace("http://", "https://"), data.join("ca.crt"));
+    let run = async |arguments: &[&str]| {
+        let place = ["--url", &url, "--ca", ca.to_str().expect("UTF-8")];
+        with_token(&service, admin.trim(), &[arguments, &place].concat()).await
+    };
+    let create =
+        ["node", "token", "--ttl", "2h", "--uses", "3", "-l", "zone=a", "--max-cpu", "500m"];
+    let created = run(&create).await;
+    let token = done(&created).to_owned();
+    assert!(token.starts_with("jn1.") && !token.contains(char::is_whitespace), "{token}");
+    let listed = run(&["node", "token", "list"]).await;
+    let row = done(&listed).lines().nth(1).expect("a row");
+    let id = token.split('.').nth(1).expect("an ID");
+    assert!(row.contains(id) && row.contains("zone=a") && row.contains(" 3 "), "{row}");
+    assert!(!listed.stdout.contains(&token), "{listed}");
+    let revoked = run(&["node", "token", "revoke", id]).await;
+    assert_eq!(done(&revoked), format!("join token {id} is revoked"));
+
+    // The digest in the token is what clients pin.
+    let pin = format!("sha256:{}", token.rsplit('.').next().expect("a digest"));
+    let pinned = ["whoami", "--url", &url, "--ca", &pin];
+    let known = with_token(&service, admin.trim(), &pinned).await;
+    assert_eq!(done(&known), "admin (admin of all namespaces)");
+    let wrong = ["whoami", "--url", &url, "--ca", &format!("sha256:{}", "0".repeat(64))];
+    let refused = with_token(&service, admin.trim(), &wrong).await;
+    assert_ne!(refused.code, Some(0));
+    assert!(refused.stderr.contains("is not trusted"), "{}", refused.stderr);
+
+    let usage = run(&["node", "token", "-l", "zone"]).await;
+    assert!(usage.stderr.contains("'zone' is not a label"), "{}", usage.stderr);
+}
