@@ -26,10 +26,9 @@ use crate::data::results::publisher::PublishedDir;
 use crate::host::data_dir::{DataDir, DataDirError};
 use crate::host::gpu::Inventory;
 use crate::host::settings::{InvalidSettings, Settings};
-use crate::http::{
-    self,
-    shared::{Readers, Shared},
-};
+use crate::http;
+use crate::http::guard::Guard;
+use crate::http::shared::{Readers, Shared};
 use crate::node::effects::{Files, Steps};
 use crate::node::ledger::{Ledger, LedgerError};
 use crate::node::mailbox::{Mailbox, Message};
@@ -144,6 +143,7 @@ impl Agent {
             outbox,
             observer: Arc::clone(&observer),
             readers: Readers::new(),
+            guard: Arc::new(Guard::new(enrolment.clone(), settings.orchestrator.clone())),
         };
         let session = session(&settings, node_id, &enrolment, vitals, &tasks, &shared)?;
         let server =

@@ -2,6 +2,7 @@
 
 mod executions;
 mod failure;
+pub(crate) mod guard;
 mod identity;
 mod metrics;
 mod openapi;
@@ -35,6 +36,7 @@ pub(crate) fn router(shared: Shared) -> Router {
     routes()
         .fallback(failure::unknown_path)
         .method_not_allowed_fallback(failure::wrong_method)
+        .layer(axum::middleware::from_fn_with_state(shared.clone(), guard::check))
         .layer(axum::middleware::from_fn_with_state(shared.clone(), metrics::count))
         .with_state(shared)
 }

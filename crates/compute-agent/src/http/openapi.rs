@@ -30,9 +30,11 @@ const ABOUT: About = About {
 #[openapi(paths(document), components(schemas(LogStream)))]
 struct Beside;
 
-/// Adds the code that every operation has: an internal error can end any request.
+/// Adds the codes that every operation has: an internal error can end any request, and where the
+/// orchestrator asks for credentials, so does its agent.
 pub(super) fn refusals(codes: &[Code]) -> Vec<Code> {
-    codes.iter().copied().chain([Code::Internal]).collect()
+    let any = [Code::Internal, Code::Unauthenticated, Code::Forbidden, Code::NodeUnavailable];
+    codes.iter().copied().chain(any).collect()
 }
 
 /// The OpenAPI document of this node

@@ -8,6 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::failure::Failure;
+use super::guard::Guard;
 use crate::data::logs::Outputs;
 use crate::data::results::publisher::PublishedDir;
 use crate::node::mailbox::Mailbox;
@@ -31,6 +32,7 @@ pub(crate) struct Shared {
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) observer: Arc<Observer>,
     pub(crate) readers: Readers,
+    pub(crate) guard: Arc<Guard>,
 }
 
 /// Readers of output and archives at once, a quarter of all connections: however many follow, the

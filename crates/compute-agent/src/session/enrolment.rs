@@ -94,6 +94,23 @@ impl Enrolment {
         }
     }
 
+    /// A client with somebody's token instead of the node's certificate.
+    pub(crate) fn client_of(
+        &self,
+        orchestrator: &str,
+        token: &str,
+    ) -> Result<Client, InvalidBaseUrl> {
+        let trust = match self {
+            Self::Stated => Trust::System,
+            Self::Certified(identity) => {
+                let ca = lock(identity).certified.as_ref().map(|certified| certified.ca.clone());
+                Trust::Authority(ca.unwrap_or_default())
+            }
+        };
+        let credentials = Credentials::Bearer(token.to_owned());
+        Client::with(Options { base_url: orchestrator.to_owned(), trust, credentials })
+    }
+
     /// A client of its own connections.
     pub(crate) fn client(&self, orchestrator: &str) -> Result<Client, InvalidBaseUrl> {
         let base_url = orchestrator.to_owned();

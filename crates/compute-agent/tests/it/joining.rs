@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use api_types::access::Identity;
 use api_types::engine::EngineType;
 use api_types::joining::{JoinToken, NodeCertificate, RenewRequest};
 use api_types::{ApiError, Code, NodeId, Timestamp, routes};
@@ -48,6 +49,21 @@ fn certified(authority: &Authority, csr: &str, lifetime_seconds: u64) -> Respons
     Body::from(serde_json::to_vec(&answer).expect("plain data")).into_response()
 }
 
+/// Tokens are named by their role.
+fn identity(bearer: &str) -> Response {
+    let Ok(role) = bearer.trim_start_matches("Bearer ").parse() else {
+        return refusal(Code::Unauthenticated, "it is not valid");
+    };
+    let identity = Identity {
+        name: "it".to_owned(),
+        role,
+        namespaces: Vec::new(),
+        token_id: String::new(),
+        expire_time: String::new(),
+    };
+    Body::from(serde_json::to_vec(&identity).expect("plain data")).into_response()
+}
+
 impl Certifier {
     async fn start(lifetime_seconds: u64) -> Self {
         let authority = Arc::new(Authority::make().expect("a CA"));
@@ -69,6 +85,10 @@ impl Certifier {
                 let shown = parts.extensions.get::<ClientCertificate>();
                 let node = shown.map(|shown| Peer::read(&shown.0).expect("a node's").node);
                 let path = parts.uri.path().to_owned();
+                if path == routes::IDENTITY {
+                    let bearer = parts.headers.get("authorization").map(|it| it.to_str());
+                    return identity(bearer.and_then(Result::ok).unwrap_or_default());
+                }
                 seen.lock().expect("no panic").push((path.clone(), node));
                 let body = Body::new(body.map_err(axum::Error::new));
                 let body = to_bytes(body, 1 << 20).await.expect("a body");
@@ -193,4 +213,36 @@ async fn a_node_keeps_its_certificate_and_renews_it() {
     eventually("another renewal", async || certifier.requested()[before..].contains(&renewal))
         .await;
     tokio::time::timeout(Duration::from_secs(20), agent.shutdown()).await.expect("it stops");
+}
+
+#[tokio::test]
+async fn the_port_of_a_certified_agent_tells_operators_alone_what_runs() {
+    let certifier = Certifier::start(3600).await;
+    let dir = tempfile::tempdir().unwrap();
+    let join_token = secret(&certifier.token(GOOD));
+    let settings = Settings { join_token, ..certifier.settings(&dir) };
+    let agent = Agent::start(settings).await.unwrap();
+    let base = format!("http://{}", agent.listen_addr);
+    let client = reqwest::Client::new();
+    let status = async |path: &str, token: &str| {
+        let request = client.get(format!("{base}{path}"));
+        let request = if token.is_empty() { request } else { request.bearer_auth(token) };
+        request.send().await.unwrap().status().as_u16()
+    };
+    for path in [routes::ALIVE, routes::VERSION, routes::LIVEZ] {
+        assert_eq!(status(path, "").await, 200, "{path}");
+    }
+    let logs = routes::fill(routes::AGENT_EXECUTION_LOGS, NODE.replace('n', "e"));
+    let closed =
+        [routes::AGENT_NODE, routes::AGENT_EXECUTIONS, routes::METRICS, routes::OPENAPI, &logs];
+    for path in closed {
+        for (token, expected) in [("", 401), ("forged", 401), ("submitter", 403), ("owner", 403)] {
+            assert_eq!(status(path, token).await, expected, "{path} {token}");
+        }
+        for token in ["operator", "admin"] {
+            let expected = if path == logs { 404 } else { 200 };
+            assert_eq!(status(path, token).await, expected, "{path} {token}");
+        }
+    }
+    agent.shutdown().await;
 }
