@@ -12,6 +12,7 @@ use super::daemon::{Daemon, Start};
 use super::link::Link;
 
 const ENGINES: &str = "COMPUTE_AGENT_ENGINES";
+const JOIN_TOKEN: &str = "COMPUTE_AGENT_JOIN_TOKEN";
 
 /// Configuration of an agent.
 #[derive(Debug, Clone)]
@@ -69,6 +70,15 @@ impl AgentSpec {
         self.setting(ENGINES, list)
     }
 
+    /// Joins a protected orchestrator with this token, instead of one that the cluster makes.
+    pub fn joining(self, token: &str) -> Self {
+        self.setting(JOIN_TOKEN, token)
+    }
+
+    pub(crate) fn joins(&self) -> bool {
+        self.settings.contains_key(JOIN_TOKEN)
+    }
+
     fn offers_wasm(&self) -> bool {
         self.settings.get(ENGINES).is_none_or(|list| list.contains("wasm"))
     }
@@ -108,7 +118,9 @@ impl Agent {
         let mut environment = spec.settings.clone();
         let data = directory.join(name).display().to_string();
         environment.entry("COMPUTE_AGENT_DATA_DIR".to_owned()).or_insert(data);
-        environment.insert("COMPUTE_AGENT_ORCHESTRATOR".to_owned(), orchestrator.to_owned());
+        environment
+            .entry("COMPUTE_AGENT_ORCHESTRATOR".to_owned())
+            .or_insert_with(|| orchestrator.to_owned());
         if spec.offers_wasm() {
             let runner = binary("wasm-runner").display().to_string();
             environment.entry("COMPUTE_AGENT_WASM__RUNNER".to_owned()).or_insert(runner);
@@ -130,6 +142,7 @@ impl Agent {
             environment,
             namespace,
             directory: directory.to_owned(),
+            protected: None,
         };
         let daemon = Daemon::start(start).await;
         let node = daemon

@@ -11,6 +11,7 @@ use api_types::engine::EngineType;
 use api_types::execution::{ComputeState, Execution};
 use api_types::history::HistoryEvent;
 use api_types::job::{Job, JobStateType};
+use api_types::joining::CreateNodeToken;
 use api_types::node::Connection;
 use bollard::Docker;
 use serde_json::{Value, json};
@@ -59,6 +60,11 @@ impl ClusterSpec {
     pub fn host(mut self, host: Ipv4Addr) -> Self {
         self.host = Some(host);
         self
+    }
+
+    /// The orchestrator serves TLS and asks for credentials; agents join with tokens.
+    pub fn protected(self) -> Self {
+        self.setting("ORCHESTRATOR_AUTH", "required")
     }
 
     /// A setting of the orchestrator, by the name of its environment variable.
@@ -132,6 +138,12 @@ impl Cluster {
     pub async fn add_agent(&mut self, spec: &AgentSpec) {
         let name = format!("agent-{}", self.agents.len());
         let url = self.orchestrator.base_url().to_owned();
+        let mut spec = spec.clone();
+        if url.starts_with("https://") && !spec.joins() {
+            let created = self.client().create_node_token(&CreateNodeToken::default()).await;
+            spec = spec.joining(&created.expect("a join token").secret);
+        }
+        let spec = &spec;
         let agent = Agent::start(&name, self.directory.path(), &url, spec).await;
         let node_id = agent.node_id();
         self.agents.push(agent);

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use api_client::Client;
+use api_client::{Client, Credentials, Options, Trust};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::failpoints::Failpoints;
@@ -37,6 +37,9 @@ pub(crate) struct Start {
     pub(crate) namespace: Option<String>,
     /// The directory of its log and failpoint files.
     pub(crate) directory: PathBuf,
+    /// The data directory of an orchestrator that serves TLS and asks for credentials: its CA and its
+    /// first token are there.
+    pub(crate) protected: Option<PathBuf>,
 }
 
 /// A daemon process and the parameters to restart it.
@@ -238,20 +241,25 @@ impl Daemon {
 
     /// Waits until the daemon responds; `Err` if the process ends instead.
     async fn wait_until_alive(&mut self) -> Result<(), ExitStatus> {
-        let client = self.client.clone();
+        let (address, protected) = (self.address, self.start.protected.clone());
         let child = self.child.as_mut().expect("spawn sets it");
-        let what = format!("{} responds at {}", self.start.name, self.address);
-        eventually(&what, async || {
+        let what = format!("{} responds at {address}", self.start.name);
+        let client = eventually(&what, async || {
             if let Ok(Some(status)) = child.try_wait() {
                 return Ok(Err(status));
             }
+            let client = match &protected {
+                None => client_of(address),
+                Some(data) => trusted_client(address, data).map_err(|error| error.to_string())?,
+            };
             match client.alive().await {
-                Ok(alive) if alive.status == "OK" => Ok(Ok(())),
+                Ok(alive) if alive.status == "OK" => Ok(Ok(client)),
                 Ok(alive) => Err(format!("its status is {}", alive.status)),
                 Err(error) => Err(error.to_string()),
             }
         })
-        .await
+        .await;
+        client.map(|client| self.client = client)
     }
 }
 
@@ -262,6 +270,18 @@ impl Drop for Daemon {
             eprintln!("--- log of {} ---\n{}\n---", self.start.name, self.log_tail());
         }
     }
+}
+
+/// An admin's client, once the orchestrator has written what it needs.
+fn trusted_client(address: SocketAddr, data: &Path) -> std::io::Result<Client> {
+    let ca = fs::read_to_string(data.join("ca.crt"))?;
+    let token = fs::read_to_string(data.join("admin.token"))?;
+    let options = Options {
+        base_url: format!("https://{address}"),
+        trust: Trust::Authority(ca),
+        credentials: Credentials::Bearer(token.trim().to_owned()),
+    };
+    Client::with(options).map_err(std::io::Error::other)
 }
 
 fn client_of(address: SocketAddr) -> Client {

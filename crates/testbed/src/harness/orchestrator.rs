@@ -9,6 +9,8 @@ use programs::binary;
 
 use super::daemon::{Daemon, Start};
 
+const AUTH: &str = "ORCHESTRATOR_AUTH";
+
 /// A running or killed orchestrator; derefs to its [`Daemon`].
 #[derive(Debug)]
 pub struct OrchestratorProcess {
@@ -24,11 +26,10 @@ impl OrchestratorProcess {
         settings: &BTreeMap<String, String>,
     ) -> Self {
         let mut environment = settings.clone();
-        let data = directory.join("orchestrator");
-        environment
-            .entry("ORCHESTRATOR_DATA_DIR".to_owned())
-            .or_insert_with(|| data.display().to_string());
-        if !host.is_loopback() {
+        let data = directory.join("orchestrator").display().to_string();
+        let data = environment.entry("ORCHESTRATOR_DATA_DIR".to_owned()).or_insert(data).clone();
+        let is_protected = environment.get(AUTH).is_some_and(|auth| auth == "required");
+        if !host.is_loopback() && !is_protected {
             // The tests of links are about the network; those of TLS ask for it.
             environment.entry("ORCHESTRATOR_INSECURE".to_owned()).or_insert("true".to_owned());
         }
@@ -40,6 +41,7 @@ impl OrchestratorProcess {
             environment,
             namespace: None,
             directory: directory.to_owned(),
+            protected: is_protected.then(|| data.into()),
         };
         Self { daemon: Daemon::start(start).await }
     }

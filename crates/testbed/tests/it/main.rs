@@ -17,6 +17,7 @@ mod health;
 mod image;
 mod inputs;
 mod jobs;
+mod joining;
 mod limits;
 mod logging;
 mod logs;
