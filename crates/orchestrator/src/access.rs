@@ -9,6 +9,7 @@ pub(crate) mod bootstrap;
 pub(crate) mod credential;
 pub(crate) mod denials;
 pub(crate) mod join_token;
+pub(crate) mod left_token;
 pub(crate) mod masking;
 pub(crate) mod node;
 pub(crate) mod policy;

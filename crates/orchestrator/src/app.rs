@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use web::Pages;
 
 use crate::access::bootstrap::{self, BootstrapError};
+use crate::access::left_token::{self, LeaveTokenError};
 use crate::access::upkeep;
 use crate::cluster::Watched;
 use crate::driver::presence;
@@ -59,6 +60,8 @@ pub enum StartError {
     Driver(#[from] DriverError),
     #[error("send traces over OTLP")]
     Otlp(#[from] OtlpError),
+    #[error("leave a join token in its file")]
+    JoinToken(#[from] LeaveTokenError),
     #[error("make the first token")]
     FirstToken(#[from] BootstrapError),
     #[error("start a blocking task")]
@@ -85,6 +88,24 @@ fn spawn_watching(api: &Arc<Api>) {
     let renewable_for = api.protection.as_ref().map(|protection| protection.renewable_for());
     let stopping = api.stopping.clone();
     tokio::spawn(upkeep::run(handle, view, uses, denials, renewable_for, stopping));
+}
+
+/// Leaves a join token in the file that the settings name, and replaces it from then on.
+async fn leave_join_tokens(
+    handle: &Handle,
+    view: &Arc<View>,
+    protection: Option<&Arc<Protection>>,
+    settings: &Settings,
+    stopping: &CancellationToken,
+) -> Result<(), LeaveTokenError> {
+    let path = settings.join_token_file.clone();
+    let Some(protection) = protection.filter(|_| !path.as_os_str().is_empty()) else {
+        return Ok(());
+    };
+    left_token::leave(handle, view, protection, &path).await?;
+    let (handle, view, protection) = (handle.clone(), Arc::clone(view), Arc::clone(protection));
+    tokio::spawn(left_token::keep(handle, view, protection, path, stopping.clone()));
+    Ok(())
 }
 
 /// Sees to it that somebody can get in.
@@ -157,6 +178,7 @@ impl Orchestrator {
         }
 
         let stopping = CancellationToken::new();
+        leave_join_tokens(&handle, &view, protection.as_ref(), &settings, &stopping).await?;
         let node_id = identity.node_id;
         let requester = Requester { id: node_id.to_string(), public_key: identity.public_key };
         let tracer = observer.tracer.clone();

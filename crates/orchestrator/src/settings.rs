@@ -65,6 +65,8 @@ pub struct Settings {
     pub insecure: bool,
     /// The key that encrypts the cluster's keys; `cluster.key` in the data directory without one.
     pub cluster_key_file: PathBuf,
+    /// A file in which a join token is left for agents on this machine; none when it is empty.
+    pub join_token_file: PathBuf,
     pub tls: TlsSettings,
     /// Log lines for people, or JSON for machines.
     pub log_format: LogFormat,
@@ -99,7 +101,8 @@ fn unknown_settings(names: &[String]) -> String {
     format!(
         "unknown settings: {}; known: listen, data_dir, auth, node_ttl, approve_new_nodes, \
          drain_deadline, starvation_seconds, node_retention, job_retention, job_retention_count, ui, \
-         allowed_hosts, insecure, cluster_key_file, tls, log_format, otlp",
+         allowed_hosts, insecure, cluster_key_file, join_token_file, tls, log_format, \
+         otlp",
         names.join(", ")
     )
 }
@@ -121,6 +124,7 @@ impl Default for Settings {
             allowed_hosts: Vec::new(),
             insecure: false,
             cluster_key_file: PathBuf::new(),
+            join_token_file: PathBuf::new(),
             tls: TlsSettings::default(),
             log_format: LogFormat::Text,
             otlp: OtlpSettings::default(),
@@ -326,6 +330,7 @@ mod tests {
             ("otlp.headers = 'x'", "headers must have the form name=value"),
             ("otlp.endpont = 'x'", "endpont"),
             ("insecure = 1", "insecure"),
+            ("join_token_file = 'a'", "join_token_file: is not used: 127.0.0.1:1234 is served"),
             ("tls.cert = 'a'", "tls.key: tls.cert and tls.key are set together"),
             ("tls = { cert = 'a', key = 'b' }", "tls.cert: is not used: 127.0.0.1:1234 is served"),
             ("tls.names = 'a b'", "tls.names: 'a b' is neither a host name nor an address"),

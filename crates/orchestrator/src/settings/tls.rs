@@ -66,13 +66,20 @@ impl Settings {
             let missing = if is_set(cert) { "tls.key" } else { "tls.cert" };
             return refused(missing, "tls.cert and tls.key are set together".to_owned());
         }
-        if is_set(cert) && self.exposure() != Exposure::Protected {
-            let reason = format!(
-                "is not used: {} is served over plain HTTP{}",
-                self.listen,
-                if self.insecure { ", because insecure is set" } else { "; set listen" }
-            );
-            return refused("tls.cert", reason);
+        if self.exposure() != Exposure::Protected {
+            let given = [("tls.cert", cert), ("join_token_file", &self.join_token_file)];
+            if let Some((key, _)) = given.into_iter().find(|(_, path)| is_set(path)) {
+                let reason = format!(
+                    "is not used: {} is served over plain HTTP{}",
+                    self.listen,
+                    if self.insecure {
+                        ", because insecure is set"
+                    } else {
+                        "; set listen or auth"
+                    }
+                );
+                return refused(key, reason);
+            }
         }
         let is_address = |name: &str| name.parse::<std::net::IpAddr>().is_ok();
         if let Some(name) = names.iter().find(|name| !is_address(name) && !is_host_name(name)) {

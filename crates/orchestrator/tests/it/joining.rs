@@ -228,6 +228,31 @@ async fn many_nodes_join_with_one_token_at_once_and_none_too_many() {
 }
 
 #[tokio::test]
+async fn a_file_always_has_a_token_for_one_more_node() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("join");
+    let mut protected = Protected::start_with(|mut settings| {
+        settings.join_token_file.clone_from(&file);
+        settings
+    })
+    .await;
+    let read = || std::fs::read_to_string(&file).expect("the file").trim().to_owned();
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
+    let first = read();
+    protected.server.restart().await;
+    assert_eq!(read(), first, "a token that is good stays");
+    let node = protected.node(&first).await;
+    let replaced = async {
+        while read() == first {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, replaced).await.expect("another token");
+    assert_ne!(protected.node(&read()).await.id, node.id);
+}
+
+#[tokio::test]
 async fn a_node_acts_for_itself_alone() {
     let protected = Protected::start().await;
     let token = protected.token(json!({ "Uses": 2 })).await;
