@@ -1,14 +1,16 @@
 //! The pages of the web UI: embedded in the program, compressed at its start, and served from memory.
 //!
-//! The files of `assets` are served below `/ui/<hash of all of them>/`, where caches may keep them
-//! for ever, and below `/ui/`, where they ask again. `index.html` is the answer at `/` and at every
-//! other path that a browser opens; it finds the files through `{{assets}}`, which is replaced by
-//! the first of these two places. So a browser never mixes the files of two releases.
+//! The files of `assets`, without their comments, are served below `/ui/<hash of all of them>/`,
+//! where caches may keep them for ever, and below `/ui/`, where they ask again. `index.html` is the
+//! answer at `/` and at every other path that a browser opens; it finds the files through
+//! `{{assets}}`, which is replaced by the first of these two places. So a browser never mixes the
+//! files of two releases.
 //!
 //! Rejected: a build script that compresses or bundles, because building the service should need
 //! neither npm nor deno.
 
 mod caching;
+mod comments;
 mod file;
 
 use std::collections::BTreeMap;
@@ -101,7 +103,7 @@ impl Pages {
         let index = String::from_utf8_lossy(index).replace(PLACEHOLDER, &place);
         let files = contents
             .iter()
-            .map(|(path, content)| (path.clone(), File::new(path, Bytes::copy_from_slice(content))))
+            .map(|(path, content)| (path.clone(), File::new(path, served(path, content))))
             .collect();
         Self { digest, index: File::new(INDEX, Bytes::from(index)), files }
     }
@@ -134,6 +136,11 @@ impl Pages {
         let file = self.files.get(name).filter(|_| name != INDEX)?;
         Some((file, cached))
     }
+}
+
+fn served(path: &str, content: &[u8]) -> Bytes {
+    let bare = std::str::from_utf8(content).ok().and_then(|text| comments::left_out(path, text));
+    bare.map_or_else(|| Bytes::copy_from_slice(content), Bytes::from)
 }
 
 fn collect<'a>(directory: &'a Dir<'a>, contents: &mut BTreeMap<String, &'a [u8]>) {

@@ -41,6 +41,19 @@ Deno.test("nothing turns text into markup or code", async () => {
   assertEquals(faults, []);
 });
 
+Deno.test("only comments look like comments, since the service leaves their lines out", async () => {
+  /** @type {string[]} */
+  const faults = [];
+  for await (const file of files(ROOT)) {
+    if (!file.pathname.endsWith(".js")) continue;
+    const text = await Deno.readTextFile(file);
+    for (const [found] of text.matchAll(/`(?:[^`\\]|\\.)*`/g)) {
+      if (/\n\s*\/[/*]/.test(found)) faults.push(`${file.pathname.slice(ROOT.pathname.length)}: ${found}`);
+    }
+  }
+  assertEquals(faults, []);
+});
+
 Deno.test("every imported module is there", async () => {
   /** @type {string[]} */
   const faults = [];
