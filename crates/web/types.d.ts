@@ -148,6 +148,40 @@ export interface LoadSample {
   Failed: number;
 }
 
+export interface Identity {
+  Name: string;
+  Role: string;
+  Namespaces: string[];
+  TokenID: string;
+  ExpireTime: string;
+}
+
+export interface Token {
+  ID: string;
+  Name: string;
+  Role: string;
+  Namespaces: string[];
+  CreatedBy: string;
+  CreateTime: string;
+  ExpireTime: string;
+  LastUseTime: string;
+}
+
+export interface Permissions {
+  Engines?: string[];
+  Networks?: string[];
+  Sources?: string[];
+  Publishers?: string[];
+}
+
+export interface Namespace {
+  Name: string;
+  Description: string;
+  Permissions: Permissions;
+  CreateTime: string;
+  ModifyTime: string;
+}
+
 /** What may have changed on the server. */
 export interface Change {
   /** Everything may have changed: a gap, or a server that does not say. */

@@ -1,6 +1,7 @@
 // Requests to the API: one place for paths, time limits, errors and pages of lists.
 
 import { connection } from "./connection.js";
+import { session } from "./session.js";
 
 /** @import { Json } from "../types.d.ts" */
 
@@ -65,8 +66,11 @@ export async function send(url, options = {}) {
     throw new Unreachable();
   }
   connection.answered();
-  if (!response.ok) throw new ApiError(response.status, await response.json().catch(() => null));
-  return response;
+  if (response.ok) return response;
+  const error = new ApiError(response.status, await response.json().catch(() => null));
+  // A view that asked is left before it could show the refusal.
+  if (response.status === 401) await session.check();
+  throw error;
 }
 
 /** @param {string} url @param {AbortSignal} [signal] @returns {Promise<Json>} */

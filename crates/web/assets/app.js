@@ -8,6 +8,7 @@ import { live } from "./live.js";
 import { navigation } from "./navigation.js";
 import { applyScheme } from "./preferences.js";
 import { route, startRouter } from "./router.js";
+import { session } from "./session.js";
 
 applyScheme();
 const { parts, search } = navigation();
@@ -25,5 +26,6 @@ route("/nodes", "nodes", () => import("./pages/nodes.js"));
 route("/nodes/:id", "node", () => import("./pages/node.js"));
 route("/events", "events", () => import("./pages/events.js"));
 
+session.start();
 live.start();
 startRouter();

@@ -1,6 +1,7 @@
 // Tells views what changed on the server: by the shared worker, by the tab that holds a lock, or by polling.
 
 import { connection } from "./connection.js";
+import { session } from "./session.js";
 import { followChanges } from "./stream.js";
 
 /** @import { Change } from "../types.d.ts" */
@@ -10,15 +11,23 @@ import { followChanges } from "./stream.js";
 const POLL_MS = 5000;
 // The shared worker forgets tabs that are silent for longer than three of these.
 const HEARTBEAT_MS = 30_000;
+// A stream that was refused although one is signed in is opened again after this time.
+const REFUSED_MS = 5000;
 
 const LOCK = "changes";
 
 class Live extends EventTarget {
-  /** @type {"connecting" | "open" | "lost" | "unsupported"} */
+  /** @type {"connecting" | "open" | "lost" | "unsupported" | "signedOut"} */
   state = "connecting";
   #timer = 0;
+  #again = () => {};
 
   start() {
+    // A stream has the rights of whoever was signed in when it was opened.
+    session.addEventListener("begin", () => {
+      this.#become("signedOut");
+      this.#again();
+    });
     if (!this.#shareWorker()) this.#shareLock();
     connection.addEventListener("back", () => this.#announce({ all: true }));
     this.#poll();
@@ -35,6 +44,7 @@ class Live extends EventTarget {
       worker.addEventListener("error", () => this.#shareLock(), { once: true });
       worker.port.onmessage = (event) => this.#receive(event.data);
       const beat = setInterval(() => worker.port.postMessage("here"), HEARTBEAT_MS);
+      this.#again = () => worker.port.postMessage("again");
       addEventListener("pagehide", () => worker.port.postMessage("bye"));
       addEventListener("pageshow", (event) => event.persisted && worker.port.postMessage("here"));
       return beat !== 0;
@@ -50,10 +60,15 @@ class Live extends EventTarget {
     channel.onmessage = (event) => this.#receive(event.data);
     void navigator.locks.request(LOCK, () =>
       new Promise(() => {
-        followChanges((message) => {
+        const tell = (/** @type {Message} */ message) => {
           channel.postMessage(message);
           this.#receive(message);
-        });
+        };
+        let stop = followChanges(tell);
+        this.#again = () => {
+          stop();
+          stop = followChanges(tell);
+        };
       }));
   }
 
@@ -61,8 +76,17 @@ class Live extends EventTarget {
   #receive(message) {
     if (message.kind === "state") {
       const reopened = message.state === "open" && this.state === "lost";
+      // Between the page and its stream something may have happened.
+      const missed = message.state === "open" && this.state === "signedOut";
       this.#become(message.state);
+      if (missed) this.#announce({ all: true });
       if (message.state === "lost") void connection.lost();
+      if (message.state === "signedOut") {
+        connection.answered();
+        void session.check();
+        // Somebody may have signed in just after the stream was refused.
+        setTimeout(() => this.state === "signedOut" && !session.asks && this.#again(), REFUSED_MS);
+      }
       // What happened in between follows in the stream's first message, unless the server cannot tell.
       if (reopened) connection.answered();
       return;
@@ -91,7 +115,8 @@ class Live extends EventTarget {
   #poll() {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
-      if (this.state !== "open" && !connection.isLost && !document.hidden) this.#announce({ all: true });
+      const isBlind = this.state !== "open" && !session.asks;
+      if (isBlind && !connection.isLost && !document.hidden) this.#announce({ all: true });
       this.#poll();
     }, POLL_MS);
   }

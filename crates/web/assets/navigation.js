@@ -1,5 +1,6 @@
-// The bar at the left: search, pages, the state of the connection, the colour scheme and the keys.
+// The bar at the left: search, pages, who is signed in, the state of the connection, the colour scheme and the keys.
 
+import { account } from "./account.js";
 import { connection } from "./connection.js";
 import { fill, h, svg } from "./dom.js";
 import { icon } from "./icons.js";
@@ -7,12 +8,15 @@ import { showKeys } from "./keys.js";
 import { live } from "./live.js";
 import { prefer, preferences } from "./preferences.js";
 import { searchBox } from "./search.js";
+import { session } from "./session.js";
 
-/** @type {[string, string, string, string][]} path, word, icon, keys of its routes */
+/** @import { Action } from "./session.js" */
+
+/** @type {[string, string, string, string, Action?][]} path, word, icon, keys of its routes, what the role must allow */
 const PAGES = [
   ["/", "Overview", "overview", "overview"],
   ["/jobs", "Jobs", "jobs", "jobs job execution"],
-  ["/submit", "Submit", "submit", "submit"],
+  ["/submit", "Submit", "submit", "submit", "submit"],
   ["/nodes", "Nodes", "nodes", "nodes node"],
   ["/events", "Events", "events", "events"],
 ];
@@ -20,13 +24,18 @@ const PAGES = [
 /** @returns {{ parts: Node[], search: () => void }} */
 export function navigation() {
   const search = searchBox();
-  const menu = h(
-    "ul",
-    { class: "menu" },
-    PAGES.map(([path, word, name, keys]) =>
-      h("li", null, h("a", { href: path, data: { key: keys } }, icon(name), word))
-    ),
+  const items = PAGES.map(([path, word, name, keys]) =>
+    h("li", null, h("a", { href: path, data: { key: keys } }, icon(name), word))
   );
+  const pages = h("nav", { "aria-label": "Pages" }, h("ul", { class: "menu" }, items));
+  const state = liveState();
+  const update = () => {
+    const asks = session.asks !== "";
+    for (const part of [search.element, pages, state]) part.hidden = asks;
+    PAGES.forEach(([, , , , action], at) => items[at].hidden = Boolean(action && !session.may(action)));
+  };
+  session.addEventListener("change", update);
+  update();
   return {
     parts: [
       h(
@@ -36,11 +45,12 @@ export function navigation() {
         h("span", null, "Job orchestrator"),
       ),
       search.element,
-      h("nav", { "aria-label": "Pages" }, menu),
+      pages,
+      account(),
       h(
         "div",
         { class: "side-end" },
-        liveState(),
+        state,
         schemeSwitch(),
         h("button", {
           class: "quiet icon",

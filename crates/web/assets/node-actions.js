@@ -3,6 +3,7 @@
 import { ask } from "./dialog.js";
 import { h } from "./dom.js";
 import { nodeName, plural, short } from "./format.js";
+import { inOneLine } from "./notes.js";
 import { notify } from "./notice.js";
 import { go } from "./router.js";
 
@@ -126,7 +127,7 @@ async function attempt(work, done, failed) {
     notify(done);
     return true;
   } catch (error) {
-    notify(`${failed}: ${/** @type {Error} */ (error).message}`, "failed");
+    notify(`${failed}: ${inOneLine(error)}`, "failed");
     return false;
   }
 }

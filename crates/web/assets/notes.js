@@ -3,6 +3,7 @@
 import { h } from "./dom.js";
 import { copyButton } from "./elements/copy.js";
 import { icon } from "./icons.js";
+import { session } from "./session.js";
 
 /** @import { Child } from "./dom.js" */
 
@@ -46,8 +47,14 @@ export function failure(error, again) {
 export function describe(error) {
   const any = /** @type {any} */ (error);
   if (any?.name === "ApiError") {
+    if (any.code === "NamespaceNotFound") {
+      const hint = "It does not exist, or your role does not apply to it.";
+      return { title: "Namespace not found", text: any.message, hint, request: "" };
+    }
     const title = any.status === 404
       ? "Not found"
+      : any.status === 403
+      ? "Not permitted"
       : any.status >= 500
       ? "The service could not do this"
       : "Refused";
@@ -75,9 +82,34 @@ export function describe(error) {
   };
 }
 
-/** @param {string} text */
-function sentence(text) {
-  return text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
+/** What happened and what to do, for a notice. @param {unknown} error */
+export function inOneLine(error) {
+  const { text, hint } = describe(error);
+  return hint ? `${sentence(text.replace(/\n/g, "; "), false)} ${hint}` : text;
+}
+
+/**
+ * What the reader's role does not allow, and who can help.
+ * @param {string} what @param {string} role @param {string} [namespace]
+ */
+export function needsRole(what, role, namespace) {
+  const { who } = session;
+  const where = namespace ? ` in namespace ${namespace}` : "";
+  return h(
+    "div",
+    { class: "panel waiting" },
+    h("h2", null, icon("minus"), `${what} the role ${role}${where}`),
+    h(
+      "p",
+      null,
+      `You are signed in as ${who.Name} with the role ${who.Role}. An owner of the namespace, or an admin, can create a token with another role.`,
+    ),
+  );
+}
+
+/** @param {string} text @param {boolean} [isFirst] */
+function sentence(text, isFirst = true) {
+  return (isFirst ? text.charAt(0).toUpperCase() + text.slice(1) : text) + (/[.!?]$/.test(text) ? "" : ".");
 }
 
 /** @param {string} title @param {...(Child | Child[])} children */

@@ -2,17 +2,22 @@
 
 import { fill, frame, h } from "./dom.js";
 import { failure, loading } from "./notes.js";
+import { session } from "./session.js";
 
 /** @import { Shown, Visit } from "../types.d.ts" */
 
 /** @typedef {{ default: (visit: Visit) => Shown }} PageModule */
 /** @typedef {{ pattern: RegExp, names: string[], key: string, load: () => Promise<PageModule> }} Route */
 
+/** Stands in for every page while the service asks for a token; the URL stays. @type {Route} */
+const SIGN_IN = { pattern: /$^/, names: [], key: "sign-in", load: () => import("./pages/sign-in.js") };
+
 /** @type {Route[]} */
 const routes = [];
 /** @type {{ route: Route, shown: Shown, leave: AbortController } | null} */
 let current = null;
 let visits = 0;
+let isFirst = true;
 let visited = "";
 
 /** @param {string} path such as `/jobs/:id` @param {string} key names the page @param {() => Promise<PageModule>} load */
@@ -36,8 +41,13 @@ export function rewriteQuery(query) {
   history.replaceState(null, "", visited);
 }
 
-/** Starts to follow links and the browser's history. */
+/** Starts to follow links, the browser's history, and who is signed in. */
 export function startRouter() {
+  session.addEventListener("change", () => {
+    leave();
+    for (const dialog of document.querySelectorAll("dialog")) dialog.close("");
+    void open();
+  });
   // A jump within the page is no visit.
   addEventListener("popstate", () => location.pathname + location.search !== visited && void open());
   document.addEventListener("click", (event) => {
@@ -76,29 +86,33 @@ function decode(text) {
   }
 }
 
+function leave() {
+  current?.leave.abort();
+  current = null;
+}
+
 async function open() {
   const visit = ++visits;
   visited = location.pathname + location.search;
-  const found = match(location.pathname);
+  const found = session.asks ? { route: SIGN_IN, params: {} } : match(location.pathname);
   const query = new URLSearchParams(location.search);
-  const leave = new AbortController();
-  const asked = { path: location.pathname, params: found?.params ?? {}, query, signal: leave.signal };
+  const left = new AbortController();
+  const asked = { path: location.pathname, params: found?.params ?? {}, query, signal: left.signal };
   mark(found?.route.key ?? "");
 
   if (current && found && current.route.key === found.route.key && current.shown.update?.(asked)) {
     document.title = titleOf(current.shown.title);
     return;
   }
-  current?.leave.abort();
-  current = null;
+  leave();
   const main = frame("main");
   if (!found) return present({ title: "Not found", element: nothingHere() }, main);
   fill(main, loading());
   try {
-    const page = await found.route.load();
+    const [page] = await Promise.all([found.route.load(), session.known]);
     if (visit !== visits) return;
     const shown = page.default(asked);
-    current = { route: found.route, shown, leave };
+    current = { route: found.route, shown, leave: left };
     present(shown, main);
   } catch (error) {
     if (visit !== visits) return;
@@ -112,7 +126,11 @@ function present(shown, main) {
   document.title = titleOf(shown.title);
   fill(main, shown.element);
   scrollTo(0, 0);
-  if (visits === 1) return;
+  const field = shown.element.querySelector("[autofocus]");
+  if (field instanceof HTMLElement) field.focus();
+  const moves = !isFirst && !field;
+  isFirst = false;
+  if (!moves) return;
   // A page whose heading comes with its data has the focus as a whole.
   const heading = shown.element.querySelector("h1");
   if (heading) heading.tabIndex = -1;

@@ -4,6 +4,8 @@ import { followChanges } from "./stream.js";
 
 // A tab that was closed cannot say so; one that has not written for this long is forgotten.
 const FORGET_MS = 90_000;
+// Every tab hears that somebody has signed in, and asks for another stream within this time.
+const RESTART_MS = 100;
 
 /** @type {Map<MessagePort, number>} */
 const ports = new Map();
@@ -11,6 +13,7 @@ const ports = new Map();
 let stop = null;
 /** @type {import("./stream.js").Message | null} */
 let state = null;
+let restarting = 0;
 
 const scope = /** @type {any} */ (self);
 
@@ -24,6 +27,10 @@ scope.onconnect = (/** @type {MessageEvent} */ event) => {
     }
     if (message.data === "bye") ports.delete(port);
     else ports.set(port, Date.now());
+    if (message.data === "again") {
+      clearTimeout(restarting);
+      restarting = setTimeout(restart, RESTART_MS);
+    }
     settle();
   };
   if (state) port.postMessage(state);
@@ -33,11 +40,18 @@ scope.onconnect = (/** @type {MessageEvent} */ event) => {
 /** Follows while there is a tab, and frees the connection otherwise. */
 function settle() {
   if (ports.size && !stop) stop = followChanges(tell);
-  if (!ports.size && stop) {
-    stop();
-    stop = null;
-    state = null;
-  }
+  if (!ports.size && stop) end();
+}
+
+function end() {
+  stop?.();
+  stop = null;
+  state = null;
+}
+
+function restart() {
+  end();
+  settle();
 }
 
 /** @param {import("./stream.js").Message} message */

@@ -56,6 +56,23 @@ export function copyButton(text, label) {
   return button;
 }
 
+/**
+ * A button that copies a line for a program.
+ * @param {string} word the program
+ * @param {() => string | null} build null if there is nothing to copy, which it has said
+ */
+export function copyAs(word, build) {
+  return h("button", {
+    type: "button",
+    onclick: async () => {
+      const text = build();
+      if (text === null) return;
+      if (await copyText(text)) notify(`Copied as ${word}`);
+      else notify("The browser does not let this page copy.", "failed");
+    },
+  }, `Copy as ${word}`);
+}
+
 /** The short form of an ID with a button that copies the full one. @param {string} id @param {string} [href] */
 export function idText(id, href) {
   const text = href

@@ -4,6 +4,7 @@ import { runTime, timeAgo } from "../elements/clock.js";
 import { idText } from "../elements/copy.js";
 import { h } from "../dom.js";
 import { bytes, cores } from "../format.js";
+import { session } from "../session.js";
 
 /** @import { Execution } from "../../types.d.ts" */
 
@@ -12,6 +13,7 @@ const DESIRED = ["Pending", "Running", "Stopped"];
 /** @param {Execution} row */
 export function executionDetails(row) {
   const out = row.RunOutput ?? {};
+  const seesOutput = session.may("submit", row.Namespace);
   const parts = [
     stream("Standard output", out.stdout, out.stdouttruncated),
     stream("Standard error", out.stderr, out.stderrtruncated),
@@ -44,13 +46,21 @@ export function executionDetails(row) {
         row.NextExecution ? idText(row.NextExecution, `/executions/${row.NextExecution}`) : null,
       ),
     ),
-    parts.length ? parts : h("p", { class: "muted" }, "It has printed nothing that the record keeps."),
+    parts.length ? parts : h(
+      "p",
+      { class: "muted" },
+      seesOutput
+        ? "It has printed nothing that the record keeps."
+        : `What it has printed needs the role submitter in namespace ${row.Namespace}.`,
+    ),
     h(
       "p",
       { class: "toolbar" },
-      h("a", { class: "button", href: `/jobs/${row.JobID}/logs?execution=${row.ID}` }, "Logs"),
+      seesOutput
+        ? h("a", { class: "button", href: `/jobs/${row.JobID}/logs?execution=${row.ID}` }, "Logs")
+        : null,
       h("a", { class: "button", href: `/jobs/${row.JobID}/history?execution=${row.ID}` }, "History"),
-      row.PublishedResult?.Type
+      seesOutput && row.PublishedResult?.Type
         ? h("a", { class: "button", href: `/jobs/${row.JobID}/results` }, "Results")
         : null,
     ),

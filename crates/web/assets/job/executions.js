@@ -5,7 +5,7 @@ import { executionDetails } from "./execution.js";
 import { runTime, timeAgo } from "../elements/clock.js";
 import { copyButton } from "../elements/copy.js";
 import { moreRows } from "../elements/more.js";
-import { choice } from "../jobs/filters.js";
+import { choice } from "../elements/fields.js";
 import { fill, h, reconcile } from "../dom.js";
 import { short, slotOf } from "../format.js";
 import { keepFresh } from "../fresh.js";

@@ -3,7 +3,7 @@
 import { get, path } from "../api.js";
 import { eventHead, eventRow } from "../elements/event.js";
 import { moreRows } from "../elements/more.js";
-import { choice } from "../jobs/filters.js";
+import { choice } from "../elements/fields.js";
 import { fill, h, reconcile } from "../dom.js";
 import { keepFresh } from "../fresh.js";
 import { empty, failure, loading } from "../notes.js";

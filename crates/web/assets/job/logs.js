@@ -9,7 +9,7 @@ import { LogBuffer } from "./log-buffer.js";
 import { followLog } from "./log-stream.js";
 import { failure } from "../notes.js";
 import { prefer, preferences } from "../preferences.js";
-import { choice } from "../jobs/filters.js";
+import { choice } from "../elements/fields.js";
 import { LogSearch } from "./log-search.js";
 
 /** @import { TabContext } from "../pages/job.js" */

@@ -1,8 +1,7 @@
 // The specification of a job: to read, to copy, and to submit again after changes.
 
-import { copyButton, copyText } from "../elements/copy.js";
+import { copyAs, copyButton } from "../elements/copy.js";
 import { h } from "../dom.js";
-import { notify } from "../notice.js";
 import { asCurl, asJobctl, resubmittable } from "../submit/copy.js";
 
 /** @import { TabContext } from "../pages/job.js" */
@@ -11,17 +10,6 @@ import { asCurl, asJobctl, resubmittable } from "../submit/copy.js";
 export default function specification({ job }) {
   const spec = resubmittable(job);
   const text = JSON.stringify(spec, null, 2);
-  const copyAs = (/** @type {string} */ word, /** @type {() => string} */ build) =>
-    h("button", {
-      type: "button",
-      onclick: async () => {
-        if (await copyText(build())) notify(`Copied as ${word}`);
-        else {notify(
-            "The browser does not let this page copy. Select the text and copy it yourself.",
-            "failed",
-          );}
-      },
-    }, `Copy as ${word}`);
   return h(
     "div",
     null,

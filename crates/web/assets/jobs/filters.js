@@ -1,8 +1,11 @@
 // The filters of the list of jobs: read from the URL, written to it, and turned into a query of the API.
 
 import { h } from "../dom.js";
+import { choice, typed } from "../elements/fields.js";
 import { kindOfId } from "../format.js";
+import { namespaceField } from "./namespaces.js";
 import { go } from "../router.js";
+import { session } from "../session.js";
 import { jobLook } from "../state.js";
 import { icon } from "../icons.js";
 
@@ -25,7 +28,6 @@ const STATES = [
 const TYPES = ["batch", "ops", "service", "daemon"];
 /** @type {[string, string][]} */
 const SPANS = [["", "Any time"], ["1h", "Last hour"], ["24h", "Last 24 hours"], ["7d", "Last 7 days"]];
-const PAUSE_MS = 250;
 
 /**
  * @typedef {{
@@ -34,11 +36,16 @@ const PAUSE_MS = 250;
  * }} Values
  */
 
+/** The namespace that a URL does not have to name: all, or the only one of the reader's role. */
+export function usualNamespace() {
+  return session.home || "*";
+}
+
 export class Filters {
   /** @param {Values} values */
   constructor(values) {
     this.prefix = values.prefix ?? "";
-    this.namespace = values.namespace ?? "*";
+    this.namespace = values.namespace ?? usualNamespace();
     /** @type {string[]} */
     this.states = values.states ?? [];
     this.type = values.type ?? "";
@@ -64,7 +71,8 @@ export class Filters {
 
   get isNarrowed() {
     return Boolean(
-      this.prefix || this.namespace !== "*" || this.states.length || this.type || this.labels || this.since ||
+      this.prefix || this.namespace !== usualNamespace() || this.states.length || this.type || this.labels ||
+        this.since ||
         this.before,
     );
   }
@@ -75,7 +83,7 @@ export function readFilters(query) {
   const order = query.get("order") ?? "newest";
   return new Filters({
     prefix: query.get("name_prefix") ?? "",
-    namespace: query.get("namespace") || "*",
+    namespace: query.get("namespace") || usualNamespace(),
     states: (query.get("state") ?? "").split(",").filter(Boolean),
     type: query.get("type") ?? "",
     labels: query.get("labels") ?? "",
@@ -91,7 +99,7 @@ export function toQuery(filters) {
   const put = (/** @type {string} */ name, /** @type {string} */ value, usual = "") =>
     value !== usual && query.set(name, value);
   put("name_prefix", filters.prefix);
-  put("namespace", filters.namespace, "*");
+  put("namespace", filters.namespace, usualNamespace());
   put("state", filters.states.join(","));
   put("type", filters.type);
   put("labels", filters.labels);
@@ -138,13 +146,7 @@ export function filterBar(filters, changed, end) {
       current.type,
       (type) => update({ type }),
     ),
-    typed(
-      "Namespace",
-      "Namespace",
-      current.namespace === "*" ? "" : current.namespace,
-      "text",
-      (text) => update({ namespace: text || "*" }),
-    ),
+    namespaceField(current.namespace, (namespace) => update({ namespace })),
     typed("Labels: team=docs", "Selector of labels", current.labels, "text", (labels) => update({ labels })),
     choice(
       "Submitted",
@@ -181,34 +183,4 @@ function stateButton(value, word, current, update) {
     button.setAttribute("aria-pressed", String(isOn()));
   });
   return button;
-}
-
-/** @param {string} placeholder @param {string} label @param {string} value @param {string} type @param {(text: string) => void} changed */
-export function typed(placeholder, label, value, type, changed) {
-  let timer = 0;
-  const input = h("input", {
-    type,
-    placeholder,
-    "aria-label": label,
-    title: label,
-    value,
-    autocomplete: "off",
-    spellcheck: "false",
-  });
-  input.addEventListener("input", () => {
-    clearTimeout(timer);
-    timer = setTimeout(() => changed(input.value.trim()), PAUSE_MS);
-  });
-  return input;
-}
-
-/** @param {string} label @param {[string, string][]} options @param {string} value @param {(value: string) => void} changed */
-export function choice(label, options, value, changed) {
-  const select = h(
-    "select",
-    { "aria-label": label, title: label },
-    options.map(([option, word]) => h("option", { value: option, selected: option === value }, word)),
-  );
-  select.addEventListener("change", () => changed(select.value));
-  return select;
 }

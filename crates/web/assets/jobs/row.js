@@ -4,6 +4,7 @@ import { runTime, timeAgo } from "../elements/clock.js";
 import { idText } from "../elements/copy.js";
 import { h } from "../dom.js";
 import { count } from "../format.js";
+import { session } from "../session.js";
 import { badge, isEnded, jobLook } from "../state.js";
 
 /** @import { Job } from "../../types.d.ts" */
@@ -35,7 +36,7 @@ export function jobRow(job, before, state) {
       data: { version },
       title: state.gone ? "No longer matches the filters" : null,
     },
-    h("td", { class: "mid fit" }, box),
+    session.may("submit") ? h("td", { class: "mid fit" }, box) : null,
     h("td", { class: "mid fit" }, badge(jobLook(job.State.StateType))),
     h(
       "td",

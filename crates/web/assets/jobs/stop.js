@@ -4,6 +4,7 @@ import { change, path } from "../api.js";
 import { ask } from "../dialog.js";
 import { h } from "../dom.js";
 import { short } from "../format.js";
+import { inOneLine } from "../notes.js";
 import { notify } from "../notice.js";
 
 /** @import { Job } from "../../types.d.ts" */
@@ -43,7 +44,7 @@ export async function stopJobs(jobs) {
         await change("DELETE", path(["jobs", job.ID], { reason: answer.reason }));
         stopped += 1;
       } catch (error) {
-        notify(`${job.Name} was not stopped: ${/** @type {Error} */ (error).message}`, "failed");
+        notify(`${job.Name} was not stopped: ${inOneLine(error)}`, "failed");
       }
     }
   };

@@ -1,11 +1,13 @@
 // The live feed of events, newest first, with filters and a pause.
 
-import { ROOT } from "../api.js";
+import { ApiError, ROOT, send } from "../api.js";
 import { eventHead, eventRow } from "../elements/event.js";
 import { fill, h, say } from "../dom.js";
 import { count } from "../format.js";
-import { choice } from "../jobs/filters.js";
-import { empty } from "../notes.js";
+import { choice } from "../elements/fields.js";
+import { usualNamespace } from "../jobs/filters.js";
+import { namespaceField } from "../jobs/namespaces.js";
+import { empty, failure } from "../notes.js";
 import { rewriteQuery } from "../router.js";
 
 /** @import { HistoryEvent, Shown, Visit } from "../../types.d.ts" */
@@ -17,7 +19,6 @@ const DRAW_MS = 250;
 const SINCE = "10m";
 // A feed that is refused or broken is opened again after this time.
 const REOPEN_MS = 3000;
-const PAUSE_MS = 300;
 
 /** @type {[string, string][]} */
 const KINDS = [["", "Jobs and executions"], ["job", "Jobs"], ["execution", "Executions"], ["node", "Nodes"]];
@@ -43,7 +44,8 @@ class Feed {
   /** @param {Visit} visit */
   constructor(visit) {
     this.kind = visit.query.get("kind") ?? "";
-    this.namespace = visit.query.get("namespace") ?? "";
+    this.signal = visit.signal;
+    this.namespace = visit.query.get("namespace") || usualNamespace();
     this.body = h("tbody");
     this.table = h("table", { "aria-label": "Events" }, eventHead(true), this.body);
     this.box = h("div");
@@ -53,19 +55,7 @@ class Feed {
       { type: "button", "aria-pressed": "false", onclick: () => this.togglePause() },
       "Pause",
     );
-    const namespace = h("input", {
-      type: "text",
-      placeholder: "Namespace",
-      "aria-label": "Namespace",
-      value: this.namespace,
-      autocomplete: "off",
-      spellcheck: "false",
-    });
-    let typing = 0;
-    namespace.addEventListener("input", () => {
-      clearTimeout(typing);
-      typing = setTimeout(() => this.#choose(this.kind, namespace.value.trim()), PAUSE_MS);
-    });
+    const namespaces = namespaceField(this.namespace, (name) => this.#choose(this.kind, name));
     this.element = h(
       "section",
       null,
@@ -74,10 +64,11 @@ class Feed {
         "div",
         { class: "toolbar" },
         choice("Kind", KINDS, this.kind, (kind) => {
-          namespace.disabled = kind === "node";
-          this.#choose(kind, kind === "node" ? "" : this.namespace);
+          // Nodes belong to no namespace.
+          for (const field of namespaces) field.hidden = kind === "node";
+          this.#choose(kind, this.namespace);
         }),
-        namespace,
+        namespaces,
         this.pause,
         this.status,
       ),
@@ -98,7 +89,7 @@ class Feed {
     this.namespace = namespace;
     const query = new URLSearchParams();
     if (kind) query.set("kind", kind);
-    if (namespace) query.set("namespace", namespace);
+    if (namespace !== usualNamespace()) query.set("namespace", namespace);
     rewriteQuery(query);
     this.close();
     this.last = "";
@@ -123,7 +114,7 @@ class Feed {
     if (this.source) return;
     const query = new URLSearchParams();
     if (this.kind) query.set("event_type", this.kind);
-    if (this.namespace) query.set("namespace", this.namespace);
+    if (this.namespace !== "*" && this.kind !== "node") query.set("namespace", this.namespace);
     if (this.last) query.set("last_event_id", this.last);
     else query.set("since", SINCE);
     const source = new EventSource(`${ROOT}/events?${query}`);
@@ -133,13 +124,27 @@ class Feed {
     source.onopen = () => this.#tell();
     source.onerror = () => {
       this.#tell();
-      if (source.readyState !== EventSource.CLOSED) return;
-      this.close();
-      // Its position may belong to another database.
-      this.last = "";
-      this.again = setTimeout(() => this.open(), REOPEN_MS);
+      if (source.readyState === EventSource.CLOSED) void this.#refused(source.url);
     };
     this.#tell();
+  }
+
+  /** An event source does not say why it was refused, so the same is asked once more. @param {string} url */
+  async #refused(url) {
+    this.close();
+    // Its position may belong to another database.
+    this.last = "";
+    const { source } = this;
+    try {
+      const response = await send(url, { signal: this.signal, endless: true });
+      await response.body?.cancel();
+    } catch (error) {
+      if (this.signal.aborted || this.source !== source) return;
+      if (error instanceof ApiError && error.status < 500 && error.status !== 429) {
+        return fill(this.box, failure(error, () => this.#choose(this.kind, this.namespace)));
+      }
+    }
+    if (!this.signal.aborted) this.again = setTimeout(() => this.open(), REOPEN_MS);
   }
 
   close() {

@@ -9,8 +9,9 @@ import { keepFresh } from "../fresh.js";
 import { waitingPanel } from "../job/waiting.js";
 import { OBVIOUS } from "../jobs/row.js";
 import { stopJobs } from "../jobs/stop.js";
-import { failure, loading } from "../notes.js";
+import { failure, loading, needsRole } from "../notes.js";
 import { retitle } from "../router.js";
+import { session } from "../session.js";
 import { badge, isEnded, jobLook } from "../state.js";
 
 /** @import { Counts, Explanation, Job, Shown, Visit } from "../../types.d.ts" */
@@ -27,6 +28,13 @@ const TABS = [
   ["results", "Results", () => import("../job/results.js")],
   ["specification", "Specification", () => import("../job/specification.js")],
 ];
+
+/** Tabs with what jobs are given and what they print, and how each says whom it is for. @type {Record<string, string>} */
+const CONTENT = {
+  logs: "Logs need",
+  results: "Results need",
+  specification: "The specification needs",
+};
 
 /** @param {Visit} visit @returns {Shown} */
 export default function page(visit) {
@@ -45,7 +53,7 @@ export default function page(visit) {
     if (!job) return;
     const name = current.params.tab ?? "executions";
     const key = `${name}?${current.query}`;
-    markTabs(tabs, job.ID, name);
+    markTabs(tabs, job, name);
     if (key === openTab) return;
     openTab = key;
     leaveTab.abort();
@@ -54,6 +62,9 @@ export default function page(visit) {
     const found = TABS.find(([tab]) => tab === name);
     fill(body, loading());
     if (!found) return fill(body, failure(new Error(`a job has no tab called ${name}`)));
+    if (CONTENT[name] && !session.may("submit", job.Namespace)) {
+      return fill(body, needsRole(CONTENT[name], "submitter", job.Namespace));
+    }
     try {
       const module = await found[2]();
       if (!signal.aborted) fill(body, module.default({ job, signal, query: current.query }));
@@ -101,12 +112,13 @@ export default function page(visit) {
   };
 }
 
-/** @param {HTMLElement} tabs @param {string} id @param {string} current */
-function markTabs(tabs, id, current) {
+/** @param {HTMLElement} tabs @param {Job} job @param {string} current */
+function markTabs(tabs, { ID: id, Namespace }, current) {
   if (!tabs.children.length) {
+    const seesOutput = session.may("submit", Namespace);
     fill(
       tabs,
-      TABS.map(([name, word]) =>
+      TABS.filter(([name]) => seesOutput || !["logs", "results"].includes(name)).map(([name, word]) =>
         h(
           "a",
           { href: name === "executions" ? `/jobs/${id}` : `/jobs/${id}/${name}`, data: { tab: name } },
@@ -132,6 +144,7 @@ function showHead(head, job, explanation, refresh) {
   const look = jobLook(job.State.StateType);
   const ended = isEnded(job.State.StateType);
   const labels = Object.entries(job.Labels);
+  const changes = session.may("submit", job.Namespace);
   fill(
     head,
     h(
@@ -140,7 +153,7 @@ function showHead(head, job, explanation, refresh) {
       h("h1", { tabindex: -1, data: { name: "title" } }, job.Name),
       badge(look, "pill"),
       idText(job.ID),
-      h(
+      changes && h(
         "div",
         { class: "actions" },
         h(

@@ -9,6 +9,7 @@ import { jobRow } from "../jobs/row.js";
 import { stopJobs } from "../jobs/stop.js";
 import { empty, failure, loading } from "../notes.js";
 import { rewriteQuery } from "../router.js";
+import { session } from "../session.js";
 import { moment } from "../time.js";
 
 /** @import { Job, Shown, Visit } from "../../types.d.ts" */
@@ -23,6 +24,12 @@ const COUNTED = 21;
 const SINGLES = 10;
 // A CreateTime loses up to 256 ns when it is read as a number.
 const MARGIN_NS = 1000;
+
+/** Null for a role that may not submit. */
+function submitButton() {
+  if (!session.may("submit")) return null;
+  return h("div", { class: "actions" }, h("a", { class: "button primary", href: "/submit" }, "Submit a job"));
+}
 
 /** @param {Visit} visit @returns {Shown} */
 export default function jobs(visit) {
@@ -62,7 +69,7 @@ class JobList {
         "header",
         { class: "title" },
         h("h1", null, "Jobs"),
-        h("div", { class: "actions" }, h("a", { class: "button primary", href: "/submit" }, "Submit a job")),
+        submitButton(),
       ),
       filterBar(this.filters, (filters) => this.refilter(filters), this.selection),
       this.box,
@@ -78,7 +85,7 @@ class JobList {
       h(
         "tr",
         null,
-        h("th", { class: "mid fit" }, this.all),
+        session.may("submit") ? h("th", { class: "mid fit" }, this.all) : null,
         h("th", { class: "mid fit", scope: "col" }, "State"),
         h("th", { scope: "col" }, "Job"),
         h("th", { class: "wide", scope: "col" }, "Namespace"),
@@ -258,7 +265,7 @@ class JobList {
       return empty(
         "No job yet",
         h("p", null, "Jobs that anyone submits appear here, newest first."),
-        h("div", { class: "actions" }, h("a", { class: "button primary", href: "/submit" }, "Submit a job")),
+        submitButton(),
       );
     }
     return empty(

@@ -11,6 +11,7 @@ import { keepFresh } from "../fresh.js";
 import { nodeActions } from "../node-actions.js";
 import { failure, loading } from "../notes.js";
 import { retitle } from "../router.js";
+import { session } from "../session.js";
 import { icon } from "../icons.js";
 import { badge, executionLook, nodeLook } from "../state.js";
 
@@ -80,7 +81,7 @@ function showHead(box, node, running, refresh) {
       h("h1", null, nodeName(node)),
       badge(nodeLook(node), "pill"),
       idText(node.PeerInfo.ID),
-      computes ? nodeActions(node, running, send) : null,
+      computes && session.may("operate") ? nodeActions(node, running, send) : null,
     ),
     trouble(node, running),
     h(
@@ -118,7 +119,7 @@ function trouble(node, running) {
     ]);
   } else if (node.Health.State !== "HEALTHY") {
     lines.push([
-      `${badgeWord(node)}: ${node.Health.Reason}`,
+      node.Health.Reason ? `${badgeWord(node)}: ${node.Health.Reason}` : badgeWord(node),
       node.Health.NextTry ? h("span", null, "; it gets work again ", timeAgo(node.Health.NextTry)) : "",
       ".",
     ]);

@@ -7,7 +7,7 @@ import { idText } from "../elements/copy.js";
 import { fill, h, reconcile } from "../dom.js";
 import { bytes, cores, count, nodeName, plural } from "../format.js";
 import { keepFresh } from "../fresh.js";
-import { choice, typed } from "../jobs/filters.js";
+import { choice, typed } from "../elements/fields.js";
 import { joinCommands } from "../join.js";
 import { empty, failure, loading } from "../notes.js";
 import { rewriteQuery } from "../router.js";

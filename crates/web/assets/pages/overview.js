@@ -10,6 +10,7 @@ import { bytes, cores, count, nodeName, plural } from "../format.js";
 import { keepFresh } from "../fresh.js";
 import { joinCommands } from "../join.js";
 import { empty, failure, loading } from "../notes.js";
+import { session } from "../session.js";
 import { badge, JOB_STATES, jobLook, nodeLook } from "../state.js";
 
 /** @import { Cluster, Job, NodeRecord, Resources, Shown, Visit } from "../../types.d.ts" */
@@ -31,7 +32,9 @@ export default function overview(visit) {
       "header",
       { class: "title" },
       h("h1", null, "Overview"),
-      h("div", { class: "actions" }, h("a", { class: "button primary", href: "/submit" }, "Submit a job")),
+      session.may("submit")
+        ? h("div", { class: "actions" }, h("a", { class: "button primary", href: "/submit" }, "Submit a job"))
+        : null,
     ),
     body,
   );
@@ -210,18 +213,25 @@ function showLoad(box, signal) {
 
 /** @param {HTMLElement} box @param {Job[]} jobs @param {Cluster} cluster */
 function showWaiting(box, jobs, cluster) {
-  if (!jobs.length) return fill(box, h("p", { class: "quiet-note" }, "Nothing waits."));
+  if (!jobs.length) return fill(box, h("p", { class: "quiet-note" }, `Nothing waits${within()}.`));
   const waiting = (cluster.Jobs.Queued ?? 0) + (cluster.Jobs.Pending ?? 0);
   fill(
     box,
     jobTable("Jobs that wait", jobs, "Since", (job) => job.CreateTime),
-    waiting > jobs.length ? h("p", { class: "quiet-note" }, `${plural(waiting, "job")} in all.`) : null,
+    waiting > jobs.length
+      ? h("p", { class: "quiet-note" }, `${plural(waiting, "job")} in all${within() ? " namespaces" : ""}.`)
+      : null,
   );
+}
+
+/** The figures count the whole cluster, but lists hold only what the reader may see. */
+function within() {
+  return session.who.Namespaces.includes("*") ? "" : " in your namespaces";
 }
 
 /** @param {HTMLElement} box @param {Job[]} jobs */
 function showFailed(box, jobs) {
-  if (!jobs.length) return fill(box, h("p", { class: "quiet-note" }, "Nothing has failed."));
+  if (!jobs.length) return fill(box, h("p", { class: "quiet-note" }, `Nothing has failed${within()}.`));
   fill(box, jobTable("Jobs that failed", jobs, "When", (job) => job.EndTime || job.ModifyTime));
 }
 

@@ -3,9 +3,11 @@
 import { ApiError, change, path } from "../api.js";
 import { fill, h } from "../dom.js";
 import { connection } from "../connection.js";
-import { describe, failure, loading } from "../notes.js";
+import { namespaceList } from "../jobs/namespaces.js";
+import { describe, failure, inOneLine, loading, needsRole } from "../notes.js";
 import { notify } from "../notice.js";
 import { go } from "../router.js";
+import { session } from "../session.js";
 import { asCurl, asJobctl, resubmittable } from "../submit/copy.js";
 import { bodyOf, inOwnLines, jobText, languageOf, newKey, parseJob, saveDraft } from "../submit/draft.js";
 import { Editor } from "../submit/editor.js";
@@ -13,8 +15,8 @@ import { EXAMPLES } from "../submit/examples.js";
 import { Form } from "../submit/form.js";
 import { lineOf } from "../submit/locate.js";
 import { chosenNodes, differences, problemList, warningList } from "../submit/outcome.js";
-import { begin } from "../submit/start.js";
-import { copyText } from "../elements/copy.js";
+import { atHome, begin } from "../submit/start.js";
+import { copyAs } from "../elements/copy.js";
 
 /** @import { Json, Shown, Visit } from "../../types.d.ts" */
 /** @import { Draft } from "../submit/draft.js" */
@@ -28,6 +30,10 @@ export default function submit(visit) {
   const title = h("h1", null, from ? "Edit and submit as new" : "Submit a job");
   const actions = h("div", { class: "actions" });
   const element = h("section", null, h("header", { class: "title" }, title, actions), body);
+  if (!session.may("submit")) {
+    fill(body, needsRole("Submitting needs", "submitter"));
+    return { title: "Submit", element };
+  }
   const start = () =>
     begin(from, visit.signal).then(({ draft, original, name }) => {
       const page = new SubmitPage(visit, draft, original);
@@ -79,7 +85,7 @@ class SubmitPage {
       EXAMPLES.map((example) =>
         h(
           "button",
-          { type: "button", title: example.text, onclick: () => this.take(example.job) },
+          { type: "button", title: example.text, onclick: () => this.take(atHome(example.job)) },
           example.name,
         )
       ),
@@ -95,6 +101,7 @@ class SubmitPage {
           : h("div", { class: "toolbar" }, h("span", { class: "muted small" }, "Start from"), examples),
         this.modes,
         this.input,
+        namespaceList("namespaces"),
       ),
       h("div", { class: "submit-outcome" }, this.outcome, this.changes),
     );
@@ -109,15 +116,11 @@ class SubmitPage {
 
   /** @param {string} word @param {(spec: Json) => string} build */
   #copy(word, build) {
-    return h("button", {
-      type: "button",
-      onclick: async () => {
-        const spec = this.#job();
-        if (!spec) return notify("The text is not a job yet; its first problem is marked.", "failed");
-        if (await copyText(build(spec))) notify(`Copied as ${word}`);
-        else notify("The browser does not let this page copy.", "failed");
-      },
-    }, `Copy as ${word}`);
+    return copyAs(word, () => {
+      const spec = this.#job();
+      if (!spec) notify("The text is not a job yet; its first problem is marked.", "failed");
+      return spec && build(spec);
+    });
   }
 
   /** The job of the text; of YAML, as the service read it. @returns {Json} */
@@ -189,7 +192,11 @@ class SubmitPage {
 
   /** @param {ApiError} error */
   #refused(error) {
-    const named = error.details.filter((detail) => typeof detail?.Path === "string");
+    // The text is not at fault.
+    if (error.status === 403) return fill(this.outcome, failure(error));
+    const named = error.code === "NamespaceNotFound"
+      ? [{ Path: "Namespace", Reason: inOneLine(error) }]
+      : error.details.filter((detail) => typeof detail?.Path === "string");
     const reason = inOwnLines(error.message, bodyOf(this.draft.text).above);
     const line = /line (\d+)/.exec(reason);
     const last = this.draft.text.trimEnd().split("\n").length;

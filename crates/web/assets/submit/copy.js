@@ -1,6 +1,6 @@
 // A job as others take it: as a submission, as a line of curl, as a line of jobctl.
 
-import { quoted } from "../format.js";
+import { curl, jobctl } from "../commands.js";
 
 /** @import { Json } from "../../types.d.ts" */
 
@@ -55,13 +55,11 @@ function dropEmpty(map) {
 }
 
 /** @param {Json} spec @param {string} [origin] */
-export function asCurl(spec, origin = location.origin) {
-  return `curl -sS --fail-with-body -X PUT ${
-    quoted(`${origin}/api/v1/orchestrator/jobs`)
-  } -H 'Content-Type: application/json' -d ${quoted(JSON.stringify({ Job: spec }))}`;
+export function asCurl(spec, origin) {
+  return curl("PUT", "jobs", { Job: spec }, origin);
 }
 
 /** @param {Json} spec @param {string} [origin] */
-export function asJobctl(spec, origin = location.origin) {
-  return `jobctl --url ${quoted(origin)} submit - <<'END'\n${JSON.stringify({ Job: spec }, null, 2)}\nEND`;
+export function asJobctl(spec, origin) {
+  return `${jobctl(["submit", "-"], origin)} <<'END'\n${JSON.stringify({ Job: spec }, null, 2)}\nEND`;
 }

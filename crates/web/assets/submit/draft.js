@@ -1,15 +1,23 @@
 // The draft of a submission: kept in this browser until it is submitted, with the key that makes a repetition harmless.
 
+import { session } from "../session.js";
+
 /** @import { Json } from "../../types.d.ts" */
 
 const KEY = "draft";
-// A draft with a large inline input does not fit; then only this visit has it.
+// A draft with a large inline input does not fit; it lives as long as this document.
 const LARGEST = 1_000_000;
 
 /** @typedef {{ text: string, mode: "form" | "text", key: string, from: string }} Draft */
 
+/** @type {Draft | null} */
+let unstored = null;
+
+session.addEventListener("change", () => session.asks === "left" && saveDraft(null));
+
 /** @returns {Draft | null} */
 export function savedDraft() {
+  if (unstored) return unstored;
   try {
     const draft = JSON.parse(localStorage.getItem(KEY) ?? "null");
     return typeof draft?.text === "string" ? draft : null;
@@ -20,11 +28,14 @@ export function savedDraft() {
 
 /** @param {Draft | null} draft */
 export function saveDraft(draft) {
+  unstored = draft;
   try {
-    if (draft && draft.text.length <= LARGEST) localStorage.setItem(KEY, JSON.stringify(draft));
-    else localStorage.removeItem(KEY);
+    if (draft && draft.text.length <= LARGEST) {
+      localStorage.setItem(KEY, JSON.stringify(draft));
+      unstored = null;
+    } else localStorage.removeItem(KEY);
   } catch {
-    // Without storage the draft lives as long as the page.
+    // Without storage the document has it.
   }
 }
 

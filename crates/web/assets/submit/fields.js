@@ -5,8 +5,8 @@
 /**
  * @typedef {{
  *   path: string, name: string, kind: "text" | "number" | "lines" | "pairs" | "choice" | "image" | "module" | "constraints" | "paths",
- *   hint?: string, options?: [string, string][], engine?: "docker" | "wasm", placeholder?: string,
- * }} Field `engine` shows the field for that engine alone
+ *   hint?: string, options?: [string, string][], engine?: "docker" | "wasm", placeholder?: string, list?: string,
+ * }} Field `engine` shows the field for that engine alone, `list` is the ID of a list of suggestions
  */
 
 /** @type {{ title: string, open: boolean, fields: Field[] }[]} */
@@ -82,7 +82,7 @@ export const GROUPS = [
     title: "More",
     open: false,
     fields: [
-      { path: "Namespace", name: "Namespace", kind: "text", placeholder: "default" },
+      { path: "Namespace", name: "Namespace", kind: "text", placeholder: "default", list: "namespaces" },
       { path: "Priority", name: "Priority, 0 to 100", kind: "number", placeholder: "50" },
       { path: "Labels", name: "Labels, one a line", kind: "pairs", placeholder: "team=docs" },
       {

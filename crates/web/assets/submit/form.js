@@ -91,9 +91,12 @@ export class Form {
     if (field.kind === "module") return this.#module(field);
     const isLong = ["lines", "pairs", "constraints", "paths"].includes(field.kind);
     const attributes = { placeholder: field.placeholder, autocomplete: "off", spellcheck: "false" };
-    const input = isLong
-      ? h("textarea", { rows: 2, class: "mono", ...attributes })
-      : h("input", { type: "text", inputmode: field.kind === "number" ? "numeric" : "text", ...attributes });
+    const input = isLong ? h("textarea", { rows: 2, class: "mono", ...attributes }) : h("input", {
+      type: "text",
+      list: field.list,
+      inputmode: field.kind === "number" ? "numeric" : "text",
+      ...attributes,
+    });
     input.addEventListener("input", () => {
       if (input instanceof HTMLTextAreaElement) {
         input.rows = Math.min(10, Math.max(2, input.value.split("\n").length));

@@ -4,9 +4,16 @@ import { get, path } from "../api.js";
 import { resubmittable } from "./copy.js";
 import { jobText, newKey, savedDraft } from "./draft.js";
 import { EXAMPLES } from "./examples.js";
+import { session } from "../session.js";
 
 /** @import { Json } from "../../types.d.ts" */
 /** @import { Draft } from "./draft.js" */
+
+/** A job in the only namespace of the reader's role, unless that is the usual one. @param {Json} job @param {string} [home] */
+export function atHome(job, home = session.home) {
+  const { Name, ...rest } = job;
+  return home ? { Name, Namespace: home, ...rest } : job;
+}
 
 /**
  * @param {string} from the job to edit, or ""
@@ -18,7 +25,7 @@ export async function begin(from, signal) {
   if (!from) {
     if (kept && !kept.from) return { draft: kept, original: null, name: "" };
     return {
-      draft: { text: jobText(EXAMPLES[0].job), mode: "form", key: newKey(), from: "" },
+      draft: { text: jobText(atHome(EXAMPLES[0].job)), mode: "form", key: newKey(), from: "" },
       original: null,
       name: "",
     };

@@ -1,0 +1,163 @@
+// Who may do what, signing in and out, and what happens when the service asks for a token.
+
+import { assert, assertEquals } from "./assert.js";
+import { roleText } from "../assets/account.js";
+import { curl } from "../assets/commands.js";
+import { readFilters, toQuery } from "../assets/jobs/filters.js";
+import { homeOf, may, session } from "../assets/session.js";
+import { followChanges } from "../assets/stream.js";
+import { atHome } from "../assets/submit/start.js";
+
+/** @param {string} Role @param {string[]} Namespaces */
+const who = (Role, ...Namespaces) => ({ Name: "a", Role, Namespaces, TokenID: "1", ExpireTime: "" });
+
+/** Answers requests instead of a server. @param {(url: string) => Response} answer @param {() => Promise<void>} test */
+async function answered(answer, test) {
+  const { fetch } = globalThis;
+  globalThis.fetch = (url) => Promise.resolve(answer(String(url)));
+  try {
+    await test();
+  } finally {
+    globalThis.fetch = fetch;
+  }
+}
+
+Deno.test("a role allows what docs/security.md says, in its namespaces", () => {
+  assert(!may(who("viewer", "ci"), "submit"));
+  assert(may(who("submitter", "ci"), "submit"));
+  assert(may(who("submitter", "ci"), "submit", "ci"));
+  assert(!may(who("submitter", "ci"), "submit", "docs"));
+  assert(may(who("owner", "*"), "submit", "docs"));
+  assert(!may(who("operator", "*"), "submit", "docs"), "an operator submits nowhere");
+  assert(may(who("admin"), "submit", "docs"));
+  assertEquals(
+    ["viewer", "submitter", "owner", "operator", "admin"].map((role) =>
+      /** @type {const} */ (["operate", "tokens", "namespaces"]).filter((action) =>
+        may(who(role, "*"), action)
+      )
+    ),
+    [[], [], ["tokens"], ["operate"], ["operate", "tokens", "namespaces"]],
+  );
+});
+
+Deno.test("a role is shown with its namespaces", () => {
+  assertEquals(roleText(who("viewer", "ci")), "viewer in ci");
+  assertEquals(roleText(who("owner", "ci", "docs")), "owner in ci and docs");
+  assertEquals(roleText(who("owner", "a", "b", "c")), "owner in 3 namespaces");
+  assertEquals(roleText(who("submitter", "*")), "submitter everywhere");
+  assertEquals(roleText(who("admin", "*")), "admin");
+});
+
+Deno.test("lists and new jobs begin in the only namespace of a role", () => {
+  assertEquals([who("viewer", "ci"), who("viewer", "default"), who("admin", "*")].map(homeOf), [
+    "ci",
+    "",
+    "",
+  ]);
+  assertEquals(homeOf(who("viewer", "ci", "docs")), "");
+  assertEquals(atHome({ Name: "a", Count: 1 }, "ci"), { Name: "a", Namespace: "ci", Count: 1 });
+  assertEquals(atHome({ Name: "a" }, ""), { Name: "a" });
+  const before = session.who;
+  session.who = who("submitter", "ci");
+  try {
+    const usual = readFilters(new URLSearchParams());
+    assertEquals([usual.namespace, toQuery(usual).toString(), usual.isNarrowed], ["ci", "", false]);
+    const all = readFilters(new URLSearchParams("namespace=*"));
+    assertEquals([all.asked().namespace, toQuery(all).toString()], ["*", "namespace=*"]);
+  } finally {
+    session.who = before;
+  }
+});
+
+Deno.test("a line of curl takes the token from a variable, where one is asked for", () => {
+  const line = () => curl("DELETE", "tokens/1", undefined, "http://localhost:1");
+  const url = "http://localhost:1/api/v1/orchestrator/tokens/1";
+  assertEquals(line(), `curl -sS --fail-with-body -X DELETE ${url}`);
+  const before = session.who;
+  session.who = who("admin", "*");
+  try {
+    assertEquals(line(), `curl -sS --fail-with-body -X DELETE ${url} -H "Authorization: Bearer $TOKEN"`);
+  } finally {
+    session.who = before;
+  }
+});
+
+Deno.test("a session is asked for once, ends with a reason, and begins again", async () => {
+  /** @type {string[]} */
+  const seen = [];
+  const note = () => seen.push(`${session.asks || "open"} as ${session.who.Name}`);
+  const begun = () => seen.push("begin");
+  session.addEventListener("change", note);
+  session.addEventListener("begin", begun);
+  let requests = 0;
+  let answer = () => new Response(null, { status: 401 });
+  const local = session.who;
+  await answered(() => (requests += 1, answer()), async () => {
+    await Promise.all([session.check(), session.check()]);
+    assertEquals(requests, 1, "callers at the same time share a request");
+    await session.check();
+    // A refusal from before the token was taken says nothing.
+    const late = session.check();
+    session.begin(who("viewer", "ci"));
+    await late;
+    await session.check();
+    answer = () => Response.json(who("submitter", "ci"));
+    await session.check();
+    session.leave();
+    answer = () => new Response(null, { status: 503 });
+    await session.check();
+    answer = () => Response.json(local);
+    await session.check();
+    // Whom a cookie was given to before this page was opened has not just signed in.
+    answer = () => Response.json(who("viewer", "ci"));
+    await session.check();
+    answer = () => Response.json({ ...who("admin", "*"), TokenID: "2" });
+    await session.check();
+    session.leave();
+    answer = () => Response.json(local);
+    await session.check();
+  });
+  session.removeEventListener("change", note);
+  session.removeEventListener("begin", begun);
+  assertEquals(seen, [
+    ...["first as local", "open as a", "begin"],
+    ...["ended as local", "open as a", "begin"],
+    ...["left as local", "open as local", "begin"],
+    "open as a",
+    ...["open as a", "begin"],
+    ...["left as local", "open as local", "begin"],
+  ]);
+});
+
+Deno.test("a stream that is refused for want of a token is not asked for again", async () => {
+  const before = globalThis.EventSource;
+  let opened = 0;
+  /** @type {(() => void) | null} */
+  let fail = null;
+  const scope = /** @type {any} */ (globalThis);
+  scope.EventSource = class {
+    static CLOSED = 2;
+    readyState = 2;
+    constructor() {
+      opened += 1;
+    }
+    close() {}
+    /** @param {string} name @param {() => void} listener */
+    addEventListener(name, listener) {
+      if (name === "error") fail = listener;
+    }
+  };
+  /** @type {string[]} */
+  const urls = [];
+  const answer = (/** @type {string} */ url) => (urls.push(url), new Response(null, { status: 401 }));
+  await answered(answer, async () => {
+    const told = Promise.withResolvers();
+    const stop = followChanges((message) => told.resolve(message));
+    /** @type {any} */ (fail)();
+    assertEquals(await told.promise, { kind: "state", state: "signedOut" });
+    stop();
+  });
+  scope.EventSource = before;
+  assertEquals(opened, 1);
+  assertEquals(urls, ["/api/v1/auth/identity"]);
+});
