@@ -25,6 +25,7 @@ route("/submit", "submit", () => import("./pages/submit.js"));
 route("/nodes", "nodes", () => import("./pages/nodes.js"));
 route("/nodes/:id", "node", () => import("./pages/node.js"));
 route("/events", "events", () => import("./pages/events.js"));
+route("/access", "access", () => import("./pages/access.js"));
 
 session.start();
 live.start();

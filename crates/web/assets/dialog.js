@@ -43,12 +43,17 @@ export function ask(question) {
   return show(dialog).then((answer) => answer === "yes" ? { reason: input?.value.trim() ?? "" } : null);
 }
 
-/** Shows a dialog until it closes; focus returns to where it was. @param {HTMLDialogElement} dialog @returns {Promise<string>} */
-export function show(dialog) {
+/**
+ * Shows a dialog until it closes; focus returns to where it was.
+ * @param {HTMLDialogElement} dialog
+ * @param {{ stays?: boolean }} [options] whether it stays when one clicks beside it
+ * @returns {Promise<string>}
+ */
+export function show(dialog, { stays } = {}) {
   const before = document.activeElement;
   document.body.append(dialog);
   dialog.addEventListener("click", (event) => {
-    if (event.target === dialog) dialog.close("");
+    if (event.target === dialog && !stays) dialog.close("");
   });
   dialog.showModal();
   return new Promise((resolve) => {

@@ -5,7 +5,7 @@ import { h } from "./dom.js";
 import { prefer, preferences } from "./preferences.js";
 import { go } from "./router.js";
 
-const PAGES = { o: "/", j: "/jobs", s: "/submit", n: "/nodes", e: "/events" };
+const PAGES = { o: "/", j: "/jobs", s: "/submit", n: "/nodes", e: "/events", a: "/access" };
 // How long the second key of a pair may take.
 const PAIR_MS = 1500;
 
@@ -78,6 +78,7 @@ export function showKeys() {
     [["g", "s"], "Submit"],
     [["g", "n"], "Nodes"],
     [["g", "e"], "Events"],
+    [["g", "a"], "Access"],
     [["j"], "Next row"],
     [["k"], "Previous row"],
     [["Enter"], "Open the row"],

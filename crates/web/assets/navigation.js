@@ -19,6 +19,7 @@ const PAGES = [
   ["/submit", "Submit", "submit", "submit", "submit"],
   ["/nodes", "Nodes", "nodes", "nodes node"],
   ["/events", "Events", "events", "events"],
+  ["/access", "Access", "access", "access", "tokens"],
 ];
 
 /** @returns {{ parts: Node[], search: () => void }} */

@@ -1,8 +1,9 @@
 // Who may do what, signing in and out, and what happens when the service asks for a token.
 
 import { assert, assertEquals } from "./assert.js";
+import { namespaceArguments, permissionText, tokenArguments } from "../assets/access/lines.js";
 import { roleText } from "../assets/account.js";
-import { curl } from "../assets/commands.js";
+import { curl, jobctl } from "../assets/commands.js";
 import { readFilters, toQuery } from "../assets/jobs/filters.js";
 import { homeOf, may, session } from "../assets/session.js";
 import { followChanges } from "../assets/stream.js";
@@ -67,6 +68,30 @@ Deno.test("lists and new jobs begin in the only namespace of a role", () => {
   } finally {
     session.who = before;
   }
+});
+
+Deno.test("what the Access page does is copied as commands", () => {
+  const token = {
+    Name: "build server",
+    Role: "submitter",
+    Namespaces: ["ci", "docs"],
+    TTLSeconds: 2_592_000,
+  };
+  assertEquals(
+    jobctl(tokenArguments(token), "http://localhost:1"),
+    "jobctl --url http://localhost:1 token create 'build server' --role submitter --namespace ci --namespace docs --ttl 720h",
+  );
+  assertEquals(
+    tokenArguments({ ...token, Role: "admin", Namespaces: [], TTLSeconds: 0 }).join(" "),
+    "token create build server --role admin",
+  );
+  const Permissions = { Engines: ["wasm"], Networks: [], Publishers: ["", "s3"] };
+  assertEquals(
+    jobctl(namespaceArguments({ Name: "ci", Description: "it's CI", Permissions }), "http://localhost:1"),
+    `jobctl --url http://localhost:1 namespace put ci --description 'it'\\''s CI' --engines wasm --networks '' --publishers ,s3`,
+  );
+  assertEquals(permissionText(Permissions), "engines: wasm; networks: nothing; publishers: none, s3");
+  assertEquals(permissionText({}), "everything");
 });
 
 Deno.test("a line of curl takes the token from a variable, where one is asked for", () => {

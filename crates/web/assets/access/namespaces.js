@@ -1,0 +1,191 @@
+// The namespaces that the reader sees: the list; for admins also creating, changing and deleting one.
+
+import { change, path } from "../api.js";
+import { curl, jobctl } from "../commands.js";
+import { ask } from "../dialog.js";
+import { h, reconcile } from "../dom.js";
+import { timeAgo } from "../elements/clock.js";
+import { copyAs } from "../elements/copy.js";
+import { command, inOneLine } from "../notes.js";
+import { notify } from "../notice.js";
+import { session } from "../session.js";
+import { field, formDialog, tick, ticked, ticks } from "./form-dialog.js";
+import { KINDS, namespaceArguments, permissionText, wordOf } from "./lines.js";
+
+/** @import { Namespace, Permissions } from "../../types.d.ts" */
+
+/** @param {() => void} refresh */
+export function namespaceTable(refresh) {
+  const manages = session.may("namespaces");
+  const body = h("tbody");
+  const table = h(
+    "table",
+    { "aria-label": "Namespaces" },
+    h(
+      "thead",
+      null,
+      h(
+        "tr",
+        null,
+        h("th", { scope: "col" }, "Namespace"),
+        h("th", { class: "mid", scope: "col" }, "Its jobs may use"),
+        h("th", { class: "wide number", scope: "col" }, "Changed"),
+        manages ? h("th", { class: "fit" }, h("span", { class: "hidden-text" }, "Actions")) : null,
+      ),
+    ),
+    body,
+  );
+  return {
+    element: table,
+    show: (/** @type {Namespace[]} */ namespaces) =>
+      reconcile(body, namespaces, (namespace) => namespace.Name, (namespace, before) => {
+        const version = JSON.stringify(namespace);
+        return before?.dataset.version === version ? before : row(namespace, version, manages, refresh);
+      }),
+  };
+}
+
+/** @param {Namespace} namespace @param {string} version @param {boolean} manages @param {() => void} refresh */
+function row(namespace, version, manages, refresh) {
+  const { Name, Description, Permissions, ModifyTime } = namespace;
+  const permitted = permissionText(Permissions);
+  return h(
+    "tr",
+    { data: { version } },
+    h(
+      "td",
+      null,
+      h("a", { class: "main", href: `/jobs?namespace=${encodeURIComponent(Name)}` }, Name),
+      Description ? h("p", { class: "reason small" }, Description) : null,
+      h("p", { class: "narrow small muted wrap" }, `may use ${permitted}`),
+    ),
+    h("td", { class: "mid wrap" }, permitted),
+    h("td", { class: "wide number muted" }, timeAgo(ModifyTime)),
+    manages ? h("td", { class: "fit" }, actions(namespace, refresh)) : null,
+  );
+}
+
+/** @param {Namespace} namespace @param {() => void} refresh */
+function actions(namespace, refresh) {
+  const { Name } = namespace;
+  return h(
+    "div",
+    { class: "actions" },
+    h("button", {
+      type: "button",
+      "aria-label": `Edit ${Name}…`,
+      onclick: () => void putNamespace(namespace, refresh),
+    }, "Edit…"),
+    // The usual namespace always exists.
+    Name === "default" ? null : h("button", {
+      type: "button",
+      class: "danger",
+      "aria-label": `Delete ${Name}…`,
+      onclick: () => void remove(Name, refresh),
+    }, "Delete…"),
+  );
+}
+
+/** @param {string} name @param {() => void} refresh */
+async function remove(name, refresh) {
+  const answer = await ask({
+    title: `Delete ${name}?`,
+    body: [
+      h("p", null, "Namespace ", h("strong", null, name)),
+      h(
+        "p",
+        { class: "muted" },
+        "Only a namespace without jobs, even finished ones, and without tokens can be deleted.",
+      ),
+      command(jobctl(["namespace", "delete", name])),
+    ],
+    confirm: "Delete the namespace",
+    danger: true,
+  });
+  if (!answer) return;
+  try {
+    await change("DELETE", path(["namespaces", name]));
+    notify(`Namespace ${name} is deleted`);
+  } catch (error) {
+    notify(`Namespace ${name} was not deleted: ${inOneLine(error)}`, "failed");
+  }
+  refresh();
+}
+
+/** Creates a namespace, or changes it. @param {Namespace | null} before @param {() => void} refresh */
+export async function putNamespace(before, refresh) {
+  const name = h("input", {
+    type: "text",
+    maxlength: 63,
+    autocomplete: "off",
+    spellcheck: "false",
+    placeholder: "ci",
+    value: before?.Name ?? "",
+  });
+  const description = h("textarea", { rows: 2, maxlength: 1024, prop: { value: before?.Description ?? "" } });
+  const groups = KINDS.map(([kind, words]) => permitted(kind, words, before?.Permissions[kind]));
+  const asked = () => ({
+    Name: name.value.trim(),
+    Description: description.value.trim(),
+    Permissions: /** @type {Permissions} */ (Object.fromEntries(
+      groups.flatMap(({ kind, read }) => {
+        const words = read();
+        return words ? [[kind, words]] : [];
+      }),
+    )),
+  });
+  const url = () => encodeURIComponent(asked().Name);
+  const body = () => {
+    const { Description, Permissions } = asked();
+    return { Description, Permissions };
+  };
+  await formDialog({
+    title: before ? `Namespace ${before.Name}` : "Create a namespace",
+    body: [
+      before ? [] : [field("", "Name", name, "Letters, digits, '-', '_' and '.'")],
+      [field("Description", "Description", description)],
+      groups.map((group) => group.element),
+    ].flat(),
+    copies: [
+      copyAs("curl", () => curl("PUT", `namespaces/${url()}`, body())),
+      copyAs("jobctl", () => jobctl(namespaceArguments(asked()))),
+    ],
+    confirm: before ? "Save" : "Create",
+    send: async () => {
+      const { Name } = asked();
+      if (!Name) throw missingName();
+      await change("PUT", path(["namespaces", Name]), body());
+      notify(before ? `Namespace ${Name} is changed` : `Namespace ${Name} is created`);
+      refresh();
+      return null;
+    },
+  });
+}
+
+function missingName() {
+  return Object.assign(new Error("a name is missing"), { details: [{ Path: "", Reason: "is required" }] });
+}
+
+/** Everything of a kind, or some words of it. @param {keyof Permissions} kind @param {string[]} words @param {string[]} [chosen] */
+function permitted(kind, words, chosen) {
+  const some = h(
+    "select",
+    { "aria-label": `${kind} that jobs may use` },
+    h("option", { value: "" }, "everything"),
+    h("option", { value: "some", selected: chosen !== undefined }, "only these"),
+  );
+  const all = [...words, ...(chosen ?? []).filter((word) => !words.includes(word))];
+  const boxes = h(
+    "div",
+    { class: "ticks" },
+    all.map((word) => tick(wordOf(word), chosen?.includes(word) ?? true, word)),
+  );
+  const adapt = () => boxes.hidden = !some.value;
+  some.addEventListener("change", adapt);
+  adapt();
+  return {
+    kind,
+    element: ticks(`Permissions.${kind}`, kind, [some, boxes]),
+    read: () => some.value ? ticked(boxes) : undefined,
+  };
+}
