@@ -1,10 +1,12 @@
 //! The pages, in a real browser.
 
+mod access;
 mod accessibility;
 mod browser;
 mod budget;
 mod following;
 mod foreign;
+mod guarded;
 mod hostile;
 mod jobs;
 mod keyboard;

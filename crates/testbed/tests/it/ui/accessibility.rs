@@ -24,7 +24,7 @@ const RUN_AXE: &str = "
 ";
 
 /// The script. If it is not there, prints the reason and returns `None`, or panics when `CI` is set.
-fn axe() -> Option<String> {
+pub(super) fn axe() -> Option<String> {
     let missing = match std::env::var_os(AXE_VARIABLE) {
         Some(path) => match fs::read_to_string(&path) {
             Ok(script) => return Some(script),
@@ -69,17 +69,24 @@ async fn populated() -> (Cluster, Vec<(&'static str, String)>) {
     (cluster, pages)
 }
 
-async fn prefer_scheme(browser: &Browser, scheme: &str) {
+pub(super) async fn prefer_scheme(browser: &Browser, scheme: &str) {
     let feature = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
     browser.devtools("Emulation.setEmulatedMedia", feature).await;
 }
 
-async fn assert_accessible(browser: &Browser, axe: &str, page: &str) {
-    // The page's policy admits no script but its own; the browser's own protocol is not bound by it.
-    browser.devtools("Runtime.evaluate", json!({ "expression": axe })).await;
-    let violations: Value =
-        browser.client.execute_async(RUN_AXE, Vec::new()).await.expect("run axe");
-    assert_eq!(violations, json!([]), "{page}");
+/// What the browser shows now is without fault, fits, and is kept as a picture.
+pub(super) async fn assert_accessible(browser: &Browser, axe: Option<&str>, page: &str) {
+    let fits = "document.documentElement.scrollWidth <= innerWidth";
+    assert_eq!(browser.value(fits).await, json!(true), "{page} scrolls sideways");
+    if let Some(axe) = axe {
+        // The page's policy admits no script but its own; the browser's own protocol is not bound by it.
+        browser.devtools("Runtime.evaluate", json!({ "expression": axe })).await;
+        let violations: Value =
+            browser.client.execute_async(RUN_AXE, Vec::new()).await.expect("run axe");
+        assert_eq!(violations, json!([]), "{page}");
+    }
+    browser.assert_no_fault(page).await;
+    keep_picture(browser, page).await;
 }
 
 /// A picture to look at, in the directory of this test's files.
@@ -102,13 +109,7 @@ async fn every_page_is_accessible_in_both_schemes_and_on_narrow_screens() {
             for (name, path) in &pages {
                 let page = format!("{name}-{scheme}-{width}");
                 browser.visit(path).await;
-                let fits = "document.documentElement.scrollWidth <= innerWidth";
-                assert_eq!(browser.value(fits).await, json!(true), "{page} scrolls sideways");
-                if let Some(axe) = &axe {
-                    assert_accessible(browser, axe, &page).await;
-                }
-                browser.assert_no_fault(&page).await;
-                keep_picture(browser, &page).await;
+                assert_accessible(browser, axe.as_deref(), &page).await;
             }
         }
     })
