@@ -4,6 +4,7 @@ import { show } from "./dialog.js";
 import { h } from "./dom.js";
 import { prefer, preferences } from "./preferences.js";
 import { go } from "./router.js";
+import { session } from "./session.js";
 
 const PAGES = { o: "/", j: "/jobs", s: "/submit", n: "/nodes", e: "/events", a: "/access" };
 // How long the second key of a pair may take.
@@ -75,10 +76,10 @@ export function showKeys() {
     [["/"], "Search for a job, an execution or a node"],
     [["g", "o"], "Overview"],
     [["g", "j"], "Jobs"],
-    [["g", "s"], "Submit"],
+    ...(session.may("submit") ? [/** @type {[string[], string]} */ ([["g", "s"], "Submit"])] : []),
     [["g", "n"], "Nodes"],
     [["g", "e"], "Events"],
-    [["g", "a"], "Access"],
+    ...(session.may("tokens") ? [/** @type {[string[], string]} */ ([["g", "a"], "Access"])] : []),
     [["j"], "Next row"],
     [["k"], "Previous row"],
     [["Enter"], "Open the row"],

@@ -69,7 +69,7 @@ export default function signIn({ signal }) {
   const form = h(
     "form",
     { class: "sign-in" },
-    h("p", null, REASONS[session.asks]),
+    h("p", { role: session.asks === "ended" ? "alert" : null }, REASONS[session.asks]),
     h(
       "label",
       { class: "field", for: "token" },
