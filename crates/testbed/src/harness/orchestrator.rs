@@ -10,6 +10,7 @@ use programs::binary;
 use super::daemon::{Daemon, Start};
 
 const AUTH: &str = "ORCHESTRATOR_AUTH";
+const INSECURE: &str = "ORCHESTRATOR_INSECURE";
 
 /// A running or killed orchestrator; derefs to its [`Daemon`].
 #[derive(Debug)]
@@ -28,10 +29,12 @@ impl OrchestratorProcess {
         let mut environment = settings.clone();
         let data = directory.join("orchestrator").display().to_string();
         let data = environment.entry("ORCHESTRATOR_DATA_DIR".to_owned()).or_insert(data).clone();
-        let is_protected = environment.get(AUTH).is_some_and(|auth| auth == "required");
+        let is =
+            |variable: &str, value: &str| environment.get(variable).is_some_and(|it| it == value);
+        let is_protected = is(AUTH, "required") && !is(INSECURE, "true");
         if !host.is_loopback() && !is_protected {
             // The tests of links are about the network; those of TLS ask for it.
-            environment.entry("ORCHESTRATOR_INSECURE".to_owned()).or_insert("true".to_owned());
+            environment.entry(INSECURE.to_owned()).or_insert("true".to_owned());
         }
         let start = Start {
             name: "orchestrator".to_owned(),

@@ -9,7 +9,7 @@ use testbed::harness::{AgentSpec, ClusterSpec, eventually};
 use super::accessibility::{assert_accessible, axe, prefer_scheme};
 use super::browser::{Browser, in_browser};
 use super::guarded::{
-    AUTH, Guarded, HEADING, NAMESPACES, REQUIRED, asks_for_a_token, enter, is_live, sign_in,
+    Guarded, HEADING, NAMESPACES, PLAIN_WITH_TOKENS, asks_for_a_token, enter, is_live, sign_in,
     sign_out,
 };
 use super::named;
@@ -180,7 +180,9 @@ async fn a_role_is_offered_only_what_it_may_do() {
     guarded.cluster.wait_for_job(job, api_types::job::JobStateType::Completed).await;
     let node = guarded.cluster.agents[0].node_id();
     guarded.cluster.orchestrator.kill();
-    guarded.cluster.orchestrator.set_variable(AUTH, REQUIRED);
+    for (name, value) in PLAIN_WITH_TOKENS {
+        guarded.cluster.orchestrator.set_variable(name, value);
+    }
     guarded.cluster.orchestrator.restart().await;
     guarded.read_admin();
     let (viewer, _) = guarded.token("auditor", "viewer", &["default"]).await;
