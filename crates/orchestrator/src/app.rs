@@ -102,7 +102,11 @@ async fn leave_join_tokens(
     let Some(protection) = protection.filter(|_| !path.as_os_str().is_empty()) else {
         return Ok(());
     };
-    left_token::leave(handle, view, protection, &path).await?;
+    match left_token::leave(handle, view, protection, &path).await {
+        // It is tried again, and agents that have joined need no token.
+        Err(error @ LeaveTokenError::Store(_)) => tracing::warn!(%error, "no join token is left"),
+        left => left?,
+    }
     let (handle, view, protection) = (handle.clone(), Arc::clone(view), Arc::clone(protection));
     tokio::spawn(left_token::keep(handle, view, protection, path, stopping.clone()));
     Ok(())

@@ -37,6 +37,11 @@ impl Published {
         self.changes.subscribe()
     }
 
+    /// Whether a term has begun: before that, nobody knows which records there are.
+    pub(crate) fn are_known(&self) -> bool {
+        *self.changes.borrow() > 0
+    }
+
     /// A term begins with these.
     pub(crate) fn replace(&self, records: &Records) {
         let all = RecordKind::ALL.into_iter().flat_map(|kind| records.of_kind(kind));

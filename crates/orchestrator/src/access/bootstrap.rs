@@ -38,6 +38,10 @@ pub(crate) async fn first_token(
     records: &Published,
     data_dir: &Path,
 ) -> Result<Option<PathBuf>, BootstrapError> {
+    if !records.are_known() {
+        tracing::warn!("no first token is made: the state database cannot be read yet");
+        return Ok(None);
+    }
     let now = clock::now();
     let tokens = records.of_kind(RecordKind::Token);
     let has_admin = tokens

@@ -118,15 +118,31 @@ pub(crate) fn revocation(records: &Published, node: NodeId) -> Vec<RecordWrite> 
         .collect()
 }
 
+/// How long a certificate may be renewed after its end, and of which nodes in any case: a wall clock
+/// that is far ahead must not cost a node its identity, and the scheduler forgets nodes by its own.
+pub(crate) struct Renewable<'a> {
+    pub(crate) time: Duration,
+    pub(crate) remembered: &'a dyn Fn(NodeId) -> bool,
+}
+
+// === impl Renewable ===
+
+impl Renewable<'_> {
+    fn permits(&self, node: NodeId, end: Timestamp, now: Timestamp) -> bool {
+        end >= now || now.since(end) <= self.time || (self.remembered)(node)
+    }
+}
+
 /// Keys whose last certificate can no longer be renewed.
 pub(crate) fn outdated(
     records: &Published,
     now: Timestamp,
-    renewable_for: Duration,
+    renewable: &Renewable<'_>,
 ) -> Vec<RecordWrite> {
     let is_over = |record: &Record| {
-        StoredIdentity::of(record)
-            .is_none_or(|it| it.expire_time < now && now.since(it.expire_time) > renewable_for)
+        let node = record.key.key.split(' ').next().and_then(|node| node.parse().ok());
+        let known = node.zip(StoredIdentity::of(record));
+        known.is_none_or(|(node, it)| !renewable.permits(node, it.expire_time, now))
     };
     let all = records.of_kind(RecordKind::NodeIdentity).into_iter().filter(is_over);
     all.map(|record| {
@@ -142,20 +158,18 @@ pub(crate) fn verify(
     records: &Published,
     certificate: &[u8],
     now: Timestamp,
-    renewable_for: Duration,
+    renewable: &Renewable<'_>,
     renews: bool,
 ) -> Result<CertifiedNode, NodeRefusal> {
     let peer = Peer::read(certificate).map_err(|_| NodeRefusal::NotANode)?;
     let key = StoredIdentity::key(peer.node, peer.key);
     let identity = records.get(&key).as_ref().and_then(StoredIdentity::of);
     let identity = Arc::new(identity.ok_or(NodeRefusal::Revoked(peer.node))?);
-    if peer.expires <= now {
-        if now.since(peer.expires) > renewable_for {
-            return Err(NodeRefusal::TooOld(peer.node));
-        }
-        if !renews {
-            return Err(NodeRefusal::Expired(peer.node));
-        }
+    if !renewable.permits(peer.node, peer.expires, now) {
+        return Err(NodeRefusal::TooOld(peer.node));
+    }
+    if peer.expires <= now && !renews {
+        return Err(NodeRefusal::Expired(peer.node));
     }
     Ok(CertifiedNode { peer, identity, key })
 }

@@ -54,15 +54,21 @@ pub(crate) async fn run(
 ) {
     let mut ticks = interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut is_settled = false;
     loop {
         // Once more when the service stops: what was collected until then is not lost.
         let goes_on = stopping.run_until_cancelled(ticks.tick()).await.is_some();
         tell(&handle, denials.take()).await;
         let now = clock::now();
         let mut writes = due(&view, &uses.take(), now);
-        if let Some(renewable_for) = renewable_for {
+        if let Some(time) = renewable_for {
+            let renewable = node::Renewable { time, remembered: &|node| view.node(node).is_some() };
             writes.extend(join_token::outdated(view.records(), now));
-            writes.extend(node::outdated(view.records(), now, renewable_for));
+            // Not at once: the scheduler may not have said yet which nodes it remembers.
+            if is_settled {
+                writes.extend(node::outdated(view.records(), now, &renewable));
+            }
+            is_settled = view.records().are_known();
         }
         for write in writes {
             // One by one: a token that was revoked meanwhile holds up no other.

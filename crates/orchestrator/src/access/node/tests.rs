@@ -36,8 +36,9 @@ fn a_key_acts_for_its_node_until_it_is_revoked_or_expires() {
     let pem = authority.sign_node(&request, node(1), NOW + HOUR).unwrap();
     let certificate = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
     let records = Published::default();
+    let renewable = Renewable { time: HOUR * 2, remembered: &|_| false };
     let at = |records: &Published, now, renews| {
-        verify(records, &certificate, now, HOUR * 2, renews).map(|found| found.peer.node)
+        verify(records, &certificate, now, &renewable, renews).map(|found| found.peer.node)
     };
     assert_eq!(at(&records, NOW, false), Err(NodeRefusal::Revoked(node(1))));
     let key = StoredIdentity::key(node(1), request.key());
@@ -48,9 +49,16 @@ fn a_key_acts_for_its_node_until_it_is_revoked_or_expires() {
     assert_eq!(at(&records, expired, true), Ok(node(1)));
     assert_eq!(at(&records, NOW + HOUR * 4, true), Err(NodeRefusal::TooOld(node(1))));
 
-    assert!(outdated(&records, NOW + HOUR * 3, HOUR * 2).is_empty());
-    assert_eq!(outdated(&records, NOW + HOUR * 4, HOUR * 2).len(), 1);
-    assert!(outdated(&records, Timestamp(i64::MAX), Duration::MAX).is_empty());
+    assert!(outdated(&records, NOW + HOUR * 3, &renewable).is_empty());
+    assert_eq!(outdated(&records, NOW + HOUR * 4, &renewable).len(), 1);
+    let for_ever = Renewable { time: Duration::MAX, ..renewable };
+    assert!(outdated(&records, Timestamp(i64::MAX), &for_ever).is_empty());
+    // A clock that is a year ahead costs no node its identity that the scheduler still remembers.
+    let remembered = Renewable { time: HOUR * 2, remembered: &|id| id == node(1) };
+    let ahead = NOW + HOUR * 24 * 365;
+    assert!(outdated(&records, ahead, &remembered).is_empty());
+    let found = verify(&records, &certificate, ahead, &remembered, true).unwrap();
+    assert_eq!(found.peer.node, node(1));
 
     assert!(revocation(&records, node(2)).is_empty());
     for write in revocation(&records, node(1)) {
@@ -60,7 +68,7 @@ fn a_key_acts_for_its_node_until_it_is_revoked_or_expires() {
 
     let own = authority.issue_server(node(1), &[]).unwrap().certificate;
     let own = CertificateDer::from_pem_slice(own.as_bytes()).unwrap();
-    let refused = verify(&records, &own, NOW, HOUR, false).unwrap_err();
+    let refused = verify(&records, &own, NOW, &renewable, false).unwrap_err();
     assert_eq!(refused, NodeRefusal::NotANode);
 }
 

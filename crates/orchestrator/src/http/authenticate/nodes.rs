@@ -12,9 +12,10 @@ use http::{Method, Request, StatusCode};
 use pki::Peer;
 
 use super::{Access, Asked, Right, within};
-use crate::access::node::{self, CertifiedNode, NodeRefusal};
+use crate::access::node::{self, CertifiedNode, NodeRefusal, Renewable};
 use crate::access::{Caller, Needs};
 use crate::clock;
+use crate::driver::CallError;
 use crate::http::Api;
 use crate::http::error::Failure;
 
@@ -69,8 +70,16 @@ fn judge(
     };
     let renews = route == routes::NODE_CERTIFICATE;
     let (records, now) = (api.view.records(), clock::now());
-    let certified = node::verify(records, &shown.0, now, protection.renewable_for(), renews)
-        .map_err(Failure::Node)?;
+    if !records.are_known() {
+        // A node that is refused stops its tasks, so it is only refused when its record is gone.
+        return Err(Failure::Call(CallError::StoreUnavailable));
+    }
+    let renewable = Renewable {
+        time: protection.renewable_for(),
+        remembered: &|node| api.view.node(node).is_some(),
+    };
+    let certified =
+        node::verify(records, &shown.0, now, &renewable, renews).map_err(Failure::Node)?;
     let own = certified.peer.node;
     // A node drains itself before it stops, and takes work again after its start.
     let is_of_nodes = needs == Needs::Node
