@@ -112,15 +112,16 @@ impl Agent {
     pub(crate) async fn start(
         name: &str,
         directory: &Path,
-        orchestrator: &str,
+        orchestrator: &Daemon,
         spec: &AgentSpec,
     ) -> Self {
+        let token = orchestrator.admin_token();
         let mut environment = spec.settings.clone();
         let data = directory.join(name).display().to_string();
         environment.entry("COMPUTE_AGENT_DATA_DIR".to_owned()).or_insert(data);
         environment
             .entry("COMPUTE_AGENT_ORCHESTRATOR".to_owned())
-            .or_insert_with(|| orchestrator.to_owned());
+            .or_insert_with(|| orchestrator.base_url().to_owned());
         if spec.offers_wasm() {
             let runner = binary("wasm-runner").display().to_string();
             environment.entry("COMPUTE_AGENT_WASM__RUNNER".to_owned()).or_insert(runner);
@@ -143,6 +144,7 @@ impl Agent {
             namespace,
             directory: directory.to_owned(),
             protected: None,
+            token,
         };
         let daemon = Daemon::start(start).await;
         let node = daemon

@@ -137,14 +137,13 @@ impl Cluster {
     /// Starts another agent and waits until it is ready.
     pub async fn add_agent(&mut self, spec: &AgentSpec) {
         let name = format!("agent-{}", self.agents.len());
-        let url = self.orchestrator.base_url().to_owned();
         let mut spec = spec.clone();
-        if url.starts_with("https://") && !spec.joins() {
+        if self.orchestrator.base_url().starts_with("https://") && !spec.joins() {
             let created = self.client().create_node_token(&CreateNodeToken::default()).await;
             spec = spec.joining(&created.expect("a join token").secret);
         }
         let spec = &spec;
-        let agent = Agent::start(&name, self.directory.path(), &url, spec).await;
+        let agent = Agent::start(&name, self.directory.path(), &self.orchestrator, spec).await;
         let node_id = agent.node_id();
         self.agents.push(agent);
         eventually(&format!("{name} is ready"), async || {

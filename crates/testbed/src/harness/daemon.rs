@@ -40,6 +40,8 @@ pub(crate) struct Start {
     /// The data directory of an orchestrator that serves TLS and asks for credentials: its CA and its
     /// first token are there.
     pub(crate) protected: Option<PathBuf>,
+    /// What an agent of such an orchestrator is asked with.
+    pub(crate) token: Option<String>,
 }
 
 /// A daemon process and the parameters to restart it.
@@ -73,7 +75,7 @@ impl Daemon {
                 failpoints: Failpoints::new(failpoints.clone()),
                 child: None,
                 crashes: 0,
-                client: client_of(address),
+                client: client_of(address, start.token.clone()),
             };
             daemon.spawn();
             match daemon.wait_until_alive().await {
@@ -102,6 +104,12 @@ impl Daemon {
 
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The token of an admin, if this is an orchestrator that asks for one.
+    pub(crate) fn admin_token(&self) -> Option<String> {
+        let data = self.start.protected.as_ref()?;
+        Some(admin_token(data).expect("an orchestrator that runs has written it"))
     }
 
     /// The process id; `None` when it does not run.
@@ -242,6 +250,7 @@ impl Daemon {
     /// Waits until the daemon responds; `Err` if the process ends instead.
     async fn wait_until_alive(&mut self) -> Result<(), ExitStatus> {
         let (address, protected) = (self.address, self.start.protected.clone());
+        let token = self.start.token.clone();
         let child = self.child.as_mut().expect("spawn sets it");
         let what = format!("{} responds at {address}", self.start.name);
         let client = eventually(&what, async || {
@@ -249,7 +258,7 @@ impl Daemon {
                 return Ok(Err(status));
             }
             let client = match &protected {
-                None => client_of(address),
+                None => client_of(address, token.clone()),
                 Some(data) => trusted_client(address, data).map_err(|error| error.to_string())?,
             };
             match client.alive().await {
@@ -272,18 +281,21 @@ impl Drop for Daemon {
     }
 }
 
+fn admin_token(data: &Path) -> std::io::Result<String> {
+    Ok(fs::read_to_string(data.join("admin.token"))?.trim().to_owned())
+}
+
 /// An admin's client, once the orchestrator has written what it needs.
 fn trusted_client(address: SocketAddr, data: &Path) -> std::io::Result<Client> {
     let ca = fs::read_to_string(data.join("ca.crt"))?;
-    let token = fs::read_to_string(data.join("admin.token"))?;
-    let options = Options {
-        base_url: format!("https://{address}"),
-        trust: Trust::Authority(ca),
-        credentials: Credentials::Bearer(token.trim().to_owned()),
-    };
+    let credentials = Credentials::Bearer(admin_token(data)?);
+    let (base_url, trust) = (format!("https://{address}"), Trust::Authority(ca));
+    let options = Options { base_url, trust, credentials };
     Client::with(options).map_err(std::io::Error::other)
 }
 
-fn client_of(address: SocketAddr) -> Client {
-    Client::new(&format!("http://{address}")).expect("an address makes a base URL")
+fn client_of(address: SocketAddr, token: Option<String>) -> Client {
+    let credentials = token.map_or(Credentials::None, Credentials::Bearer);
+    let (base_url, trust) = (format!("http://{address}"), Trust::default());
+    Client::with(Options { base_url, trust, credentials }).expect("an address makes a base URL")
 }
