@@ -121,6 +121,24 @@ async fn all_tabs_sign_in_and_out_together() {
 }
 
 #[tokio::test]
+async fn over_tls_a_token_opens_pages_that_stay_live() {
+    let guarded = Guarded::with(ClusterSpec::new().protected()).await;
+    in_browser(&guarded.cluster, async |browser| {
+        browser.visit("/jobs").await;
+        assert_eq!(browser.value("location.protocol").await, json!("https:"));
+        sign_in(browser, &guarded.admin).await;
+        is_live(browser).await;
+        guarded.cluster.submit(&named("arrives")).await;
+        browser.wait_for_text("arrives").await;
+        browser.visit("/access").await;
+        browser.wait_for_text("Create a token…").await;
+        sign_out(browser).await;
+        browser.assert_no_fault("tls").await;
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn without_shared_workers_updates_arrive_after_signing_in_as_well() {
     let guarded = Guarded::start().await;
     in_browser(&guarded.cluster, async |browser| {

@@ -146,7 +146,8 @@ impl Browser {
         if let Some(browser) = std::env::var_os(BROWSER_VARIABLE) {
             options["binary"] = json!(browser.to_string_lossy());
         }
-        let capabilities = json!({ "goog:chromeOptions": options });
+        // The CA of a cluster that serves TLS is in no browser.
+        let capabilities = json!({ "goog:chromeOptions": options, "acceptInsecureCerts": true });
         let capabilities = capabilities.as_object().expect("an object").clone();
         let url = format!("http://127.0.0.1:{}", driver.port);
         let client = ClientBuilder::new(HttpConnector::new())
