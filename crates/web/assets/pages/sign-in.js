@@ -94,6 +94,15 @@ export default function signIn({ signal }) {
         " of the orchestrator's data directory.",
       ),
     ),
+    isSecureContext ? null : h(
+      "div",
+      { class: "panel attention" },
+      h(
+        "p",
+        null,
+        "This page came over plain HTTP: the token would travel unencrypted, and the session would not hold. Open the page over HTTPS.",
+      ),
+    ),
     problem,
     h("div", { class: "actions" }, button),
   );
