@@ -85,12 +85,12 @@ Deno.test("what the Access page does is copied as commands", () => {
     tokenArguments({ ...token, Role: "admin", Namespaces: [], TTLSeconds: 0 }).join(" "),
     "token create build server --role admin",
   );
-  const Permissions = { Engines: ["wasm"], Networks: [], Publishers: ["", "s3"] };
+  const Permissions = { Engines: ["wasm"], Networks: [], Publishers: ["local", "s3"] };
   assertEquals(
     jobctl(namespaceArguments({ Name: "ci", Description: "it's CI", Permissions }), "http://localhost:1"),
-    `jobctl --url http://localhost:1 namespace put ci --description 'it'\\''s CI' --engines wasm --networks '' --publishers ,s3`,
+    `jobctl --url http://localhost:1 namespace put ci --description 'it'\\''s CI' --engines wasm --networks '' --publishers local,s3`,
   );
-  assertEquals(permissionText(Permissions), "engines: wasm; networks: nothing; publishers: none, s3");
+  assertEquals(permissionText(Permissions), "engines: wasm; networks: nothing; publishers: local, s3");
   assertEquals(permissionText({}), "everything");
 });
 

@@ -195,7 +195,11 @@ pub(super) fn permit(api: &Api, spec: &JobSpec) -> Result<(), Failure> {
         };
         judge("Engine.Type".to_owned(), &engines, task.engine.engine_type.as_str());
         judge("Network.Type".to_owned(), &networks, task.network.network_type.as_str());
-        judge("Publisher.Type".to_owned(), &publishers, task.publisher.publisher_type.as_str());
+        // To publish nothing is always permitted.
+        if task.publisher.publisher_type != PublisherType::None {
+            let word = task.publisher.publisher_type.as_str();
+            judge("Publisher.Type".to_owned(), &publishers, word);
+        }
         for (at, input) in task.input_sources.iter().enumerate() {
             let path = format!("InputSources[{at}].Source.Type");
             judge(path, &sources, input.source.source_type.as_str());
@@ -249,7 +253,7 @@ fn words<T: FromStr<Err = UnknownWord> + ToString>(
             word
         }
     };
-    list.map(|list| list.into_iter().map(usual).collect())
+    list.map(|list| list.into_iter().filter(|word| !word.is_empty()).map(usual).collect())
 }
 
 fn key(name: &str) -> RecordKey {

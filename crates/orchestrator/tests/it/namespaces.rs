@@ -94,6 +94,8 @@ async fn jobs_ask_for_what_their_namespace_permits() {
         ];
         assert_eq!(problems, expected);
     }
+    // A job that publishes nothing needs no publisher.
+    server.submit(job_with(json!({ "Namespace": "small" }))).await;
     job["Namespace"] = json!("other");
     server.submit(job).await;
 }

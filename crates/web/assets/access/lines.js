@@ -9,13 +9,8 @@ export const KINDS = [
   ["Engines", ["docker", "wasm"]],
   ["Networks", ["None", "Full", "HTTP"]],
   ["Sources", ["inline", "urldownload", "localdirectory", "s3", "repoclone", "repoclonelfs", "ipfs"]],
-  ["Publishers", ["", "local", "s3", "ipfs"]],
+  ["Publishers", ["local", "s3", "ipfs"]],
 ];
-
-/** The publisher of a task that publishes nothing has no name. @param {string} word */
-export function wordOf(word) {
-  return word || "none";
-}
 
 /** Roles of the cluster apply to all namespaces, and name none. @param {string} role */
 export function isOfTheCluster(role) {
@@ -47,7 +42,7 @@ export function namespaceArguments({ Name, Description, Permissions }) {
 export function permissionText(permissions) {
   const parts = KINDS.flatMap(([kind]) => {
     const words = permissions[kind];
-    return words ? [`${kind.toLowerCase()}: ${words.map(wordOf).join(", ") || "nothing"}`] : [];
+    return words ? [`${kind.toLowerCase()}: ${words.join(", ") || "nothing"}`] : [];
   });
   return parts.join("; ") || "everything";
 }

@@ -10,7 +10,7 @@ import { command, inOneLine } from "../notes.js";
 import { notify } from "../notice.js";
 import { session } from "../session.js";
 import { field, formDialog, tick, ticked, ticks } from "./form-dialog.js";
-import { KINDS, namespaceArguments, permissionText, wordOf } from "./lines.js";
+import { KINDS, namespaceArguments, permissionText } from "./lines.js";
 
 /** @import { Namespace, Permissions } from "../../types.d.ts" */
 
@@ -178,7 +178,7 @@ function permitted(kind, words, chosen) {
   const boxes = h(
     "div",
     { class: "ticks" },
-    all.map((word) => tick(wordOf(word), chosen?.includes(word) ?? true, word)),
+    all.map((word) => tick(word, chosen?.includes(word) ?? true, word)),
   );
   const adapt = () => boxes.hidden = !some.value;
   some.addEventListener("change", adapt);
