@@ -26,8 +26,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 
 use super::Api;
-use super::error::{Failure, Kind};
-use super::lookup::absent;
+use super::error::Failure;
 use crate::access::policy::{self, Rule};
 use crate::access::token::{self, Invalid, Verified};
 use crate::access::{Caller, Needs, Who};
@@ -327,8 +326,17 @@ impl Access {
         match requested {
             None => Ok(self.caller.visible()),
             Some(name) if self.caller.sees(&name) => Ok(Namespaces::one(name)),
-            Some(name) => Err(absent(Kind::Namespace, &name)),
+            Some(name) => Err(self.no_namespace(&name)),
         }
+    }
+
+    /// The same for one that does not exist and for one that the caller does not see.
+    pub(super) fn no_namespace(&self, name: &str) -> Failure {
+        let own = match self.caller.visible() {
+            Namespaces::All => Vec::new(),
+            Namespaces::Only(names) => names.into_iter().collect(),
+        };
+        Failure::NoSuchNamespace { name: name.to_owned(), own }
     }
 
     /// Of a record that may exist: whether the caller may do there what the operation does.

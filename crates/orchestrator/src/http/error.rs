@@ -68,6 +68,12 @@ pub(crate) enum Failure {
         text: String,
         cause: NotFoundCause,
     },
+    /// Or none that the caller has a role in.
+    NoSuchNamespace {
+        name: String,
+        /// Those that the caller has a role in, unless it sees all.
+        own: Vec<String>,
+    },
     PathNotFound {
         path: String,
     },
@@ -155,7 +161,6 @@ pub(crate) enum Kind {
     Job,
     Execution,
     Node,
-    Namespace,
     Token,
 }
 
@@ -205,9 +210,9 @@ impl Failure {
                 Kind::Job => Code::JobNotFound,
                 Kind::Execution => Code::ExecutionNotFound,
                 Kind::Node => Code::NodeNotFound,
-                Kind::Namespace => Code::NamespaceNotFound,
                 Kind::Token => Code::TokenNotFound,
             },
+            Self::NoSuchNamespace { .. } => Code::NamespaceNotFound,
             Self::PathNotFound { .. } => Code::PathNotFound,
             Self::MethodNotAllowed { .. } => Code::MethodNotAllowed,
             Self::OtherHost { .. } => Code::MisdirectedRequest,

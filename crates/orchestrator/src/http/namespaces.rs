@@ -18,10 +18,10 @@ use utoipa_axum::routes as collect;
 use super::authenticate::Access;
 use super::body::JsonBody;
 use super::edge::json;
-use super::error::{Failure, Kind};
+use super::error::Failure;
 use super::openapi::{BODY, CALL, QUERY, READ, examples, params, refusals};
 use super::query::Query;
-use super::{Api, Handled, Parameter, lookup};
+use super::{Api, Handled, Parameter};
 use crate::access::token::{StoredToken, shown};
 use crate::clock;
 
@@ -85,8 +85,8 @@ async fn describe(
     _: Query,
     Parameter(name): Parameter,
 ) -> Handled {
-    access.check(&name, || lookup::absent(Kind::Namespace, &name))?;
-    let namespace = find(&api, &name).ok_or_else(|| lookup::absent(Kind::Namespace, &name))?;
+    access.check(&name, || access.no_namespace(&name))?;
+    let namespace = find(&api, &name).ok_or_else(|| access.no_namespace(&name))?;
     json(&DescribeNamespace { namespace })
 }
 
@@ -146,7 +146,7 @@ async fn delete(
 ) -> Handled {
     let records = api.view.records();
     let record = records.get(&key(&name));
-    let record = record.ok_or_else(|| lookup::absent(Kind::Namespace, &name))?;
+    let record = record.ok_or_else(|| access.no_namespace(&name))?;
     if name != DEFAULT_NAMESPACE {
         let tokens = records.of_kind(RecordKind::Token);
         let named = tokens

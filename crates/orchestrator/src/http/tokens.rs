@@ -76,7 +76,7 @@ async fn list(State(api): State<Arc<Api>>, access: Access, _: Query) -> Handled 
     extensions(("x-error-codes" = json!(refusals(&[QUERY, BODY, CALL, &[Code::NamespaceNotFound, Code::Conflict]])))),
 )]
 async fn create(State(api): State<Arc<Api>>, access: Access, _: Query, body: JsonBody) -> Handled {
-    let token = checked(&api, access.caller(), body.read()?)?;
+    let token = checked(&api, &access, body.read()?)?;
     if !manages(access.caller(), &token) {
         return Err(Failure::RoleBeyondOwn { role: token.role });
     }
@@ -135,7 +135,8 @@ fn manages(caller: &Caller, token: &StoredToken) -> bool {
 }
 
 /// The token that is asked for, still without its secret.
-fn checked(api: &Api, caller: &Caller, asked: CreateToken) -> Result<StoredToken, Failure> {
+fn checked(api: &Api, access: &Access, asked: CreateToken) -> Result<StoredToken, Failure> {
+    let caller = access.caller();
     let now = clock::now();
     let CreateToken { name, role, namespaces, ttl_seconds } = asked;
     let role = if role.is_empty() { Ok(Role::Submitter) } else { role.parse::<Role>() };
@@ -175,7 +176,7 @@ fn checked(api: &Api, caller: &Caller, asked: CreateToken) -> Result<StoredToken
     };
     for name in namespaces.iter().filter(|name| *name != ALL_NAMESPACES) {
         if !caller.sees(name) || !namespaces::exists(api, name) {
-            return Err(lookup::absent(Kind::Namespace, name));
+            return Err(access.no_namespace(name));
         }
     }
     Ok(StoredToken {

@@ -302,7 +302,9 @@ async fn nobody_from_elsewhere_can_tell_what_a_namespace_has() {
 
     // A key of another namespace is no key of one's own, and a job is not submitted there.
     let body = json!({ "Job": job_with(json!({ "Namespace": "home" })) });
-    busy.ask(Method::PUT, JOBS, &stranger, Some(&body)).await.refused(404, "NamespaceNotFound");
+    let refused = busy.ask(Method::PUT, JOBS, &stranger, Some(&body)).await;
+    refused.refused(404, "NamespaceNotFound");
+    assert_eq!(text(&refused.body["Hint"]), "name one of your own: away");
 }
 
 #[tokio::test]

@@ -52,15 +52,14 @@ impl Failure {
             Self::ForeignOrigin { header, value } => {
                 format!("a page of another origin sent this request ({header}: {value})")
             }
-            Self::NoCredentials
+            Self::Proxied { .. }
+            | Self::NoCredentials
             | Self::InvalidCredentials(_)
             | Self::NotPermitted { .. }
             | Self::RoleBeyondOwn { .. }
+            | Self::NoSuchNamespace { .. }
             | Self::NamespaceInUse { .. } => self.message_of_access(),
             Self::Node(refusal) => refusal.to_string(),
-            Self::Proxied { header } => format!(
-                "a proxy sent this request (header {header}), and this listener trusts every caller"
-            ),
             Self::Ambiguous { kind, text, .. } => {
                 format!("more than one {} matches '{text}'", kind.noun())
             }
@@ -97,6 +96,9 @@ impl Failure {
     /// About who asks.
     fn message_of_access(&self) -> String {
         match self {
+            Self::Proxied { header } => format!(
+                "a proxy sent this request (header {header}), and this listener trusts every caller"
+            ),
             Self::NoCredentials => "the request has no credentials".to_owned(),
             Self::InvalidCredentials(Invalid::Unknown) => {
                 "the credentials are not valid, or no longer".to_owned()
@@ -106,6 +108,7 @@ impl Failure {
             Self::RoleBeyondOwn { role } => format!(
                 "a token with the role {role} for these namespaces is beyond the caller's own role"
             ),
+            Self::NoSuchNamespace { name, .. } => format!("no namespace matches '{name}'"),
             Self::NamespaceInUse { namespace, reason } => {
                 format!("namespace '{namespace}' cannot be deleted: {reason}")
             }
@@ -126,17 +129,11 @@ impl Failure {
                     .to_owned()
             }
             Self::NotFound { kind, cause, .. } => kind.hint(*cause),
-            Self::NoCredentials => {
-                "send 'Authorization: Bearer <token>'; with jobctl: jobctl login".to_owned()
-            }
-            Self::InvalidCredentials(_) => {
-                "ask for a new token, or sign in again with jobctl login".to_owned()
-            }
-            Self::NotPermitted { .. } | Self::RoleBeyondOwn { .. } => {
-                "docs/security.md lists what each role may do; \
-                 GET /api/v1/auth/identity tells your own"
-                    .to_owned()
-            }
+            Self::NoSuchNamespace { .. }
+            | Self::NoCredentials
+            | Self::InvalidCredentials(_)
+            | Self::NotPermitted { .. }
+            | Self::RoleBeyondOwn { .. } => self.hint_of_access(),
             Self::Node(refusal) => refusal.hint(),
             Self::PathNotFound { .. } => "the operations are listed in docs/api.md".to_owned(),
             Self::OtherHost { .. } => {
@@ -178,6 +175,29 @@ impl Failure {
             | Self::StreamNotFound { .. }
             | Self::NoArchive { .. }
             | Self::Gone { .. } => String::new(),
+        }
+    }
+
+    fn hint_of_access(&self) -> String {
+        match self {
+            Self::NoSuchNamespace { own, .. } if own.is_empty() => {
+                "list namespaces with GET /api/v1/orchestrator/namespaces; an admin creates one with \
+                 PUT"
+                .to_owned()
+            }
+            Self::NoSuchNamespace { own, .. } => format!("name one of your own: {}", own.join(", ")),
+            Self::NoCredentials => {
+                "send 'Authorization: Bearer <token>'; with jobctl: jobctl login".to_owned()
+            }
+            Self::InvalidCredentials(_) => {
+                "ask for a new token, or sign in again with jobctl login".to_owned()
+            }
+            Self::NotPermitted { .. } | Self::RoleBeyondOwn { .. } => {
+                "docs/security.md lists what each role may do; \
+                 GET /api/v1/auth/identity tells your own"
+                    .to_owned()
+            }
+            _ => String::new(),
         }
     }
 
@@ -272,7 +292,6 @@ impl Kind {
             Self::Job => "job",
             Self::Execution => "execution",
             Self::Node => "node",
-            Self::Namespace => "namespace",
             Self::Token => "token",
         }
     }
@@ -284,7 +303,6 @@ impl Kind {
                 ('e', "list executions with GET /api/v1/orchestrator/jobs/:jobID/executions")
             }
             Self::Node => ('n', Self::NODE_HINT),
-            Self::Namespace => return "list namespaces with GET /api/v1/orchestrator/namespaces; an admin creates one with PUT".to_owned(),
             Self::Token => return "list tokens with GET /api/v1/orchestrator/tokens".to_owned(),
         };
         match cause {

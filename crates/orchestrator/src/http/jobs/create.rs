@@ -21,7 +21,7 @@ use crate::driver::CallError;
 use crate::http::authenticate::Access;
 use crate::http::body::{JobBody, Language};
 use crate::http::edge::json;
-use crate::http::error::{Failure, Kind};
+use crate::http::error::Failure;
 use crate::http::openapi::{BODY, CALL, QUERY, examples, params, refusals};
 use crate::http::query::{Flag, query};
 use crate::http::{Api, Handled, lookup, namespaces};
@@ -102,9 +102,9 @@ pub(super) async fn create(
         Language::Yaml => accept(&api, converted(body.bytes.clone()).await?).await?,
     };
     let namespace = &accepted.spec.namespace;
-    access.check(namespace, || lookup::absent(Kind::Namespace, namespace))?;
+    access.check(namespace, || access.no_namespace(namespace))?;
     if api.asks_for_credentials && !namespaces::exists(&api, namespace) {
-        return Err(lookup::absent(Kind::Namespace, namespace));
+        return Err(access.no_namespace(namespace));
     }
     namespaces::permit(&api, &accepted.spec)?;
     if query.dry_run {
