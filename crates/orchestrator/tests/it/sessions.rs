@@ -38,6 +38,9 @@ async fn where_nobody_is_asked_everybody_is_an_admin() {
     // A token that is sent all the same counts.
     let refused = server.request(Method::GET, IDENTITY).bearer_auth("jt1_x");
     answer(refused).await.refused(401, "Unauthenticated");
+    // What is meant for another service does not.
+    let foreign = server.request(Method::GET, IDENTITY).bearer_auth("another-service");
+    assert_eq!(answer(foreign).await.ok()["Name"], "local");
 }
 
 #[tokio::test]
