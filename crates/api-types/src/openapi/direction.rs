@@ -27,6 +27,8 @@ const OPTIONAL_IN_ANSWERS: &[(&str, &[&str])] = &[
     ("HistoryEvent", &["NodeState"]),
     ("LogLine", &["Partial", "Offset"]),
     ("NetworkSpec", &["Domains"]),
+    ("NodeToken", &["NodeID", "MaxCapacity"]),
+    ("Permissions", &["Engines", "Networks", "Sources", "Publishers"]),
     ("StreamRequest", &["Tail", "Stream", "From", "Archive"]),
 ];
 
