@@ -22,7 +22,7 @@ const HTTP: &[u8] = b"http/1.1";
 const MAX_CHAIN: usize = 8;
 
 /// The configuration for these options; none when the machine's own trust is enough. Errors are
-/// sentences for whoever wrote the option.
+/// sentences for the user who set the option.
 pub(crate) fn config(
     trust: &Trust,
     credentials: &Credentials,

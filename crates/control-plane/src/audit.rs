@@ -1,8 +1,8 @@
 //! The audit log as a chain: each record has the hash of the one before.
 //!
-//! A record that was changed or removed breaks the chain where it was. Whoever can write to the
-//! database can make the whole chain anew; the same records in the service's log, and a hash that
-//! was noted elsewhere, show that.
+//! A record that was changed or removed breaks the chain where it was. An attacker who can write to
+//! the database can rebuild the whole chain; the same records in the service's log, and a hash that
+//! was noted elsewhere, reveal that.
 
 use api_types::Timestamp;
 use api_types::audit::{AuditOutcome, AuditRecord};

@@ -1,7 +1,7 @@
 //! Who a caller is, and what the caller may do.
 //!
 //! A request is judged twice. Before its handler runs, [`policy`] says what the operation needs, and
-//! a caller that has it nowhere is refused. In the handler, every record is looked up within the
+//! a caller that has it nowhere is refused. In the handler, every record is searched for within the
 //! namespaces that the caller sees: what lies outside looks as if it did not exist, and what the
 //! caller sees but may not touch is refused by its namespace.
 

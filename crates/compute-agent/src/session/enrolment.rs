@@ -25,8 +25,7 @@ use crate::host::settings::Settings;
 const RETRY_FIRST: Duration = Duration::from_millis(200);
 const RETRY_LONGEST: Duration = Duration::from_secs(5);
 
-/// How long a refused token is read from its file again: whoever started this node may be writing
-/// another one.
+/// How long a refused token's file is read again: another token may be on its way into it.
 const FILE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Who this node is to the orchestrator.

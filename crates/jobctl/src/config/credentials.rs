@@ -1,14 +1,14 @@
 //! Tokens, by the URL of their service; a file of its own, so that contexts can be shared.
 
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
+use super::file::replace;
 use crate::exit::UsageError;
 
 const FILE_MODE: u32 = 0o600;
@@ -73,26 +73,10 @@ impl CredentialsFile {
         self.tokens.remove(key(url)).is_some()
     }
 
-    /// Replaces the file atomically.
     pub(crate) fn save(&self, path: &Path) -> Result<()> {
-        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder)
-                .with_context(|| format!("create the directory {}", folder.display()))?;
-        }
         let text = yaml_serde::to_string(self).context("write YAML")?;
-        let fresh = path.with_extension("yaml.new");
-        let write = || -> std::io::Result<()> {
-            match std::fs::remove_file(&fresh) {
-                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-                Ok(()) | Err(_) => {}
-            }
-            let mut options = OpenOptions::new();
-            let mut file = options.write(true).create_new(true).mode(FILE_MODE).open(&fresh)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            std::fs::rename(&fresh, path)
-        };
-        write().with_context(|| format!("write the credentials {}", path.display()))
+        replace(path, &text, FILE_MODE)
+            .with_context(|| format!("write the credentials {}", path.display()))
     }
 }
 

@@ -1,13 +1,18 @@
 //! The configuration file: named contexts in YAML, and the name of the current one.
 
 use std::collections::BTreeMap;
+use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::exit::UsageError;
+
+/// It has no secrets; the umask takes what it takes.
+const FILE_MODE: u32 = 0o666;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -45,22 +50,10 @@ impl ConfigFile {
         yaml_serde::from_str(&text).map_err(|error| UsageError::new(error.to_string()).into())
     }
 
-    /// Replaces the file atomically: a crash leaves the old or the new one.
     pub(crate) fn save(&self, path: &Path) -> Result<()> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        if let Some(folder) = folder {
-            std::fs::create_dir_all(folder)
-                .with_context(|| format!("create the directory {}", folder.display()))?;
-        }
         let text = yaml_serde::to_string(self).context("write YAML")?;
-        let fresh = path.with_extension("yaml.new");
-        let write = || -> std::io::Result<()> {
-            let mut file = std::fs::File::create(&fresh)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            std::fs::rename(&fresh, path)
-        };
-        write().with_context(|| format!("write the configuration {}", path.display()))
+        replace(path, &text, FILE_MODE)
+            .with_context(|| format!("write the configuration {}", path.display()))
     }
 
     pub(crate) fn context(&self, name: &str) -> Result<&NamedContext> {
@@ -78,6 +71,23 @@ impl ConfigFile {
     pub(crate) fn current(&self) -> Result<Option<&NamedContext>> {
         self.current.as_deref().map(|name| self.context(name)).transpose()
     }
+}
+
+/// Replaces a file atomically, and creates its directory: a crash leaves the old one or the new one.
+pub(super) fn replace(path: &Path, text: &str, mode: u32) -> std::io::Result<()> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder)?;
+    }
+    let fresh = path.with_extension("yaml.new");
+    // One that a crash left may have another mode.
+    match std::fs::remove_file(&fresh) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&fresh)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&fresh, path)
 }
 
 #[cfg(test)]

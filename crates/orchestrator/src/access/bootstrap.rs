@@ -1,8 +1,6 @@
-//! The first token: an admin's, left in a file for whoever may read the data directory.
+//! The first token: an admin's, left in a file of the data directory.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use api_types::access::{ALL_NAMESPACES, Role};
@@ -12,12 +10,11 @@ use super::credential::Credential;
 use super::token::{StoredToken, TOKEN};
 use crate::clock;
 use crate::driver::{CallError, Handle};
+use crate::files;
 use crate::records::Published;
 
 /// In the data directory.
 pub(crate) const FILE: &str = "admin.token";
-
-const FILE_MODE: u32 = 0o600;
 
 /// The name of the first token.
 const NAME: &str = "admin";
@@ -53,7 +50,8 @@ pub(crate) async fn first_token(
     }
     let credential = Credential::mint();
     let path = data_dir.join(FILE);
-    write(&path, &credential.text(TOKEN))
+    let text = format!("{}\n", credential.text(TOKEN));
+    files::write(&path, text.as_bytes(), files::SECRET_MODE)
         .map_err(|source| BootstrapError::File { path: path.clone(), source })?;
     let token = StoredToken {
         name: NAME.to_owned(),
@@ -67,15 +65,4 @@ pub(crate) async fn first_token(
     };
     handle.change_records(vec![token.write(&credential.id, Expected::Nothing)]).await?;
     Ok(Some(path))
-}
-
-fn write(path: &Path, text: &str) -> io::Result<()> {
-    // A file of an earlier try may have another mode.
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        Ok(()) | Err(_) => {}
-    }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)?;
-    file.write_all(format!("{text}\n").as_bytes())?;
-    file.sync_all()
 }

@@ -1,4 +1,4 @@
-//! A join token in a file, for agents on this machine: whoever may read the file may add a node.
+//! A join token in a file, for agents on this machine: every reader of the file can add a node.
 //!
 //! The file always has a token for one node. Once it is used, or half of its life is over, the next
 //! one takes its place, so several agents can be started with the same file.

@@ -19,8 +19,9 @@ use crate::view::View;
 /// How often last uses are stored and expired records removed. A last use is known to the minute.
 const PERIOD: Duration = Duration::from_secs(60);
 
-/// An expired token stays listed for this long, so that its owner finds out why it was refused.
-const LISTED_AFTER_END: Duration = Duration::from_hours(7 * 24);
+/// Expired tokens that stay, those that ended last: their owners find out why they are refused. A
+/// number and no age, so that a wall clock far ahead removes none of a usual installation.
+const EXPIRED_TOKENS: usize = 1000;
 
 /// When tokens were used since it was last stored.
 #[derive(Debug, Default)]
@@ -105,17 +106,22 @@ async fn tell(handle: &Handle, denied: Collected) {
 /// What is to be written now.
 fn due(view: &View, uses: &HashMap<String, Timestamp>, now: Timestamp) -> Vec<RecordWrite> {
     let records = view.records();
-    let mut writes = Vec::new();
+    let (mut writes, mut expired) = (Vec::new(), Vec::new());
     for record in records.of_kind(RecordKind::Token) {
         let Some(token) = StoredToken::of(&record) else { continue };
-        let expected = Expected::Version(record.version);
-        if token.expire_time.is_some_and(|end| end + LISTED_AFTER_END <= now) {
-            writes.push(RecordWrite { key: record.key, expected, value: None });
-        } else if let Some(used) = uses.get(&record.key.key) {
+        if let Some(used) = uses.get(&record.key.key) {
             let token = StoredToken { last_use_time: Some(*used), ..token };
-            writes.push(token.write(&record.key.key, expected));
+            writes.push(token.write(&record.key.key, Expected::Version(record.version)));
+        } else if token.is_over(now) {
+            expired.push((token.expire_time, record));
         }
     }
+    expired.sort_by_key(|(end, _)| std::cmp::Reverse(*end));
+    writes.extend(expired.into_iter().skip(EXPIRED_TOKENS).map(|(_, record)| RecordWrite {
+        key: record.key,
+        expected: Expected::Version(record.version),
+        value: None,
+    }));
     for record in records.of_kind(RecordKind::Session) {
         let is_over = StoredSession::of(&record).is_none_or(|session| {
             let of_token = StoredToken::key(&session.token_id);
@@ -157,21 +163,26 @@ mod tests {
         for write in [
             token(None).write("used", Expected::Nothing),
             token(None).write("unused", Expected::Nothing),
-            token(Some(Timestamp(1))).write("old", Expected::Nothing),
             session("used", i64::MAX).write("a"),
             session("used", 1).write("b"),
             session("gone", i64::MAX).write("c"),
         ] {
             view.records().update(&[RecordRow { key: write.key, version: 3, value: write.value }]);
         }
+        // One more than stay, of which the first ended first.
+        for number in 0..=EXPIRED_TOKENS {
+            let end = Timestamp(1 + i64::try_from(number).unwrap());
+            let write = token(Some(end)).write(&format!("old-{number}"), Expected::Nothing);
+            view.records().update(&[RecordRow { key: write.key, version: 3, value: write.value }]);
+        }
         let uses = LastUses::default();
         uses.note("used", Timestamp(4));
         uses.note("used", Timestamp(5));
-        let now = Timestamp(0) + LISTED_AFTER_END + Duration::from_secs(1);
+        let now = Timestamp(1_000_000);
         let writes = due(&view, &uses.take(), now);
         let seen = |write: &RecordWrite| (write.key.key.clone(), write.value.is_some());
         let seen: Vec<_> = writes.iter().map(seen).collect();
-        let expected = [("old", false), ("used", true), ("b", false), ("c", false)];
+        let expected = [("used", true), ("old-0", false), ("b", false), ("c", false)];
         assert_eq!(seen, expected.map(|(key, kept)| (key.to_owned(), kept)));
         assert!(writes.iter().all(|write| write.expected == Expected::Version(3)));
         assert!(uses.take().is_empty());

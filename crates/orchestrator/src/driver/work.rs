@@ -271,8 +271,8 @@ impl Work {
     }
 }
 
-/// The same as the record, where whoever changes the database cannot reach. Submissions are too many
-/// for the usual log.
+/// Repeats the record in the log, out of reach of an attacker who changes the database. Submissions
+/// are too many for the default level.
 fn log(record: &AuditRecord) {
     let AuditRecord { sequence, user, token_id, address, operation, object, hash, .. } = record;
     let (request_id, outcome) = (&record.request_id, record.outcome);

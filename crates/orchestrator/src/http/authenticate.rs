@@ -36,15 +36,16 @@ use crate::view::View;
 /// The cookie of a session.
 pub(super) const COOKIE: &str = "session";
 
-/// Before the name of a cookie that browsers keep to its host and to TLS.
-pub(super) const HOST_PREFIX: &str = "__Host-";
+/// The same over TLS: browsers keep a cookie with this prefix to its host and to TLS, and let no
+/// sibling of the host set it. There no other name counts.
+const HOST_COOKIE: &str = "__Host-session";
 
 const BEARER: &str = "Bearer ";
 
 /// The longest part of a path that the audit log has.
 const MAX_PATH_CHARS: usize = 300;
 
-/// The longest sleep until an expiry is looked at again: the wall clock may be set.
+/// Interval between checks of an expiry: the wall clock may be set meanwhile.
 const EXPIRY_CHECK: Duration = Duration::from_secs(1);
 
 /// Who asks, and what the operation needs of them.
@@ -193,7 +194,7 @@ fn identify(api: &Api, headers: &HeaderMap) -> Result<Option<Verified>, Invalid>
             expires: None,
         }));
     }
-    match cookie(headers) {
+    match cookie(headers, cookie_name(api)) {
         Some(text) if is_same_origin(headers) => {
             token::verify_session(records, text, now).map(Some)
         }
@@ -207,11 +208,16 @@ fn is_same_origin(headers: &HeaderMap) -> bool {
     headers.contains_key(header::ORIGIN) || headers.contains_key("sec-fetch-site")
 }
 
-fn cookie(headers: &HeaderMap) -> Option<&str> {
+/// The name of the cookie of a session on this listener.
+pub(super) fn cookie_name(api: &Api) -> &'static str {
+    if api.protection.is_some() { HOST_COOKIE } else { COOKIE }
+}
+
+fn cookie<'a>(headers: &'a HeaderMap, wanted: &str) -> Option<&'a str> {
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     cookies.flat_map(|cookies| cookies.split(';')).find_map(|cookie| {
         let (name, value) = cookie.trim().split_once('=')?;
-        (name.strip_prefix(HOST_PREFIX).unwrap_or(name) == COOKIE).then_some(value)
+        (name == wanted).then_some(value)
     })
 }
 
@@ -326,6 +332,11 @@ impl Access {
         self.caller.visible() == Namespaces::All && self.caller.may(self.role, "")
     }
 
+    /// The same for a request that makes something with this ID.
+    pub(super) fn audit_of(&self, made: &str) -> Option<AuditEntry> {
+        self.audit().map(|entry| AuditEntry { object: made.to_owned(), ..entry })
+    }
+
     /// The namespaces that a list covers which asks for this one, or for all.
     pub(super) fn within(&self, requested: Option<String>) -> Result<Namespaces, Failure> {
         match requested {
@@ -363,5 +374,22 @@ impl Access {
     /// Whether the caller sees specifications and output, not only what runs.
     pub(super) fn shows_content(&self, namespace: &str) -> bool {
         self.caller.may(Role::Submitter, namespace)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sibling of the host may set a cookie without the prefix, and sign people in as somebody else.
+    #[test]
+    fn one_name_of_a_cookie_counts() {
+        let mut headers = HeaderMap::new();
+        let both = "a=1; session=of-a-sibling; __Host-session=own";
+        headers.append(header::COOKIE, both.parse().unwrap());
+        assert_eq!(cookie(&headers, HOST_COOKIE), Some("own"));
+        assert_eq!(cookie(&headers, COOKIE), Some("of-a-sibling"));
+        headers.insert(header::COOKIE, "session=of-a-sibling".parse().unwrap());
+        assert_eq!(cookie(&headers, HOST_COOKIE), None);
     }
 }

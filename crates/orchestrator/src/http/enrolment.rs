@@ -39,7 +39,7 @@ pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
 
 /// Enrol
 ///
-/// Makes a node of whoever has a join token: its ID, and a certificate that says so. A repetition
+/// Makes the holder of a join token a node: its ID, and a certificate that says so. A repetition
 /// with the same key and token gets the same ID again, so that a lost answer costs nothing.
 #[utoipa::path(
     post,
@@ -163,7 +163,7 @@ fn admit(
         expire_time: end(protection),
     };
     let used = StoredJoinToken { uses_left: token.uses_left - 1, ..token };
-    // Whoever gets an ID back takes it from the key that had it.
+    // An ID that is given back is taken from the key that had it.
     let mut writes = revocation(records, node);
     writes.push(identity.write(StoredIdentity::key(node, key), Expected::Nothing));
     writes.push(used.write(&token_id, Expected::Version(record.version)));

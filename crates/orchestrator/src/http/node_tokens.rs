@@ -9,7 +9,6 @@ use api_types::joining::{CreateNodeToken, CreatedNodeToken, ListNodeTokens, Revo
 use api_types::quantity::Capacity;
 use api_types::{Code, routes};
 use axum::extract::State;
-use control_plane::audit::AuditEntry;
 use control_plane::records::{Expected, RecordKind, RecordWrite};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes as collect;
@@ -97,7 +96,7 @@ async fn create(State(api): State<Arc<Api>>, access: Access, _: Query, body: Jso
         expire_time: now + Duration::from_secs(ttl_seconds),
         hash: credential.hash(),
     };
-    let audit = access.audit().map(|entry| AuditEntry { object: credential.id.clone(), ..entry });
+    let audit = access.audit_of(&credential.id);
     let write = token.write(&credential.id, Expected::Nothing);
     api.handle.on_behalf(audit).change_records(vec![write]).await?;
     let secret = join_token::text(&credential, protection.ca());

@@ -13,7 +13,7 @@ use http::header;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes as collect;
 
-use super::authenticate::{Access, Asked, COOKIE, HOST_PREFIX};
+use super::authenticate::{Access, Asked, cookie_name};
 use super::body::JsonBody;
 use super::edge::json;
 use super::error::Failure;
@@ -69,7 +69,7 @@ async fn sign_in(
     let writes = vec![session.write(&credential.id)];
     api.handle.on_behalf(Some(entry)).change_records(writes).await?;
     let age = expire_time.since(now).as_secs();
-    let cookie = set_cookie(&credential.text(SESSION), age, api.protection.is_some());
+    let cookie = set_cookie(&api, &credential.text(SESSION), age);
     let identity = json(&describe(&verified.caller, Some(expire_time)))?;
     Ok(([(header::SET_COOKIE, cookie)], identity).into_response())
 }
@@ -92,8 +92,7 @@ async fn sign_out(State(api): State<Arc<Api>>, access: Access, _: Query) -> Hand
         api.handle.on_behalf(access.audit()).change_records(vec![write]).await?;
     }
     let identity = json(&describe(access.caller(), access.expires))?;
-    Ok(([(header::SET_COOKIE, set_cookie("", 0, api.protection.is_some()))], identity)
-        .into_response())
+    Ok(([(header::SET_COOKIE, set_cookie(&api, "", 0))], identity).into_response())
 }
 
 /// Identity
@@ -130,11 +129,8 @@ fn describe(caller: &Caller, expires: Option<Timestamp>) -> Identity {
 }
 
 /// No script reads it, and no other site's page sends it.
-///
-/// Over TLS the browser keeps it to this host and to TLS.
-fn set_cookie(value: &str, age_seconds: u64, uses_tls: bool) -> String {
-    let (prefix, secure) = if uses_tls { (HOST_PREFIX, "; Secure") } else { ("", "") };
-    format!(
-        "{prefix}{COOKIE}={value}; Path=/; Max-Age={age_seconds}; HttpOnly; SameSite=Strict{secure}"
-    )
+fn set_cookie(api: &Api, value: &str, age_seconds: u64) -> String {
+    let name = cookie_name(api);
+    let secure = if api.protection.is_some() { "; Secure" } else { "" };
+    format!("{name}={value}; Path=/; Max-Age={age_seconds}; HttpOnly; SameSite=Strict{secure}")
 }

@@ -10,7 +10,6 @@ use api_types::error::FieldError;
 use api_types::job::DEFAULT_NAMESPACE;
 use api_types::{Code, Timestamp, routes};
 use axum::extract::State;
-use control_plane::audit::AuditEntry;
 use control_plane::records::{Expected, RecordKind, RecordWrite};
 use control_plane::store::Namespaces;
 use utoipa_axum::router::OpenApiRouter;
@@ -43,8 +42,8 @@ pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
 
 /// List Tokens
 ///
-/// The tokens whose namespaces are all the caller's; an admin sees every token. Expired ones stay
-/// listed for a week.
+/// The tokens whose namespaces are all the caller's; an admin sees every token. The 1,000 that expired
+/// last stay listed.
 #[utoipa::path(
     get,
     path = routes::TOKENS,
@@ -82,7 +81,7 @@ async fn create(State(api): State<Arc<Api>>, access: Access, _: Query, body: Jso
     }
     let credential = Credential::mint();
     let token = StoredToken { hash: credential.hash(), ..token };
-    let audit = access.audit().map(|entry| AuditEntry { object: credential.id.clone(), ..entry });
+    let audit = access.audit_of(&credential.id);
     let write = token.write(&credential.id, Expected::Nothing);
     api.handle.on_behalf(audit).change_records(vec![write]).await?;
     json(&CreatedToken { secret: credential.text(TOKEN), token: token.wire(&credential.id) })
