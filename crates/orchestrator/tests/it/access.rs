@@ -34,6 +34,16 @@ pub(crate) struct Guarded {
     pub(crate) node: String,
 }
 
+/// The part of a token that is no secret.
+pub(crate) fn id_of(token: &str) -> &str {
+    token.split('_').nth(1).expect("an ID")
+}
+
+/// The whole secret of a token, which may contain the separator.
+pub(crate) fn secret_of(token: &str) -> &str {
+    token.splitn(3, '_').nth(2).expect("a secret")
+}
+
 // === impl Guarded ===
 
 impl Guarded {

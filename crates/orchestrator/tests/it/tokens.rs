@@ -6,7 +6,7 @@ use orchestrator::settings::Auth;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::access::Guarded;
+use crate::access::{Guarded, id_of, secret_of};
 use crate::server::{JOBS, PATIENCE, Server, list, text};
 
 crate::covers! {
@@ -20,10 +20,6 @@ const IDENTITY: &str = "/api/v1/auth/identity";
 
 /// Longer than it takes to notice that a right has ended.
 const A_SECOND: Duration = Duration::from_millis(1500);
-
-fn id_of(token: &str) -> &str {
-    token.split('_').nth(1).expect("an ID")
-}
 
 #[tokio::test]
 async fn a_token_is_listed_without_its_secret_and_revoked() {
@@ -42,7 +38,7 @@ async fn a_token_is_listed_without_its_secret_and_revoked() {
     assert_eq!(listed.ok()["Tokens"], json!([token]));
     let stored = std::fs::read(server.data_dir().join("orchestrator.db-wal")).unwrap_or_default();
     // The secret itself may contain a '_'.
-    let tail = secret.splitn(3, '_').nth(2).expect("a secret").as_bytes();
+    let tail = secret_of(&secret).as_bytes();
     assert!(!stored.windows(tail.len()).any(|part| part == tail), "the secret is stored");
 
     let path = format!("{TOKENS}/{}", id_of(&secret));
