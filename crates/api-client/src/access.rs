@@ -1,4 +1,4 @@
-//! Tokens, namespaces, the audit log, and as whom the service knows the client.
+//! Tokens, namespaces, secrets, the audit log, and as whom the service knows the client.
 
 use std::fmt::Display;
 
@@ -8,6 +8,7 @@ use api_types::access::{
 };
 use api_types::audit::ListAudit;
 use api_types::routes;
+use api_types::secret::{DescribeSecret, ListSecrets, PutSecret, Secret};
 use reqwest::Method;
 
 use crate::client::{Client, segment};
@@ -98,5 +99,56 @@ impl Client {
         };
         let response: DescribeNamespace = call.send().await?;
         Ok(response.namespace)
+    }
+
+    /// `GET /secrets`.
+    pub async fn list_secrets(&self, namespace: Option<&str>) -> Result<ListSecrets, ClientError> {
+        let pairs = Pairs::default().add("namespace", namespace);
+        self.get(routes::SECRETS).query(&pairs.0).send().await
+    }
+
+    /// `GET /secrets/:name`.
+    pub async fn describe_secret(
+        &self,
+        namespace: Option<&str>,
+        name: impl Display,
+    ) -> Result<Secret, ClientError> {
+        self.on_secret(Method::GET, namespace, name, None).await
+    }
+
+    /// `PUT /secrets/:name`: creates it, or gives it another value.
+    pub async fn put_secret(
+        &self,
+        namespace: Option<&str>,
+        name: impl Display,
+        secret: &PutSecret,
+    ) -> Result<Secret, ClientError> {
+        self.on_secret(Method::PUT, namespace, name, Some(secret)).await
+    }
+
+    /// `DELETE /secrets/:name`; returns the secret as it was.
+    pub async fn delete_secret(
+        &self,
+        namespace: Option<&str>,
+        name: impl Display,
+    ) -> Result<Secret, ClientError> {
+        self.on_secret(Method::DELETE, namespace, name, None).await
+    }
+
+    async fn on_secret(
+        &self,
+        method: Method,
+        namespace: Option<&str>,
+        name: impl Display,
+        body: Option<&PutSecret>,
+    ) -> Result<Secret, ClientError> {
+        let pairs = Pairs::default().add("namespace", namespace);
+        let call = self.call(method, &routes::fill(routes::SECRET, segment(name))).query(&pairs.0);
+        let call = match body {
+            Some(body) => call.json(body),
+            None => call,
+        };
+        let response: DescribeSecret = call.send().await?;
+        Ok(response.secret)
     }
 }

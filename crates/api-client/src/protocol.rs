@@ -6,6 +6,7 @@ use api_types::protocol::{
     AssignmentLine, Heartbeat, HeartbeatAnswer, ReportAnswer, ReportBatch, SessionAnswer,
     SessionRequest,
 };
+use api_types::secret::{SecretsAnswer, SecretsRequest};
 use api_types::{NodeId, routes};
 use bytes::Bytes;
 use futures_util::{Stream, TryStream};
@@ -74,6 +75,18 @@ impl Client {
     {
         let path = routes::fill(&routes::fill(routes::NODE_STREAM, node_id), stream_id);
         self.call(Method::POST, &path).upload(Body::wrap_stream(frames)).await
+    }
+
+    /// `POST /nodes/:id/secrets`: the secrets of an execution that this node is about to start.
+    pub async fn secrets(
+        &self,
+        node_id: NodeId,
+        request: &SecretsRequest,
+    ) -> Result<SecretsAnswer, ClientError> {
+        self.call(Method::POST, &routes::fill(routes::NODE_SECRETS, node_id))
+            .json(request)
+            .send()
+            .await
     }
 
     /// `PUT /nodes/:id/executions`: reports observed states; repeats are harmless.

@@ -33,6 +33,8 @@ pub enum Code {
     NodeNotFound,
     /// 404.
     TokenNotFound,
+    /// 404: no such secret in the namespace.
+    SecretNotFound,
     /// 404: no such namespace, or none that the caller may see.
     NamespaceNotFound,
     /// 404: no reader waits (any more) for the output that an agent sends.
@@ -122,6 +124,7 @@ impl Code {
             | Self::ExecutionNotFound
             | Self::NodeNotFound
             | Self::TokenNotFound
+            | Self::SecretNotFound
             | Self::NamespaceNotFound
             | Self::StreamNotFound
             | Self::ResultNotFound

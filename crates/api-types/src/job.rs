@@ -10,6 +10,7 @@ use crate::engine::{
     EngineSpec, EngineType, NetworkType, Params, PublisherSpec, UnknownWord, words,
 };
 use crate::id::{EvaluationId, JobId};
+use crate::secret::TaskSecret;
 use crate::selector::{Requirement, Test};
 use crate::source::{InputSource, ResultPath};
 use crate::time::Timestamp;
@@ -145,6 +146,9 @@ pub struct Task {
     pub engine: EngineSpec,
     pub publisher: PublisherSpec,
     pub env: BTreeMap<String, String>,
+    /// Secrets of the job's namespace; their values are never part of a job.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<TaskSecret>,
     pub meta: BTreeMap<String, String>,
     pub input_sources: Vec<InputSource>,
     pub result_paths: Vec<ResultPath>,
@@ -269,6 +273,7 @@ impl Task {
             engine: EngineSpec { engine_type, params: Params::new() },
             publisher: PublisherSpec::default(),
             env: BTreeMap::new(),
+            secrets: Vec::new(),
             meta: BTreeMap::new(),
             input_sources: Vec::new(),
             result_paths: Vec::new(),

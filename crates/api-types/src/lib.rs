@@ -21,6 +21,7 @@ pub mod openapi;
 pub mod protocol;
 pub mod quantity;
 pub mod routes;
+pub mod secret;
 pub mod selector;
 pub mod source;
 pub mod submission;

@@ -16,6 +16,7 @@ pub const NODE_ASSIGNMENTS: &str = "/api/v1/orchestrator/nodes/{node_id}/assignm
 pub const NODE_EXECUTIONS: &str = "/api/v1/orchestrator/nodes/{node_id}/executions";
 pub const NODE_STREAM: &str = "/api/v1/orchestrator/nodes/{node_id}/streams/{stream_id}";
 pub const NODE_CERTIFICATE: &str = "/api/v1/orchestrator/nodes/{node_id}/certificate";
+pub const NODE_SECRETS: &str = "/api/v1/orchestrator/nodes/{node_id}/secrets";
 pub const NODE_JOIN: &str = "/api/v1/orchestrator/nodes/join";
 pub const NODE_TOKENS: &str = "/api/v1/orchestrator/nodes/tokens";
 pub const NODE_TOKEN: &str = "/api/v1/orchestrator/nodes/tokens/{token_id}";
@@ -31,6 +32,8 @@ pub const TOKENS: &str = "/api/v1/orchestrator/tokens";
 pub const TOKEN: &str = "/api/v1/orchestrator/tokens/{token_id}";
 pub const NAMESPACES: &str = "/api/v1/orchestrator/namespaces";
 pub const NAMESPACE: &str = "/api/v1/orchestrator/namespaces/{namespace}";
+pub const SECRETS: &str = "/api/v1/orchestrator/secrets";
+pub const SECRET: &str = "/api/v1/orchestrator/secrets/{name}";
 pub const AUDIT: &str = "/api/v1/orchestrator/audit";
 
 /// As whom the caller is known.

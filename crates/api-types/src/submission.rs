@@ -112,6 +112,8 @@ submission!(
             { value_type = Option<crate::openapi::PublisherSubmission> },
         /// Environment variables.
         "Env" env: BTreeMap<String, String>,
+        /// Secrets of the job's namespace that the task receives when it starts.
+        "Secrets" secrets: Vec<TaskSecretSubmission> { max_items = 64 },
         /// Stored without effect.
         "Meta" meta: BTreeMap<String, String>,
         "InputSources" input_sources: Vec<InputSourceSubmission> { max_items = 64 },
@@ -122,6 +124,18 @@ submission!(
         "ResourcesConfig" resources_config: ResourcesSubmission,
         "Network" network: NetworkSubmission,
         "Timeouts" timeouts: TimeoutsSubmission,
+    }
+);
+
+submission!(
+    /// A secret, by its name, and where the task finds it: in a file or in a variable.
+    TaskSecretSubmission {
+        "Name" name: String { required = true, value_type = String, min_length = 1, max_length = 63 },
+        /// Absolute path of the file; `/run/secrets/NAME` when neither is given.
+        "Path" path: String { max_length = 4096 },
+        /// Name of the environment variable. Prefer a file: variables are visible to everybody who
+        /// may inspect containers on the node.
+        "Env" env: String { max_length = 256 },
     }
 );
 

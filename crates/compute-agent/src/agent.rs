@@ -23,8 +23,10 @@ use tracing::{info, warn};
 use self::opened::Opened;
 use crate::data::logs::Outputs;
 use crate::data::results::publisher::PublishedDir;
+use crate::data::secrets::Secrets;
 use crate::host::data_dir::{DataDir, DataDirError};
 use crate::host::gpu::Inventory;
+use crate::host::secrets_dir::SecretsDir;
 use crate::host::settings::{InvalidSettings, Settings};
 use crate::http;
 use crate::http::guard::Guard;
@@ -114,7 +116,11 @@ impl Agent {
         let tasks = Tasks::new(Handle::current());
         let published =
             PublishedDir::new(data_dir.published(), settings.results.published_max_bytes);
-        let steps = steps(&settings, (node_id, listen_addr), &data_dir, gpus, &tasks).await?;
+        let secrets_dir = SecretsDir::open(&settings, data_dir.root())?;
+        let asking = client(&settings, &enrolment)?;
+        let secrets = Secrets::new(asking.clone(), node_id, secrets_dir);
+        let surroundings = (&data_dir, &tasks);
+        let steps = steps(&settings, (node_id, listen_addr), surroundings, gpus, secrets).await?;
         let (engines, observer) = (Arc::clone(&steps.engines), Arc::clone(&steps.observer));
         let (mailbox, messages) = Mailbox::new();
         let (outbox, note) = (Arc::new(Outbox::default()), data_dir.drain_note());
@@ -145,7 +151,7 @@ impl Agent {
             readers: Readers::new(),
             guard: Arc::new(Guard::new(enrolment.clone(), settings.orchestrator.clone())),
         };
-        let session = session(&settings, node_id, &enrolment, vitals, &tasks, &shared)?;
+        let session = session(&settings, node_id, (&enrolment, asking), vitals, &tasks, &shared)?;
         let server =
             tokio::spawn(http::serve(listener, http::router(shared), stop_serving.clone()));
         tasks.spawn(sweep::published(published, settings.results.retain()));
@@ -172,14 +178,14 @@ impl Agent {
 fn session(
     settings: &Settings,
     node_id: NodeId,
-    enrolment: &Enrolment,
+    (enrolment, client): (&Enrolment, Client),
     vitals: Arc<Vitals>,
     tasks: &Tasks,
     shared: &Shared,
 ) -> Result<Arc<Session>, StartError> {
     let (watch, observer) = (&shared.session, &shared.observer);
     // A separate client: heartbeats run on their own thread and never wait for a connection.
-    let (client, own) = (client(settings, enrolment)?, client(settings, enrolment)?);
+    let own = self::client(settings, enrolment)?;
     let expired = Arc::new(Notify::new());
     let renewal = Renewal::of(enrolment, vec![client.clone(), own.clone()], Arc::clone(&expired));
     let expired = renewal.is_some().then_some(expired);
@@ -214,9 +220,9 @@ fn session(
 async fn steps(
     settings: &Settings,
     (node_id, listen_addr): (NodeId, SocketAddr),
-    data_dir: &DataDir,
+    (data_dir, tasks): (&DataDir, &Tasks),
     gpus: Inventory,
-    tasks: &Tasks,
+    secrets: Secrets,
 ) -> Result<Arc<Steps>, OtlpError> {
     let tracer = Tracer::start(&settings.otlp, "compute-agent", node_id.to_string())?;
     Ok(Arc::new(Steps {
@@ -226,7 +232,7 @@ async fn steps(
         observer: Observer::new(tracer),
         tasks: tasks.clone(),
         stop_grace: settings.stop_grace(),
-        files: Files::new(settings, data_dir, listen_addr),
+        files: Files::new(settings, data_dir, listen_addr, secrets),
     }))
 }
 

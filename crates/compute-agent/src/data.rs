@@ -10,3 +10,4 @@ pub(crate) mod progress;
 pub(crate) mod results;
 pub(crate) mod retry;
 pub(crate) mod s3;
+pub(crate) mod secrets;

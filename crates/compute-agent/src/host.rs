@@ -7,5 +7,6 @@ pub(crate) mod disk;
 pub(crate) mod gpu;
 pub(crate) mod identity;
 pub(crate) mod mint;
+pub(crate) mod secrets_dir;
 pub mod settings;
 pub(crate) mod tree;

@@ -27,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::data::inputs::placement::MountedInput;
 use crate::data::progress::Progress;
+use crate::data::secrets::HandedOver;
 
 /// Everything an engine needs to prepare a task.
 #[derive(Debug, Clone)]
@@ -35,6 +36,7 @@ pub(crate) struct Run {
     pub(crate) node_id: NodeId,
     pub(crate) work: Arc<Work>,
     pub(crate) inputs: Vec<MountedInput>,
+    pub(crate) secrets: HandedOver,
     /// The modules that [`Executor::modules`] requested, in its order.
     pub(crate) modules: Vec<PathBuf>,
     /// Its GPUs, by the names of the container runtime.

@@ -3,10 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api_client::Client;
+use api_types::NodeId;
 use api_types::protocol::Work;
 use peers::kubo::KuboServer;
 use peers::s3::{self, S3Server};
+use uuid::Uuid;
 
+use crate::data::secrets::Secrets;
 use crate::host::disk::Disk;
 use crate::host::settings::{AwsVariables, IpfsSettings, S3Settings, Settings};
 
@@ -49,6 +53,14 @@ impl OfS3 for S3Server {
 /// A disk of which everything may be had.
 pub(crate) fn any_disk() -> Disk {
     Disk::new(std::path::Path::new("/"), 0)
+}
+
+/// Of a node that has no place for secrets.
+pub(crate) fn without_secrets() -> Secrets {
+    // Fails harmlessly if another test of this process has installed it.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let client = Client::new("http://127.0.0.1:1").expect("a URL");
+    Secrets::new(client, NodeId::from_uuid(Uuid::from_u128(1)), None)
 }
 
 pub(crate) fn work() -> Arc<Work> {

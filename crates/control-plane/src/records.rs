@@ -24,8 +24,10 @@ pub enum RecordKind {
     JoinToken,
     /// What the orchestrator knows of a node's certificate and labels.
     NodeIdentity,
-    /// A key of the service itself.
+    /// A key of the service itself, encrypted.
     Key,
+    /// A secret of a namespace, encrypted.
+    Secret,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -87,13 +89,14 @@ pub struct Records {
 // === impl RecordKind ===
 
 impl RecordKind {
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Token,
         Self::Session,
         Self::Namespace,
         Self::JoinToken,
         Self::NodeIdentity,
         Self::Key,
+        Self::Secret,
     ];
 
     /// The word for the kind, also in stores.
@@ -105,6 +108,7 @@ impl RecordKind {
             Self::JoinToken => "join token",
             Self::NodeIdentity => "node identity",
             Self::Key => "key",
+            Self::Secret => "secret",
         }
     }
 

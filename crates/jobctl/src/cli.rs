@@ -11,6 +11,7 @@ mod logs;
 mod node_tokens;
 mod nodes;
 mod run;
+mod secrets;
 mod submit;
 
 use std::path::PathBuf;
@@ -33,6 +34,7 @@ pub(crate) use logs::{LogsArgs, Stream as LogStream};
 pub(crate) use node_tokens::{NodeTokenArgs, NodeTokenCommand, NodeTokenCreateArgs};
 pub(crate) use nodes::{DrainArgs, NodeActionArgs, NodeCommand, NodeHistoryArgs, NodeListArgs};
 pub(crate) use run::{Engine, Network, RunArgs};
+pub(crate) use secrets::{SecretCommand, SecretSetArgs};
 pub(crate) use submit::{Goal, SubmitArgs, ValidateArgs, WaitArgs};
 
 /// Submit and watch jobs, and manage the nodes that run them.
@@ -112,6 +114,9 @@ pub(crate) enum Command {
     /// Create, list and change namespaces
     #[command(subcommand)]
     Namespace(NamespaceCommand),
+    /// Create, list and delete secrets, which jobs name and do not contain
+    #[command(subcommand)]
+    Secret(SecretCommand),
     /// List and verify the audit log
     #[command(subcommand)]
     Audit(AuditCommand),

@@ -12,6 +12,7 @@ mod logs;
 mod node_tokens;
 mod nodes;
 mod run;
+mod secrets;
 mod shell;
 mod stop;
 mod submit;
@@ -54,6 +55,7 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit> {
         Command::Namespace(command) => {
             access::namespace(&Session::open(out, &global)?, &command).await
         }
+        Command::Secret(command) => secrets::run(&Session::open(out, &global)?, &command).await,
         Command::Audit(command) => audit::run(&Session::open(out, &global)?, &command).await,
         Command::Completions { shell } => shell::completions(out, shell),
         Command::Man { directory } => shell::man(out, directory.as_deref()),

@@ -8,6 +8,7 @@ mod exit;
 mod logs;
 mod output;
 mod pages;
+mod prompt;
 mod reconnect;
 mod results;
 mod submission;

@@ -9,7 +9,7 @@ mod history;
 mod job;
 mod node;
 
-pub(crate) use access::namespace_fields;
+pub(crate) use access::{namespace_fields, secret_fields};
 pub(crate) use describe::{job_fields, node_fields};
 pub(crate) use dry_run::DryRunRow;
 pub(crate) use event::NumberedEvent;

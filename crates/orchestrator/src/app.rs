@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use api_types::NodeId;
 use control_plane::clock::Reading;
-use control_plane::store::{StoreError, sqlite};
+use control_plane::store::{Store, StoreError, sqlite};
 use daemon::Pulse;
 use telemetry::traces::{OtlpError, Tracer};
 use tokio::net::TcpListener;
@@ -25,6 +25,7 @@ use crate::driver::{self, Driver, DriverError, Handle};
 use crate::http::guard::Guard;
 use crate::http::{self, Api, LargeBodies, Own, Permits, SharedPermits};
 use crate::identity::{Identity, IdentityError};
+use crate::keys::{KeyError, KeyRing};
 use crate::logs::Access;
 use crate::observer::Observer;
 use crate::protection::{Protection, ProtectionError};
@@ -52,6 +53,8 @@ pub enum StartError {
     Listen { address: SocketAddr, source: io::Error },
     #[error("read the orchestrator's identity")]
     Identity(#[from] IdentityError),
+    #[error("open the key ring")]
+    Keys(#[from] KeyError),
     #[error("protect the listener")]
     Protection(#[from] ProtectionError),
     #[error("open the state database")]
@@ -136,7 +139,11 @@ fn process_name() -> String {
 impl StartError {
     /// Whether the operator's settings are at fault.
     pub fn is_of_settings(&self) -> bool {
-        matches!(self, Self::Protection(error) if error.is_of_settings())
+        match self {
+            Self::Keys(error) => error.is_of_settings(),
+            Self::Protection(error) => error.is_of_settings(),
+            _ => false,
+        }
     }
 }
 
@@ -156,22 +163,30 @@ impl Orchestrator {
         let guard = Guard::new(is_open_loopback, machine, &names);
         let (scheduler, retention) = (settings.scheduler(), settings.retention());
         let view = Arc::new(View::default());
-        let (identity, protection, reads, handle, driver, observer, pages) = {
+        let (identity, keys, protection, reads, handle, driver, observer, pages) = {
             let (view, machine) = (Arc::clone(&view), machine.to_owned());
             let settings = settings.clone();
             // Loads the complete live state, which takes seconds when it is large.
             tokio::task::spawn_blocking(move || {
                 let identity = Identity::load_or_make(&settings.data_dir)?;
-                let protection =
-                    Protection::open(&settings, identity.node_id, address, &machine)?.map(Arc::new);
                 let instance = identity.node_id.to_string();
                 let tracer = Tracer::start(&settings.otlp, "orchestrator", instance)?;
                 let observer = Observer::new(tracer);
-                let (store, reads) = sqlite::open(&settings.data_dir)?;
+                let (mut store, reads) = sqlite::open(&settings.data_dir)?;
+                let keys = KeyRing::open(
+                    &settings.data_dir,
+                    &settings.cluster_key_file,
+                    &store.records()?,
+                )?;
+                let protection =
+                    Protection::open(&settings, &keys, identity.node_id, address, &machine)?
+                        .map(Arc::new);
                 let (handle, driver) =
                     driver::start(Box::new(store), view, scheduler, retention, observer.clone())?;
                 let pages = settings.ui.then(Pages::load);
-                Ok::<_, StartError>((identity, protection, reads, handle, driver, observer, pages))
+                let keys = Arc::new(keys);
+                let parts = (identity, keys, protection, reads, handle, driver, observer, pages);
+                Ok::<_, StartError>(parts)
             })
             .await??
         };
@@ -209,6 +224,7 @@ impl Orchestrator {
             last_uses: Arc::default(),
             denials: Arc::default(),
             protection: protection.clone(),
+            keys,
             pages,
             stopping: stopping.clone(),
         });

@@ -31,6 +31,7 @@ mod protocol;
 mod query;
 mod requester;
 mod results;
+mod secrets;
 pub(crate) mod serve;
 mod sessions;
 mod tokens;
@@ -56,6 +57,7 @@ use crate::access::denials::Denials;
 use crate::access::upkeep::LastUses;
 use crate::cluster::Watched;
 use crate::driver::Handle;
+use crate::keys::KeyRing;
 use crate::logs::Access;
 use crate::observer::Observer;
 use crate::protection::Protection;
@@ -96,6 +98,8 @@ pub(crate) struct Api {
     pub denials: Arc<Denials>,
     /// TLS of the listener, if it has any: nodes then present certificates.
     pub protection: Option<Arc<Protection>>,
+    /// What secrets are encrypted with.
+    pub keys: Arc<KeyRing>,
     /// The web pages, unless the settings leave them out.
     pub pages: Option<Pages>,
     /// Cancelled when the service stops: streams end.
@@ -139,6 +143,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .merge(nodes::router())
         .merge(tokens::router())
         .merge(namespaces::router())
+        .merge(secrets::router())
         .merge(sessions::router())
         .merge(audit::router())
         .merge(node_tokens::router())

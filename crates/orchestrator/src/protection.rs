@@ -36,7 +36,7 @@ pub struct Protection {
 /// Why a listener cannot be protected.
 #[derive(Debug, thiserror::Error)]
 pub enum ProtectionError {
-    #[error("open the key ring")]
+    #[error("read the CA")]
     Keys(#[from] KeyError),
     #[error("make a server certificate")]
     Issue(#[from] AuthorityError),
@@ -55,15 +55,7 @@ impl ProtectionError {
     pub fn is_of_settings(&self) -> bool {
         match self {
             Self::Read { .. } | Self::Operator { .. } => true,
-            Self::Keys(error) => match error {
-                KeyError::NoClusterKey { .. }
-                | KeyError::NotAClusterKey { .. }
-                | KeyError::OtherClusterKey { .. } => true,
-                KeyError::Io { .. }
-                | KeyError::Damaged { .. }
-                | KeyError::Authority { .. }
-                | KeyError::Random => false,
-            },
+            Self::Keys(error) => error.is_of_settings(),
             Self::Issue(_) | Self::Own(_) => false,
         }
     }
@@ -75,6 +67,7 @@ impl Protection {
     /// For a listener on this address, where the settings demand it.
     pub(crate) fn open(
         settings: &Settings,
+        keys: &KeyRing,
         id: NodeId,
         listens_on: SocketAddr,
         machine: &str,
@@ -83,7 +76,6 @@ impl Protection {
             Exposure::Protected => {}
             Exposure::OpenLoopback | Exposure::Insecure => return Ok(None),
         }
-        let keys = KeyRing::open(&settings.data_dir, &settings.cluster_key_file)?;
         let authority = keys.authority()?;
         let names = names(listens_on.ip(), machine, &settings.tls.names);
         // A new one at each start: names and addresses may have changed.

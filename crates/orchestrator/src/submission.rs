@@ -6,6 +6,7 @@ mod job;
 mod params;
 mod regexes;
 mod resources;
+mod secrets;
 mod task;
 mod text;
 

@@ -1,5 +1,6 @@
 //! What a runner executes: code, arguments, files and limits.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,10 @@ pub struct Plan {
     /// Including argument 0.
     pub arguments: Vec<String>,
     pub environment: Vec<(String, String)>,
+    /// A file with further variables, as a JSON object; absolute, in memory, and not in the plan
+    /// because that is on a disk.
+    #[serde(default)]
+    pub secret_environment: Option<PathBuf>,
     pub files: Vec<Preopen>,
     /// 0 for no limit.
     pub memory_bytes: u64,
@@ -55,5 +60,15 @@ impl Plan {
 
     pub fn read(directory: &Path) -> io::Result<Self> {
         Ok(serde_json::from_slice(&fs::read(Self::path(directory))?)?)
+    }
+
+    /// All variables of the program; those in the plan take precedence.
+    pub fn variables(&self) -> io::Result<BTreeMap<String, String>> {
+        let mut variables: BTreeMap<String, String> = match &self.secret_environment {
+            Some(file) => serde_json::from_slice(&fs::read(file)?)?,
+            None => BTreeMap::new(),
+        };
+        variables.extend(self.environment.iter().cloned());
+        Ok(variables)
     }
 }

@@ -68,9 +68,10 @@ fn store(
     plan: &Plan,
     output: &Arc<Output>,
 ) -> wasmtime::Result<Store<State>> {
+    let variables: Vec<_> = plan.variables()?.into_iter().collect();
     let mut wasi = WasiCtxBuilder::new();
     wasi.args(&plan.arguments)
-        .envs(&plan.environment)
+        .envs(&variables)
         .stdout(output.printer(Stream::Stdout))
         .stderr(output.printer(Stream::Stderr))
         .allow_blocking_current_thread(true);

@@ -30,6 +30,8 @@ const OPTIONAL_IN_ANSWERS: &[(&str, &[&str])] = &[
     ("NodeToken", &["NodeID", "MaxCapacity"]),
     ("Permissions", &["Engines", "Networks", "Sources", "Publishers"]),
     ("StreamRequest", &["Tail", "Stream", "From", "Archive"]),
+    ("Task", &["Secrets"]),
+    ("TaskSecret", &["Path", "Env"]),
 ];
 
 /// A variant of tagged lines that stands for what this release does not know.

@@ -42,6 +42,13 @@ impl Progress {
         Self { to: None }
     }
 
+    /// Reports something at once.
+    pub(crate) async fn tell(&self, message: String) {
+        if let Some((id, sink)) = &self.to {
+            sink.progress(*id, message).await;
+        }
+    }
+
     /// Runs the work, and reports `progress_text` while it takes long.
     pub(crate) async fn during<T>(
         &self,

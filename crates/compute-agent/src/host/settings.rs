@@ -67,6 +67,8 @@ pub struct Settings {
     pub allow_private_addresses: bool,
     /// Whether tasks may have a network (`Network: Full`).
     pub allow_network: bool,
+    /// A directory in memory for the secrets of tasks; one of the agent's own when it is empty.
+    pub secrets_dir: PathBuf,
     /// Whether fetching and compiling go on where the kernel cannot confine them.
     pub allow_unconfined: bool,
     pub inputs: InputSettings,
@@ -292,6 +294,7 @@ impl Default for Settings {
             allow_local_paths: Vec::new(),
             allow_private_addresses: false,
             allow_network: true,
+            secrets_dir: PathBuf::new(),
             allow_unconfined: false,
             inputs: InputSettings::default(),
             results: ResultSettings::default(),

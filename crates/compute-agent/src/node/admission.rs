@@ -9,6 +9,7 @@ use api_types::source::InputSource;
 
 use crate::data::inputs::Sources;
 use crate::data::results::publisher::Publishers;
+use crate::data::secrets::Secrets;
 use crate::runtime::registry::Engines;
 
 /// The resources and capabilities that this node offers.
@@ -16,6 +17,7 @@ pub(crate) struct Admission<'a> {
     pub(crate) engines: &'a Engines,
     pub(crate) sources: &'a Sources,
     pub(crate) publishers: &'a Publishers,
+    pub(crate) secrets: &'a Secrets,
     pub(crate) capacity: Resources,
 }
 
@@ -34,6 +36,7 @@ impl Admission<'_> {
         }
         self.inputs(&work.task.input_sources)?;
         self.modules(work)?;
+        self.secrets.admit(&work.task)?;
         results(work)?;
         self.publishers.admit(work)
     }

@@ -21,6 +21,7 @@ use crate::data::results::collect;
 use crate::data::results::collect::intake::{CollectError, Intake};
 use crate::data::results::publisher::Publishers;
 use crate::data::results::publisher::publication::Publication;
+use crate::data::secrets::Secrets;
 use crate::host::backoff::Backoff;
 use crate::host::clock;
 use crate::host::data_dir::{DataDir, ExecutionDir, ExecutionDirs};
@@ -53,10 +54,11 @@ pub(crate) struct Steps {
     pub(crate) files: Files,
 }
 
-/// The inputs, outputs and disk limits of this node.
+/// The inputs, secrets, outputs and disk limits of this node.
 pub(crate) struct Files {
     pub(crate) sources: Sources,
     pub(crate) publishers: Publishers,
+    pub(crate) secrets: Secrets,
     pub(crate) dirs: ExecutionDirs,
     disk: Disk,
     /// The write limit of a task that requests no disk.
@@ -78,10 +80,16 @@ pub(crate) struct Step {
 // === impl Files ===
 
 impl Files {
-    pub(crate) fn new(settings: &Settings, data_dir: &DataDir, listen: SocketAddr) -> Self {
+    pub(crate) fn new(
+        settings: &Settings,
+        data_dir: &DataDir,
+        listen: SocketAddr,
+        secrets: Secrets,
+    ) -> Self {
         Self {
             sources: Sources::new(settings, data_dir.cache()),
             publishers: Publishers::new(settings, data_dir.published(), listen),
+            secrets,
             dirs: data_dir.executions(),
             disk: Disk::new(data_dir.root(), settings.disk.reserve_bytes),
             results_max_bytes: settings.results.max_bytes,
@@ -131,7 +139,10 @@ impl Steps {
         let work = Arc::clone(&step.work);
         let gpus = self.gpus.device_ids(&step.gpus);
         let (id, node_id) = (step.id, self.node_id);
-        let run = Run { id, node_id, work, inputs, modules, gpus, progress };
+        let asking = self.files.secrets.hand_over(id, &work, &progress);
+        let secrets = cancel.run_until_cancelled(asking).await;
+        let secrets = secrets.ok_or_else(|| Failure::from(ExecutorError::Cancelled))??;
+        let run = Run { id, node_id, work, inputs, secrets, modules, gpus, progress };
         watch.stage(Stage::Make, self.make(&run, cancel)).await
     }
 
@@ -280,13 +291,16 @@ impl Steps {
         }
     }
 
-    /// Removes the container and the inputs. The next sweep finds what could not be removed.
+    /// Removes the container, the secrets and the inputs. The next sweep finds what could not be removed.
     pub(crate) fn discard(self: &Arc<Self>, step: Step) {
         let steps = Arc::clone(self);
         self.spawn(&step.clone(), async move {
             let Ok(executor) = steps.executor(&step.work) else { return };
             if let Err(error) = failpoint::around(REMOVE, || executor.remove(step.id)).await {
                 debug!(%error, "a container is left to the next sweep");
+            }
+            if !step.work.task.secrets.is_empty() {
+                steps.files.secrets.forget(step.id).await;
             }
             let modules = executor.modules(&step.work);
             if step.work.task.input_sources.is_empty() && modules.is_empty() {

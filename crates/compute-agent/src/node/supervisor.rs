@@ -253,8 +253,8 @@ impl Supervisor {
 
 /// Whether this node can run it; the reason if not.
 fn admission(steps: &Steps, capacity: Resources, work: &Work) -> Result<(), String> {
-    let Steps { engines, files: Files { sources, publishers, .. }, .. } = steps;
-    let admission = Admission { engines, sources, publishers, capacity };
+    let Steps { engines, files: Files { sources, publishers, secrets, .. }, .. } = steps;
+    let admission = Admission { engines, sources, publishers, secrets, capacity };
     admission.decide(work, &engines.available().borrow())
 }
 

@@ -185,6 +185,7 @@ pub(crate) fn work(engine: EngineType, params: Value) -> Work {
             engine: EngineSpec { engine_type: engine, params },
             publisher: PublisherSpec::default(),
             env: BTreeMap::new(),
+            secrets: Vec::new(),
             meta: BTreeMap::new(),
             input_sources: Vec::new(),
             result_paths: Vec::new(),

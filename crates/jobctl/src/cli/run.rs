@@ -119,6 +119,10 @@ pub(crate) struct TaskArgs {
     /// Environment variable; may be repeated
     #[arg(short, long = "env", value_name = "KEY=VALUE", value_parser = pair)]
     pub(crate) env: Vec<(String, String)>,
+    /// Secret, and its absolute path inside the task [/run/secrets/NAME], or its variable; may be
+    /// repeated
+    #[arg(long = "secret", value_name = "NAME[:/PATH|:VARIABLE]")]
+    pub(crate) secrets: Vec<String>,
     /// Replaces the entry point of the image, or _start of the module
     #[arg(long)]
     pub(crate) entrypoint: Option<String>,

@@ -1,6 +1,6 @@
 //! `jobctl login`, `jobctl token …` and `jobctl namespace …`.
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -15,13 +15,14 @@ use crate::config::{
 };
 use crate::exit::UsageError;
 use crate::output::{Format, Layout, Out};
+use crate::prompt::{self, hidden_line};
 use crate::view::namespace_fields;
 
 /// Verifies a token with the service, and keeps it for later commands.
 pub(super) async fn login(out: Out, global: &Global, args: &LoginArgs) -> Result<Exit> {
     let target = Target::choose(global, &Environment::read())?;
     let token = match &args.token_file {
-        Some(path) if path.as_os_str() == "-" => first_line()?,
+        Some(path) if path.as_os_str() == "-" => token_of(prompt::line()?)?,
         Some(path) => read_token(path)?,
         None => asked(&target.url)?,
     };
@@ -167,46 +168,12 @@ fn asked(url: &str) -> Result<String> {
             .with_hint("give it with --token-file FILE, or --token-file - for standard input")
             .into());
     }
-    let mut terminal = std::io::stderr();
-    write!(terminal, "Token for {url}: ").context("write to the terminal")?;
-    let hidden = Hidden::begin()?;
-    let line = first_line();
-    drop(hidden);
-    writeln!(terminal).context("write to the terminal")?;
-    line
+    token_of(hidden_line(&format!("Token for {url}"))?)
 }
 
-fn first_line() -> Result<String> {
-    let mut line = String::new();
-    std::io::stdin().lock().read_line(&mut line).context("read the token")?;
-    let token = line.trim();
-    if token.is_empty() {
-        return Err(UsageError::new("no token was given").into());
-    }
-    Ok(token.to_owned())
-}
-
-/// The terminal does not show what is typed until this is dropped.
-struct Hidden(rustix::termios::Termios);
-
-// === impl Hidden ===
-
-impl Hidden {
-    fn begin() -> Result<Self> {
-        use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
-        let before = tcgetattr(std::io::stdin()).context("look at the terminal")?;
-        let mut hidden = before.clone();
-        hidden.local_modes.remove(LocalModes::ECHO);
-        tcsetattr(std::io::stdin(), OptionalActions::Flush, &hidden)
-            .context("hide what is typed")?;
-        Ok(Self(before))
-    }
-}
-
-impl Drop for Hidden {
-    fn drop(&mut self) {
-        let now = rustix::termios::OptionalActions::Now;
-        // The terminal may be gone.
-        let _ = rustix::termios::tcsetattr(std::io::stdin(), now, &self.0);
+fn token_of(line: String) -> Result<String> {
+    match line.trim() {
+        "" => Err(UsageError::new("no token was given").into()),
+        token => Ok(token.to_owned()),
     }
 }

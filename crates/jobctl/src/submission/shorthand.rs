@@ -8,8 +8,8 @@ use api_types::engine::Params;
 use api_types::selector::{Requirement, Selector, Test};
 use api_types::submission::{
     ConstraintSubmission, JobSubmission, NetworkSubmission, ResourcesSubmission,
-    ResultPathSubmission, RetryPolicySubmission, TaskSubmission, TimeoutsSubmission,
-    TypedSubmission,
+    ResultPathSubmission, RetryPolicySubmission, TaskSecretSubmission, TaskSubmission,
+    TimeoutsSubmission, TypedSubmission,
 };
 use serde_json::Value;
 
@@ -71,6 +71,7 @@ fn task(args: &RunArgs) -> Result<TaskSubmission> {
         engine: Some(engine(args)?),
         publisher: task.publisher.as_deref().map(publisher).transpose()?,
         env: map(&task.env),
+        secrets: non_empty(task.secrets.iter().map(|text| secret(text)).collect()),
         input_sources: non_empty(inputs),
         result_paths: non_empty(results),
         resources: (resources != ResourcesSubmission::default()).then_some(resources),
@@ -78,6 +79,16 @@ fn task(args: &RunArgs) -> Result<TaskSubmission> {
         timeouts: (timeouts != TimeoutsSubmission::default()).then_some(timeouts),
         ..TaskSubmission::default()
     })
+}
+
+/// A secret in a file, or in the variable with this name.
+fn secret(text: &str) -> TaskSecretSubmission {
+    let (name, place) = text.split_once(':').map_or((text, None), |(name, at)| (name, Some(at)));
+    let (path, env) = match place.map(str::to_owned) {
+        Some(path) if path.starts_with('/') => (Some(path), None),
+        variable => (None, variable),
+    };
+    TaskSecretSubmission { name: Some(name.to_owned()), path, env }
 }
 
 fn engine(args: &RunArgs) -> Result<TypedSubmission> {

@@ -1,8 +1,9 @@
-//! Tokens, join tokens, namespaces and the audit log for people.
+//! Tokens, join tokens, namespaces, secrets and the audit log for people.
 
 use api_types::access::{Namespace, Permissions, Token};
 use api_types::audit::{AuditOutcome, AuditRecord};
 use api_types::joining::NodeToken;
+use api_types::secret::Secret;
 
 use crate::output::{Cell, Fields, Layout, Listed, Tone, age_of_text};
 
@@ -70,6 +71,26 @@ impl Listed for NodeToken {
     }
 }
 
+impl Listed for Secret {
+    fn columns(_: &Layout) -> Vec<&'static str> {
+        vec!["NAMESPACE", "NAME", "VERSION", "AGE", "CHANGED"]
+    }
+
+    fn cells(&self, layout: &Layout) -> Vec<Cell> {
+        vec![
+            Cell::plain(&self.namespace),
+            Cell::plain(&self.name),
+            Cell::plain(self.version.to_string()),
+            Cell::age(age_of_text(layout.now, &self.create_time)),
+            Cell::age(age_of_text(layout.now, &self.modify_time)),
+        ]
+    }
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+}
+
 impl Listed for Namespace {
     fn columns(_: &Layout) -> Vec<&'static str> {
         vec!["NAME", "ENGINES", "NETWORKS", "SOURCES", "PUBLISHERS", "DESCRIPTION"]
@@ -128,5 +149,14 @@ pub(crate) fn namespace_fields(namespace: &Namespace) -> Fields {
             .add("Publishers", permitted(publishers.as_ref()));
     });
     fields.add_some("Created", &namespace.create_time).add_some("Changed", &namespace.modify_time);
+    fields
+}
+
+/// A secret by itself.
+pub(crate) fn secret_fields(secret: &Secret) -> Fields {
+    let mut fields = Fields::default();
+    fields.add("Name", &secret.name).add("Namespace", &secret.namespace);
+    fields.add("Version", secret.version.to_string());
+    fields.add("Created", &secret.create_time).add("Changed", &secret.modify_time);
     fields
 }

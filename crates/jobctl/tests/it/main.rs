@@ -21,6 +21,7 @@ mod version;
 mod wait;
 
 mod fake_node;
+mod secret;
 mod service;
 mod terminal;
 mod transcript;

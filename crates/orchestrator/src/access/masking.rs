@@ -35,6 +35,7 @@ fn task(task: Task) -> Task {
         engine: EngineSpec { engine_type: engine.engine_type, params: params.collect() },
         publisher: PublisherSpec { params: Params::new(), ..publisher },
         env: BTreeMap::new(),
+        secrets: Vec::new(),
         meta: BTreeMap::new(),
         input_sources: task.input_sources.into_iter().map(source).collect(),
         result_paths: Vec::new(),

@@ -44,6 +44,7 @@ const POLICY: &[(&str, Method, &str, Needs)] = &[
     (routes::NODE_ASSIGNMENTS, Method::GET, "streamAssignments", Needs::Node),
     (routes::NODE_EXECUTIONS, Method::PUT, "reportExecutions", Needs::Node),
     (routes::NODE_STREAM, Method::POST, "deliverOutput", Needs::Node),
+    (routes::NODE_SECRETS, Method::POST, "readSecrets", Needs::Node),
     (routes::NODE_CERTIFICATE, Method::POST, "renewCertificate", Needs::Node),
     // The join token is in the body.
     (routes::NODE_JOIN, Method::POST, "enrolNode", Needs::Nothing),
@@ -53,6 +54,10 @@ const POLICY: &[(&str, Method, &str, Needs)] = &[
     (routes::TOKENS, Method::GET, "listTokens", OWNER),
     (routes::TOKENS, Method::POST, "createToken", OWNER),
     (routes::TOKEN, Method::DELETE, "revokeToken", Needs::Credentials),
+    (routes::SECRETS, Method::GET, "listSecrets", SUBMITTER),
+    (routes::SECRET, Method::GET, "describeSecret", SUBMITTER),
+    (routes::SECRET, Method::PUT, "putSecret", OWNER),
+    (routes::SECRET, Method::DELETE, "deleteSecret", OWNER),
     (routes::AUDIT, Method::GET, "listAudit", ADMIN),
     (routes::NAMESPACES, Method::GET, "listNamespaces", Needs::Credentials),
     (routes::NAMESPACE, Method::GET, "describeNamespace", VIEWER),

@@ -108,6 +108,13 @@ pub(crate) enum Failure {
         namespace: String,
         reason: String,
     },
+    /// A task names a secret that its namespace does not have.
+    MissingSecret {
+        name: String,
+        namespace: String,
+    },
+    /// The value of a secret would go over plain HTTP to or from another machine.
+    UnprotectedSecret,
     /// A proxy in front of a listener that trusts every caller.
     Proxied {
         header: &'static str,
@@ -162,6 +169,7 @@ pub(crate) enum Kind {
     Execution,
     Node,
     Token,
+    Secret,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -211,6 +219,7 @@ impl Failure {
                 Kind::Execution => Code::ExecutionNotFound,
                 Kind::Node => Code::NodeNotFound,
                 Kind::Token => Code::TokenNotFound,
+                Kind::Secret => Code::SecretNotFound,
             },
             Self::NoSuchNamespace { .. } => Code::NamespaceNotFound,
             Self::PathNotFound { .. } => Code::PathNotFound,
@@ -220,9 +229,11 @@ impl Failure {
             Self::ForeignOrigin { .. }
             | Self::Proxied { .. }
             | Self::NotPermitted { .. }
+            | Self::UnprotectedSecret
             | Self::RoleBeyondOwn { .. } => Code::Forbidden,
             Self::Node(refusal) => refusal.code(),
             Self::NamespaceInUse { .. } => Code::Conflict,
+            Self::MissingSecret { .. } => Code::SecretNotFound,
             Self::Ambiguous { .. } => Code::AmbiguousId,
             Self::JobFinished { .. } => Code::JobFinished,
             Self::OwnNode(_) => Code::NodeConflict,
@@ -265,6 +276,7 @@ impl Failure {
             | Code::ExecutionNotFound
             | Code::NodeNotFound
             | Code::TokenNotFound
+            | Code::SecretNotFound
             | Code::NamespaceNotFound
             | Code::StreamNotFound
             | Code::ResultNotFound

@@ -21,12 +21,9 @@ use super::edge::json;
 use super::error::Failure;
 use super::openapi::{BODY, CALL, QUERY, READ, examples, params, refusals};
 use super::query::Query;
-use super::{Api, Handled, Parameter};
+use super::{Api, Handled, Parameter, secrets};
 use crate::access::token::{StoredToken, shown};
-use crate::clock;
-
-/// The longest name of a namespace; the API takes these characters in jobs as well.
-const MAX_NAME_CHARS: usize = 63;
+use crate::{clock, names};
 
 /// The longest description, in characters.
 const MAX_DESCRIPTION_CHARS: usize = 1024;
@@ -127,7 +124,7 @@ async fn put(
 
 /// Delete Namespace
 ///
-/// Only while it has no jobs, not even finished ones, and no token names it. `default` always
+/// Only while it has no secrets and no jobs, not even finished ones, and no token names it. `default` always
 /// exists; deleting it removes its description and permissions.
 #[utoipa::path(
     delete,
@@ -155,6 +152,10 @@ async fn delete(
             .find(|token| !token.is_over(clock::now()) && token.namespaces.contains(&name));
         if let Some(token) = named {
             let reason = format!("the token '{}' names it", token.name);
+            return Err(Failure::NamespaceInUse { namespace: name, reason });
+        }
+        if !secrets::of_namespace(&api, &name).is_empty() {
+            let reason = "it has secrets".to_owned();
             return Err(Failure::NamespaceInUse { namespace: name, reason });
         }
         let of_jobs = name.clone();
@@ -217,15 +218,8 @@ fn checked(
     let mut problem = |path: &str, reason: String| {
         problems.push(FieldError { path: path.to_owned(), reason });
     };
-    let is_name = name.len() <= MAX_NAME_CHARS
-        && name.starts_with(|first: char| first.is_ascii_alphanumeric())
-        && name.chars().all(|it| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.'));
-    if !is_name {
-        let reason = format!(
-            "a namespace has 1 to {MAX_NAME_CHARS} letters, digits, '-', '_' and '.', and begins \
-             with a letter or digit"
-        );
-        problem("", reason);
+    if !names::is_name(name) {
+        problem("", format!("the name of a namespace {}", names::RULE));
     }
     if description.chars().count() > MAX_DESCRIPTION_CHARS {
         problem("Description", format!("must have at most {MAX_DESCRIPTION_CHARS} characters"));

@@ -42,6 +42,7 @@ const ABOUT: About = About {
         ("Cluster", "All nodes and jobs together."),
         ("Nodes", "The nodes of the cluster."),
         ("Access", "Who may do what: tokens, namespaces, signing in."),
+        ("Secrets", "Values that jobs name and do not contain."),
         ("Agent", "What the addressed node reports about itself."),
         ("Health", "For operators and load balancers."),
         ("Agent protocol", "For compute nodes; no user needs it."),

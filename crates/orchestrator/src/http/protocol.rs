@@ -2,6 +2,7 @@
 
 mod assignments;
 mod bounds;
+mod secrets;
 mod streams;
 
 use std::sync::Arc;
@@ -47,6 +48,7 @@ pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
         .routes(collect!(heartbeat))
         .routes(collect!(assignments::stream))
         .routes(collect!(report))
+        .routes(collect!(secrets::read))
         .routes(collect!(streams::deliver))
 }
 

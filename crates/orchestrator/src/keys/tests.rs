@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use super::*;
 
 fn open(dir: &Path) -> Result<Authority, KeyError> {
-    KeyRing::open(dir, Path::new(""))?.authority()
+    KeyRing::open(dir, Path::new(""), &[])?.authority()
 }
 
 fn refused(dir: &Path) -> String {
@@ -34,9 +34,9 @@ fn a_named_cluster_key_is_used() {
     let dir = tempfile::tempdir().unwrap();
     let key = dir.path().join("elsewhere").join("key");
     let data = dir.path().join("data");
-    let first = KeyRing::open(&data, &key).unwrap().authority().unwrap();
+    let first = KeyRing::open(&data, &key, &[]).unwrap().authority().unwrap();
     assert!(!data.join(CLUSTER_KEY).exists());
-    assert_eq!(KeyRing::open(&data, &key).unwrap().authority().unwrap().key(), first.key());
+    assert_eq!(KeyRing::open(&data, &key, &[]).unwrap().authority().unwrap().key(), first.key());
 }
 
 #[test]

@@ -11,9 +11,9 @@ use api_types::submission::{
 };
 
 use super::text::MapKind;
-use super::{Findings, params, resources};
+use super::{Findings, params, resources, secrets};
 
-const TASK: &str = "Tasks[0]";
+pub(super) const TASK: &str = "Tasks[0]";
 
 /// Inputs and result paths of one task: each is a mount or a copy.
 const MAX_INPUTS: usize = 64;
@@ -42,9 +42,11 @@ pub(super) fn check(task: TaskSubmission, findings: &mut Findings) -> Option<Tas
     let publisher = publisher(task.publisher.unwrap_or_default(), findings);
     let env = task.env.unwrap_or_default();
     findings.check_map(&format!("{TASK}.Env"), &env, MapKind::Env);
+    let input_sources = inputs(task.input_sources.unwrap_or_default(), findings);
+    let secrets = secrets::check(task.secrets.unwrap_or_default(), &input_sources, findings);
+    secrets::warn_of_literals(&env, findings);
     let meta = task.meta.unwrap_or_default();
     findings.check_map(&format!("{TASK}.Meta"), &meta, MapKind::Meta);
-    let input_sources = inputs(task.input_sources.unwrap_or_default(), findings);
     let result_paths = result_paths(task.result_paths.unwrap_or_default(), findings);
     let resources = resources::check(task.resources, task.resources_config, findings);
     let network = network(task.network.unwrap_or_default(), findings);
@@ -54,6 +56,7 @@ pub(super) fn check(task: TaskSubmission, findings: &mut Findings) -> Option<Tas
         engine: engine?,
         publisher: publisher?,
         env,
+        secrets,
         meta,
         input_sources,
         result_paths,
@@ -118,7 +121,7 @@ fn inputs(submitted: Vec<InputSourceSubmission>, findings: &mut Findings) -> Vec
     inputs
 }
 
-fn trimmed(path: &str) -> &str {
+pub(super) fn trimmed(path: &str) -> &str {
     path.trim_end_matches('/')
 }
 

@@ -94,6 +94,15 @@ impl Findings {
     }
 }
 
+impl Findings {
+    /// The name of an environment variable.
+    pub(super) fn check_variable(&mut self, path: &str, name: &str) {
+        if let Err(reason) = check_key(name, MapKind::Env) {
+            self.refuse(path, reason);
+        }
+    }
+}
+
 fn check_key(key: &str, kind: MapKind) -> Result<(), String> {
     if key.trim().is_empty() {
         return Err("a key must not be blank".to_owned());

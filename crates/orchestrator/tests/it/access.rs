@@ -13,6 +13,9 @@ use crate::server::{Answer, JOBS, Server, answer, job_with, text};
 const TOKENS: &str = "/api/v1/orchestrator/tokens";
 const NAMESPACES: &str = "/api/v1/orchestrator/namespaces";
 
+/// A secret of the namespace `home`.
+const HOME_SECRET: &str = "/api/v1/orchestrator/secrets/db?namespace=home";
+
 /// The columns of the table after the operation, as whom each is asked.
 const COLUMNS: [&str; 7] =
     ["none", "viewer", "submitter", "owner", "operator", "admin", "elsewhere"];
@@ -78,6 +81,8 @@ impl Guarded {
             let path = format!("{NAMESPACES}/{name}");
             guarded.ask(Method::PUT, &path, &guarded.admin, Some(&json!({}))).await.ok();
         }
+        let body = json!({ "Value": "hidden" });
+        guarded.ask(Method::PUT, HOME_SECRET, &guarded.admin, Some(&body)).await.ok();
         guarded
     }
 
@@ -126,6 +131,7 @@ impl Guarded {
         let (get, put, post, delete) = (Method::GET, Method::PUT, Method::POST, Method::DELETE);
         let api = |path: &str| format!("/api/v1/{path}");
         let cluster = |path: &str| format!("/api/v1/orchestrator/{path}");
+        let home_secret = HOME_SECRET.to_owned();
         BTreeMap::from([
             ("listJobs", (get.clone(), format!("{JOBS}?namespace=home"), None)),
             ("createJob", (put.clone(), JOBS.to_owned(), Some(submission.clone()))),
@@ -155,6 +161,11 @@ impl Guarded {
             ("reportExecutions", (put.clone(), format!("{node}/executions"), Some(json!({})))),
             ("deliverOutput", (post.clone(), format!("{node}/streams/x"), None)),
             ("renewCertificate", (post.clone(), format!("{node}/certificate"), Some(json!({})))),
+            ("readSecrets", (post.clone(), format!("{node}/secrets"), Some(json!({})))),
+            ("listSecrets", (get.clone(), cluster("secrets?namespace=home"), None)),
+            ("putSecret", (put.clone(), home_secret.clone(), Some(json!({ "Value": "x" })))),
+            ("describeSecret", (get.clone(), home_secret, None)),
+            ("deleteSecret", (delete.clone(), cluster("secrets/none?namespace=home"), None)),
             ("enrolNode", (post.clone(), cluster("nodes/join"), Some(json!({})))),
             ("listNodeTokens", (get.clone(), cluster("nodes/tokens"), None)),
             ("createNodeToken", (post.clone(), cluster("nodes/tokens"), Some(json!({})))),
@@ -275,7 +286,13 @@ async fn nobody_from_elsewhere_can_tell_what_a_namespace_has() {
         pairs.push((Method::GET, path(execution), path(&twin(execution))));
         pairs.push((Method::GET, path(&short(execution)), path(&short(&twin(execution)))));
     }
-    for path in ["jobs?namespace=", "jobs?view=summary&namespace=", "events?namespace="] {
+    for path in [
+        "jobs?namespace=",
+        "jobs?view=summary&namespace=",
+        "events?namespace=",
+        "secrets?namespace=",
+        "secrets/db?namespace=",
+    ] {
         let path = |name: &str| format!("/api/v1/orchestrator/{path}{name}");
         pairs.push((Method::GET, path("home"), path("none")));
     }

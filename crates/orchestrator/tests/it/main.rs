@@ -43,6 +43,7 @@ mod regexes;
 mod requester;
 mod results;
 mod retention;
+mod secrets;
 mod server;
 mod sessions;
 mod stop;

@@ -41,6 +41,7 @@ const COVERED: &[crate::Covered] = &[
     crate::protocol::COVERS,
     crate::requester::COVERS,
     crate::results::COVERS,
+    crate::secrets::COVERS,
     crate::sessions::COVERS,
     crate::stop::COVERS,
     crate::tokens::COVERS,

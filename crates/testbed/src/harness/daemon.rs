@@ -102,6 +102,13 @@ impl Daemon {
         self.client.base_url()
     }
 
+    /// Where it keeps its state.
+    pub fn data_dir(&self) -> &Path {
+        let mut variables = self.start.environment.iter();
+        let found = variables.find(|(name, _)| name.ends_with("_DATA_DIR"));
+        Path::new(found.map(|(_, path)| path).expect("each daemon of a test has one"))
+    }
+
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -32,6 +32,7 @@ mod reboots;
 mod restart;
 mod runs;
 mod schemathesis;
+mod secrets;
 mod sources;
 mod starvation;
 mod stop;

@@ -10,7 +10,7 @@ use api_types::job::JobStateType;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use testbed::harness::{Agent, AgentSpec, Cluster, ClusterSpec, eventually, eventually_within};
+use testbed::harness::{AgentSpec, Cluster, ClusterSpec, eventually, eventually_within};
 
 /// Prints `line` this many times, a tenth of a second apart, and exits with the code.
 pub(crate) fn ticking(lines: u32, code: u32) -> Vec<u8> {
@@ -72,19 +72,6 @@ async fn cluster() -> Cluster {
     ClusterSpec::new().agent(AgentSpec::new().engines("wasm")).start_without_docker().await
 }
 
-/// A setting of the running agent.
-fn data_dir(agent: &Agent) -> PathBuf {
-    let environment =
-        fs::read(format!("/proc/{}/environ", agent.pid().expect("a test sees to that")))
-            .expect("a test sees to that");
-    let mut variables = environment.split(|byte| *byte == 0);
-    let value = variables.find_map(|one| one.strip_prefix(b"COMPUTE_AGENT_DATA_DIR="));
-    PathBuf::from(
-        String::from_utf8(value.expect("a test sees to that").to_vec())
-            .expect("a test sees to that"),
-    )
-}
-
 /// The memory of a process that no file backs.
 fn anonymous_bytes(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a test sees to that");
@@ -104,7 +91,7 @@ async fn wasm_programs_outlive_their_agent_and_are_told_with_all_their_output() 
     let short = cluster.submit(&job(&ticking(5, 7))).await;
     let before = cluster.wait_for_execution(long, ComputeState::BidAccepted).await;
     let ending = cluster.wait_for_execution(short, ComputeState::BidAccepted).await;
-    let data_dir = data_dir(&cluster.agents[0]);
+    let data_dir = cluster.agents[0].data_dir().to_owned();
     cluster.agents[0].kill();
     let exit = exit_file(&data_dir, ending.id);
     eventually("the short one to end without its agent", async || match exit.is_file() {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use api_types::secret::TaskSecret;
 use api_types::source::{ResultPath, SourceSpec, SourceType};
 use serde_json::json;
 
@@ -9,7 +10,7 @@ use super::*;
 use crate::host::settings::Settings;
 use crate::runtime::Executor;
 use crate::runtime::noop::Noop;
-use crate::testing::plain_work;
+use crate::testing::{plain_work, without_secrets};
 
 fn decide(change: impl FnOnce(&mut Work)) -> Result<(), String> {
     let settings = Settings { engines: vec![EngineType::Noop], ..Settings::default() };
@@ -18,8 +19,13 @@ fn decide(change: impl FnOnce(&mut Work)) -> Result<(), String> {
     let capacity = Resources { cpu_millis: 1000, memory_bytes: 1_000_000_000, ..Resources::ZERO };
     let sources = Sources::new(&settings, "cache".into());
     let publishers = Publishers::new(&settings, "published".into(), settings.listen);
-    let admission =
-        Admission { engines: &engines, sources: &sources, publishers: &publishers, capacity };
+    let admission = Admission {
+        engines: &engines,
+        sources: &sources,
+        publishers: &publishers,
+        secrets: &without_secrets(),
+        capacity,
+    };
     let mut work = plain_work();
     change(&mut work);
     let available = engines.available().borrow().clone();
@@ -82,4 +88,15 @@ fn two_inputs_cannot_share_a_target() {
     let twice = vec![input("/inputs"), input("/inputs/")];
     let refused = decide(|work| work.task.input_sources = twice).unwrap_err();
     assert_eq!(refused, "input 1 (inline): its Target '/inputs' is also the Target of input 0");
+}
+
+#[test]
+fn a_task_with_secrets_is_declined_where_there_is_no_place_for_them() {
+    let secret = TaskSecret {
+        name: "db".to_owned(),
+        path: "/run/secrets/db".to_owned(),
+        env: String::new(),
+    };
+    let reason = decide(|work| work.task.secrets = vec![secret]).unwrap_err();
+    assert!(reason.contains("no directory in memory"), "{reason}");
 }

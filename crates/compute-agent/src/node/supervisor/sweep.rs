@@ -70,6 +70,7 @@ async fn directories(steps: &Arc<Steps>, mailbox: &Mailbox) {
     };
     let Ok(held) = mailbox.list().await else { return };
     let held: std::collections::BTreeSet<_> = held.into_iter().map(|local| local.id).collect();
+    steps.files.secrets.retain(held.clone()).await;
     remove_directories(steps, listed.into_iter().filter(|id| !held.contains(id)).collect());
 }
 

@@ -20,7 +20,7 @@ use crate::observer::Observer;
 use crate::runtime::Executor;
 use crate::runtime::noop::Noop;
 use crate::runtime::registry::Engines;
-use crate::testing::{execution_id, plain_work};
+use crate::testing::{execution_id, plain_work, without_secrets};
 use api_types::Timestamp;
 
 /// No wait here takes longer on a working supervisor.
@@ -47,7 +47,7 @@ fn start(root: TempDir, retain: Duration) -> Fixture {
         observer: Observer::new(Tracer::default()),
         stop_grace: Duration::ZERO,
         tasks: Tasks::new(tokio::runtime::Handle::current()),
-        files: Files::new(&settings, &data_dir, settings.listen),
+        files: Files::new(&settings, &data_dir, settings.listen, without_secrets()),
     });
     let (mailbox, messages) = Mailbox::new();
     let outbox = Arc::new(Outbox::default());

@@ -11,6 +11,7 @@ use bollard::models::{
 use bytes::Bytes;
 
 use super::{LABEL_EXECUTION, LABEL_JOB, LABEL_NODE, LABEL_RESULTS, sandbox};
+use crate::data::secrets::HandedOver;
 use crate::runtime::{Run, environment, result_paths};
 
 /// Threads and processes of one task. Far above the needs of ordinary programs, far below what
@@ -82,13 +83,16 @@ fn labels(run: &Run) -> HashMap<String, String> {
     labels
 }
 
-/// The task's `Env`, then the engine's variables, then the service's own, which take precedence.
+/// The task's `Env`, then the engine's variables, then its secrets, then the service's own, which
+/// take precedence.
 fn env(run: &Run, params: &DockerParams) -> BTreeMap<String, String> {
     let mut env = run.work.task.env.clone();
     for variable in &params.environment_variables {
         let (key, value) = variable.split_once('=').unwrap_or((variable, ""));
         env.insert(key.to_owned(), value.to_owned());
     }
+    let secrets = run.secrets.variables.iter();
+    env.extend(secrets.map(|(name, value)| (name.clone(), value.as_str().to_owned())));
     env.extend(environment::of_service(run.id, run.node_id, &run.work));
     env
 }
@@ -114,7 +118,7 @@ fn host_config(run: &Run, sandbox: Option<&str>) -> HostConfig {
         }),
         // The Engine's default may be configured to `shareable`.
         ipc_mode: Some("private".to_owned()),
-        mounts: Some(run.inputs.iter().map(mount).collect()),
+        mounts: Some(run.inputs.iter().map(mount).chain(secrets(&run.secrets)).collect()),
         security_opt: Some(vec!["no-new-privileges".to_owned()]),
         cap_drop: Some(vec!["ALL".to_owned()]),
         // As process 1 most programs would ignore SIGTERM and leave zombies; the Engine's init
@@ -149,6 +153,17 @@ fn mount(input: &crate::data::inputs::placement::MountedInput) -> Mount {
         read_only: Some(!input.writable),
         ..Default::default()
     }
+}
+
+/// One mount for each file.
+fn secrets(handed_over: &HandedOver) -> impl Iterator<Item = Mount> {
+    handed_over.paths.iter().map(|path| Mount {
+        typ: Some(MountType::BIND),
+        source: Some(handed_over.on_node(path).to_string_lossy().into_owned()),
+        target: Some(path.clone()),
+        read_only: Some(true),
+        ..Default::default()
+    })
 }
 
 fn gpus(ids: &[String]) -> DeviceRequest {

@@ -63,6 +63,12 @@ pub(super) fn lay_out(dir: &Path, run: &Run) -> Result<Vec<Preopen>, Failure> {
         link(source, &below(&tree, target)).map_err(on_disk)?;
         show(parent, below(&tree, parent), false)?;
     }
+    // They stay in memory: the program sees the directories there.
+    for path in &run.secrets.paths {
+        let (parent, _) = path.rsplit_once('/').unwrap_or_default();
+        let parent = if parent.is_empty() { "/" } else { parent };
+        show(parent, run.secrets.on_node(parent), false)?;
+    }
     for guest in result_paths::directories(&run.work) {
         let host = below(&results(dir), &guest);
         fs::create_dir_all(&host).map_err(on_disk)?;

@@ -100,9 +100,11 @@ fn lay_out(store: &Store, directory: &Path, run: &Run) -> Result<Made, Failure> 
         "" => DEFAULT_NAME,
         alias => alias,
     };
-    // The task's own, then the engine's, then the service's, which take precedence.
+    // The task's own, then the engine's, then its secrets, which stay in memory, then the service's,
+    // which take precedence.
     let mut variables = run.work.task.env.clone();
     variables.extend(params.environment_variables);
+    variables.retain(|name, _| !run.secrets.variables.contains_key(name));
     variables.extend(environment::of_service(run.id, run.node_id, &run.work));
     let resources = Resources::from(run.work.resources);
     let timeout_seconds = run.work.task.timeouts.execution_timeout;
@@ -112,6 +114,7 @@ fn lay_out(store: &Store, directory: &Path, run: &Run) -> Result<Made, Failure> 
         imports: imports.collect(),
         arguments: std::iter::once(name.to_owned()).chain(params.parameters).collect(),
         environment: variables.into_iter().collect(),
+        secret_environment: run.secrets.variables_file.clone(),
         files: files::lay_out(directory, run)?,
         memory_bytes: resources.memory_bytes,
         cpu_millis: resources.cpu_millis,

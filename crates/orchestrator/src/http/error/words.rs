@@ -58,6 +58,8 @@ impl Failure {
             | Self::NotPermitted { .. }
             | Self::RoleBeyondOwn { .. }
             | Self::NoSuchNamespace { .. }
+            | Self::MissingSecret { .. }
+            | Self::UnprotectedSecret
             | Self::NamespaceInUse { .. } => self.message_of_access(),
             Self::Node(refusal) => refusal.to_string(),
             Self::Ambiguous { kind, text, .. } => {
@@ -112,6 +114,12 @@ impl Failure {
             Self::NamespaceInUse { namespace, reason } => {
                 format!("namespace '{namespace}' cannot be deleted: {reason}")
             }
+            Self::MissingSecret { name, namespace } => {
+                format!("secret '{name}' does not exist in namespace '{namespace}'")
+            }
+            Self::UnprotectedSecret => {
+                "secrets are not sent over plain HTTP to or from another machine".to_owned()
+            }
             _ => String::new(),
         }
     }
@@ -130,6 +138,8 @@ impl Failure {
             }
             Self::NotFound { kind, cause, .. } => kind.hint(*cause),
             Self::NoSuchNamespace { .. }
+            | Self::MissingSecret { .. }
+            | Self::UnprotectedSecret
             | Self::NoCredentials
             | Self::InvalidCredentials(_)
             | Self::NotPermitted { .. }
@@ -191,6 +201,12 @@ impl Failure {
             }
             Self::InvalidCredentials(_) => {
                 "ask for a new token, or sign in again with jobctl login".to_owned()
+            }
+            Self::MissingSecret { name, namespace } => {
+                format!("create it with `jobctl secret set {namespace}/{name}`")
+            }
+            Self::UnprotectedSecret => {
+                "have the orchestrator serve TLS: leave `insecure` off".to_owned()
             }
             Self::NotPermitted { .. } | Self::RoleBeyondOwn { .. } => {
                 "docs/security.md lists what each role may do; \
@@ -293,6 +309,7 @@ impl Kind {
             Self::Execution => "execution",
             Self::Node => "node",
             Self::Token => "token",
+            Self::Secret => "secret",
         }
     }
 
@@ -304,6 +321,7 @@ impl Kind {
             }
             Self::Node => ('n', Self::NODE_HINT),
             Self::Token => return "list tokens with GET /api/v1/orchestrator/tokens".to_owned(),
+            Self::Secret => return "list secrets with GET /api/v1/orchestrator/secrets".to_owned(),
         };
         match cause {
             NotFoundCause::Absent => list.to_owned(),

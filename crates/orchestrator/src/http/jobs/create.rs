@@ -24,7 +24,7 @@ use crate::http::edge::json;
 use crate::http::error::Failure;
 use crate::http::openapi::{BODY, CALL, QUERY, examples, params, refusals};
 use crate::http::query::{Flag, query};
-use crate::http::{Api, Handled, lookup, namespaces};
+use crate::http::{Api, Handled, lookup, namespaces, secrets};
 use crate::json::yaml;
 use crate::spans::{self, Submitted};
 use crate::submission::{self, Accepted, Regexes, Rejected};
@@ -107,6 +107,8 @@ pub(super) async fn create(
         return Err(access.no_namespace(namespace));
     }
     namespaces::permit(&api, &accepted.spec)?;
+    let mut accepted = accepted;
+    accepted.warnings.extend(secrets::missing(&api, &accepted.spec));
     if query.dry_run {
         return preview(&api, accepted).await;
     }

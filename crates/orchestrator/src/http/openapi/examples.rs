@@ -2,6 +2,7 @@
 
 mod access;
 mod joining;
+mod secrets;
 mod watching;
 
 use std::collections::BTreeMap;
@@ -41,6 +42,9 @@ pub(in crate::http) use access::{
 pub(in crate::http) use joining::{
     create_node_token, created_node_token, enrol_request, list_node_tokens, node_certificate,
     renew_request, revoked_node_token,
+};
+pub(in crate::http) use secrets::{
+    describe_secret, list_secrets, put_secret, secrets_answer, secrets_request,
 };
 pub(in crate::http) use watching::{cluster, cluster_load, explanation};
 

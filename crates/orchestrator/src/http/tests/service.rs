@@ -1,6 +1,7 @@
 //! A complete service whose commits can be blocked and whose permits can be counted.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use crate::cluster::Watched;
 use crate::driver;
 use crate::http::guard::Guard;
 use crate::http::{Api, LargeBodies, Own, Permits, SharedPermits, serve};
+use crate::keys::KeyRing;
 use crate::logs::Access;
 use crate::observer::Observer;
 use crate::reads::Reader;
@@ -133,6 +135,7 @@ impl Service {
         drop(rustls::crypto::ring::default_provider().install_default());
         let directory = tempfile::tempdir().unwrap();
         let (store, reads) = sqlite::open(directory.path()).unwrap();
+        let keys = KeyRing::open(directory.path(), Path::new(""), &[]).unwrap();
         let gate = Arc::new(Gate::default());
         let store = Gated { store, gate: Arc::clone(&gate) };
         let view = Arc::new(View::default());
@@ -171,6 +174,7 @@ impl Service {
             guard: Guard::new(true, "", &[]),
             asks_for_credentials: false,
             protection: None,
+            keys: Arc::new(keys),
             last_uses: Arc::default(),
             denials: Arc::default(),
             pages: None,

@@ -25,6 +25,7 @@ fn run(change: impl FnOnce(&mut Work)) -> Run {
             target: "/inputs".to_owned(),
             writable: false,
         }],
+        secrets: HandedOver::default(),
         modules: Vec::new(),
         gpus: Vec::new(),
         progress: crate::data::progress::Progress::silent(),

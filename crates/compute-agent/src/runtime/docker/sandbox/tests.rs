@@ -12,6 +12,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::data::secrets::HandedOver;
 use crate::host::mint;
 use crate::host::settings::{DockerSettings, Settings};
 use crate::runtime::docker::Docker as Engine;
@@ -62,6 +63,7 @@ impl Bench {
             node_id: self.node_id,
             work: Arc::new(work),
             inputs: Vec::new(),
+            secrets: HandedOver::default(),
             modules: Vec::new(),
             gpus: Vec::new(),
             progress: crate::data::progress::Progress::silent(),

@@ -1,0 +1,200 @@
+//! The directory of secrets: in memory, and for the agent's user alone.
+//!
+//! Files of a task are mounted from here, because a container's own memory file system cannot be
+//! filled from outside before it starts. They outlive the agent, like the tasks, and end with the
+//! machine.
+
+use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use api_types::ExecutionId;
+use ring::digest::{SHA256, digest};
+
+use super::settings::{InvalidSettings, Settings};
+use super::tree::remove_all;
+
+/// What systemd gives a unit with `RuntimeDirectory=`.
+const RUNTIME_DIRECTORY: &str = "RUNTIME_DIRECTORY";
+
+/// In memory on every Linux.
+const SHARED_MEMORY: &str = "/dev/shm";
+
+const MODE: u32 = 0o700;
+
+/// Of the directories below that of an execution: the task's user passes through them.
+const TREE_MODE: u32 = 0o755;
+
+/// The task's user, whoever that is, reads the files; the directory around them is closed.
+const FILE_MODE: u32 = 0o444;
+
+/// Of file systems in memory: tmpfs and ramfs.
+const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
+
+/// The directory, on a file system in memory.
+#[derive(Debug, Clone)]
+pub(crate) struct SecretsDir {
+    root: PathBuf,
+}
+
+// === impl SecretsDir ===
+
+impl SecretsDir {
+    /// The directory that the settings name, or one of this agent's own; `None` where there is no
+    /// memory file system for it.
+    pub(crate) fn open(
+        settings: &Settings,
+        data_dir: &Path,
+    ) -> Result<Option<Self>, InvalidSettings> {
+        let named = &settings.secrets_dir;
+        if !named.as_os_str().is_empty() {
+            return Self::at(named).map(Some).map_err(|error| InvalidSettings::Refused {
+                key: "secrets_dir",
+                reason: format!("cannot keep secrets in {}: {error}", named.display()),
+            });
+        }
+        let own = own_place(data_dir);
+        let opened = Self::at(&own);
+        Ok(opened
+            .inspect_err(|error| {
+                let place = own.display();
+                tracing::warn!(%place, %error, "this node takes no tasks with secrets");
+            })
+            .ok())
+    }
+
+    fn at(place: &Path) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(MODE).create(place)?;
+        // Below /dev/shm anybody may have made it before.
+        let found = fs::symlink_metadata(place)?;
+        if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
+            return Err(io::Error::other("it belongs to another user"));
+        }
+        fs::set_permissions(place, Permissions::from_mode(MODE))?;
+        let kind = rustix::fs::statfs(place)?.f_type;
+        if !IN_MEMORY.contains(&i64::from(kind)) {
+            return Err(io::Error::other("it is not on a file system in memory (tmpfs)"));
+        }
+        Ok(Self { root: fs::canonicalize(place)? })
+    }
+
+    /// Where the files of an execution are, laid out as its task sees them.
+    pub(crate) fn tree(&self, id: ExecutionId) -> PathBuf {
+        self.of(id).join("files")
+    }
+
+    /// Where the variables of an execution are, for an engine that reads them from a file.
+    pub(crate) fn variables(&self, id: ExecutionId) -> PathBuf {
+        self.of(id).join("variables.json")
+    }
+
+    /// Writes a file that a task sees at this absolute path, replacing an earlier one.
+    pub(crate) fn write_file(&self, id: ExecutionId, path: &str, bytes: &[u8]) -> io::Result<()> {
+        let place = below(&self.tree(id), path);
+        let parent = place.parent().ok_or(io::ErrorKind::InvalidInput)?;
+        DirBuilder::new().recursive(true).mode(TREE_MODE).create(parent)?;
+        write(&place, bytes, FILE_MODE)
+    }
+
+    /// Writes the variables of an execution, for the agent's user alone.
+    pub(crate) fn write_variables(&self, id: ExecutionId, json: &[u8]) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(TREE_MODE).create(self.of(id))?;
+        write(&self.variables(id), json, 0o400)
+    }
+
+    pub(crate) fn remove(&self, id: ExecutionId) -> io::Result<()> {
+        remove_all(&self.of(id))
+    }
+
+    /// Removes what belongs to none of these executions.
+    pub(crate) fn retain(&self, held: &BTreeSet<ExecutionId>) -> io::Result<()> {
+        for entry in fs::read_dir(&self.root)? {
+            let entry = entry?;
+            let id = entry.file_name().to_str().and_then(|name| name.parse().ok());
+            if id.is_none_or(|id| !held.contains(&id)) {
+                remove_all(&entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn of(&self, id: ExecutionId) -> PathBuf {
+        self.root.join(id.to_string())
+    }
+}
+
+/// An absolute path of a task, in a tree on the node.
+pub(crate) fn below(tree: &Path, path: &str) -> PathBuf {
+    tree.join(path.trim_matches('/'))
+}
+
+/// Its own for each data directory, as several agents may run on a machine.
+fn own_place(data_dir: &Path) -> PathBuf {
+    let of_unit = std::env::var_os(RUNTIME_DIRECTORY).filter(|paths| !paths.is_empty());
+    if let Some(paths) = of_unit {
+        // The first, of several.
+        let first = std::env::split_paths(&paths).next().unwrap_or_default();
+        return first.join("secrets");
+    }
+    let digest = digest(&SHA256, data_dir.as_os_str().as_encoded_bytes());
+    let name: String = digest.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    Path::new(SHARED_MEMORY).join(format!("compute-agent-{name}"))
+}
+
+/// Whole or not at all: a container that is about to start never sees a part.
+fn write(place: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let mut beside = place.as_os_str().to_owned();
+    beside.push(".new");
+    let beside = PathBuf::from(beside);
+    drop(fs::remove_file(&beside));
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&beside)?;
+    file.set_permissions(Permissions::from_mode(mode))?;
+    file.write_all(bytes)?;
+    fs::rename(&beside, place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::execution_id;
+
+    fn settings(place: &Path) -> Settings {
+        Settings { secrets_dir: place.to_owned(), ..Settings::default() }
+    }
+
+    #[test]
+    fn files_are_the_tasks_to_read_and_nobody_elses_to_reach() {
+        let dir = tempfile::tempdir_in(SHARED_MEMORY).unwrap();
+        let place = dir.path().join("secrets");
+        let secrets = SecretsDir::open(&settings(&place), dir.path()).unwrap().unwrap();
+        let (id, other) = (execution_id(1), execution_id(2));
+        for value in ["first", "second"] {
+            secrets.write_file(id, "/run/secrets/db", value.as_bytes()).unwrap();
+            let file = secrets.tree(id).join("run/secrets/db");
+            assert_eq!(fs::read_to_string(&file).unwrap(), value);
+            assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o444);
+        }
+        secrets.write_variables(other, b"{}").unwrap();
+        assert_eq!(fs::metadata(secrets.variables(other)).unwrap().mode() & 0o777, 0o400);
+        assert_eq!(fs::metadata(&place).unwrap().mode() & 0o777, 0o700);
+
+        secrets.retain(&BTreeSet::from([id])).unwrap();
+        assert!(secrets.tree(id).exists() && !secrets.variables(other).exists());
+        secrets.remove(id).unwrap();
+        assert_eq!(fs::read_dir(&place).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_place_on_a_disk_is_refused() {
+        let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+        let refused = SecretsDir::open(&settings(dir.path()), dir.path()).unwrap_err();
+        assert!(refused.to_string().contains("not on a file system in memory"), "{refused}");
+    }
+
+    #[test]
+    fn each_data_directory_has_a_place_of_its_own() {
+        assert_ne!(own_place(Path::new("/a")), own_place(Path::new("/b")));
+    }
+}

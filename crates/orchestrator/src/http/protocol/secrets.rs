@@ -1,0 +1,104 @@
+//! The secrets of an execution, for the node that is about to start it.
+
+use std::sync::Arc;
+
+use api_types::execution::{ComputeState, DesiredState};
+use api_types::job::JobSpec;
+use api_types::secret::{SecretValue, SecretsAnswer, SecretsRequest};
+use api_types::{Code, ExecutionId, NodeId, routes};
+use axum::Extension;
+use axum::extract::State;
+use control_plane::audit::AuditEntry;
+use control_plane::store::Reads;
+use daemon::http::Peer;
+
+use crate::access::node::CertifiedNode;
+use crate::http::authenticate::Access;
+use crate::http::body::JsonBody;
+use crate::http::edge::json;
+use crate::http::error::{Failure, Kind};
+use crate::http::openapi::{BODY, CALL, OWN_NODE_ID, QUERY, READ, examples, params, refusals};
+use crate::http::query::Query;
+use crate::http::secrets::check_way;
+use crate::http::{Api, Handled, Parameter, lookup};
+use crate::secrets::{self, Revealed};
+
+/// Secrets
+///
+/// The values of the secrets that an execution's task names, only for an execution that the node has
+/// accepted and that has not ended. A secret that does not exist is a 404, and the execution waits.
+#[utoipa::path(
+    post,
+    path = routes::NODE_SECRETS,
+    operation_id = "readSecrets",
+    tag = "Agent protocol",
+    params(params::OwnNodePath),
+    request_body(content = SecretsRequest, example = json!(examples::secrets_request())),
+    responses((status = 200, description = "The values, in the order of the task.", body = SecretsAnswer, example = json!(examples::secrets_answer()))),
+    extensions(("x-error-codes" = json!(refusals(&[OWN_NODE_ID, QUERY, BODY, READ, CALL, &[Code::ExecutionNotFound, Code::SecretNotFound]])))),
+)]
+pub(super) async fn read(
+    State(api): State<Arc<Api>>,
+    access: Option<Extension<Access>>,
+    certified: Option<Extension<CertifiedNode>>,
+    peer: Option<Extension<Peer>>,
+    _: Query,
+    Parameter(text): Parameter,
+    body: JsonBody,
+) -> Handled {
+    check_way(&api, peer)?;
+    let node = lookup::full_node(&text)?;
+    let SecretsRequest { execution_id } = body.read_exactly()?;
+    let spec = api.read(move |reads| placed(reads, node, execution_id)).await?;
+    let mut secrets = Vec::new();
+    let mut handed_over = Vec::new();
+    for name in spec.tasks.iter().flat_map(|task| &task.secrets).map(|secret| &secret.name) {
+        let key = secrets::key(&spec.namespace, name);
+        let revealed = secrets::reveal(&api.keys, api.view.records(), &key);
+        let revealed = revealed
+            .map_err(|error| Failure::Internal { cause: format!("read a secret: {error}") })?;
+        let Some(Revealed { version, value }) = revealed else {
+            let namespace = spec.namespace.clone();
+            return Err(Failure::MissingSecret { name: name.clone(), namespace });
+        };
+        secrets.push(SecretValue::new(name.clone(), version, &value));
+        handed_over.push(format!("{} (version {version})", key.key));
+    }
+    let audit = access
+        .filter(|_| certified.is_some() && !handed_over.is_empty())
+        .and_then(|Extension(access)| access.audit())
+        .map(|entry| AuditEntry {
+            object: format!("{execution_id}: {}", handed_over.join(", ")),
+            ..entry
+        });
+    if audit.is_some() {
+        api.handle.on_behalf(audit).change_records(Vec::new()).await?;
+    }
+    json(&SecretsAnswer { secrets })
+}
+
+/// The specification of the execution's job, if the execution is this node's to start.
+fn placed(reads: &dyn Reads, node: NodeId, id: ExecutionId) -> Result<Arc<JobSpec>, Failure> {
+    let absent = || lookup::absent(Kind::Execution, &id.to_string());
+    let row = reads.execution(id)?.ok_or_else(absent)?.row;
+    let is_accepted = match row.compute {
+        ComputeState::AskForBidAccepted | ComputeState::BidAccepted => {
+            row.desired == DesiredState::Running
+        }
+        ComputeState::Undefined
+        | ComputeState::New
+        | ComputeState::AskForBid
+        | ComputeState::AskForBidRejected
+        | ComputeState::BidRejected
+        | ComputeState::Completed
+        | ComputeState::Failed
+        | ComputeState::Cancelled => false,
+    };
+    if row.node != node || !is_accepted {
+        return Err(absent());
+    }
+    let job = reads.job(row.job)?.ok_or_else(absent)?;
+    let spec = serde_json::from_str(&job.spec_json)
+        .map_err(|error| Failure::Internal { cause: format!("read a stored job: {error}") })?;
+    Ok(Arc::new(spec))
+}
