@@ -1,9 +1,12 @@
 //! Nodes: list, describe, act on, delete; their history.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use api_types::history::ListHistory;
-use api_types::node::{DescribeNode, ListNodes, Node, NodeAction, NodeActionRequest};
+use api_types::node::{
+    DescribeNode, LabelNodeRequest, ListNodes, Node, NodeAction, NodeActionRequest,
+};
 use api_types::routes;
 use reqwest::Method;
 use serde_json::Value;
@@ -42,6 +45,18 @@ impl Client {
             .add("order_by", query.order_by.as_ref())
             .add_flag("reverse", query.reverse);
         self.get(routes::NODES).query(&pairs.0).send().await
+    }
+
+    /// `PUT /nodes/:id/labels`: the operator's labels, in place of those before.
+    pub async fn label_node(
+        &self,
+        id: impl Display,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<Node, ClientError> {
+        let path = routes::fill(routes::NODE_LABELS, segment(id));
+        let body = LabelNodeRequest { labels: labels.clone() };
+        let response: DescribeNode = self.call(Method::PUT, &path).json(&body).send().await?;
+        Ok(response.node)
     }
 
     /// `GET /nodes/:id`; the id may be short.

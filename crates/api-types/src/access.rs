@@ -123,6 +123,8 @@ pub struct Namespace {
     pub name: String,
     pub description: String,
     pub permissions: Permissions,
+    /// A selector over the operator's labels of nodes; empty for all nodes.
+    pub nodes: String,
     /// RFC 3339, UTC; empty for `default`, which always exists, until it is changed.
     pub create_time: String,
     pub modify_time: String,
@@ -150,6 +152,9 @@ pub struct Permissions {
 pub struct PutNamespace {
     pub description: String,
     pub permissions: Permissions,
+    /// The only nodes that run its jobs: a selector over the labels that the operator gives them;
+    /// empty for all nodes.
+    pub nodes: String,
 }
 
 /// Response of the operations on one namespace.

@@ -296,6 +296,20 @@ impl RetryPolicy {
 
 // === impl Constraint ===
 
+impl From<Requirement> for Constraint {
+    fn from(Requirement { key, test }: Requirement) -> Self {
+        let (operator, values) = match test {
+            Test::Exists => ("exists", Vec::new()),
+            Test::Absent => ("!", Vec::new()),
+            Test::In(values) => ("in", values),
+            Test::NotIn(values) => ("notin", values),
+            Test::Greater(bound) => ("gt", vec![bound.to_string()]),
+            Test::Less(bound) => ("lt", vec![bound.to_string()]),
+        };
+        Self { key, operator: operator.to_owned(), values }
+    }
+}
+
 /// The operators of a constraint.
 pub const OPERATORS: &[&str] = &["in", "notin", "exists", "!", "=", "==", "!=", "gt", "lt"];
 

@@ -99,6 +99,10 @@ pub struct Node {
     pub last_heartbeat: String,
 }
 
+/// Begins the keys of labels that only an operator sets. A label that the operator gives a node is
+/// there under its own key, and once more with this prefix, which no node can claim.
+pub const OPERATOR_LABEL: &str = "operator/";
+
 /// Whether the node gets new work, as far as its own condition decides that.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -164,6 +168,14 @@ pub struct NodeActionRequest {
     pub message: String,
 }
 
+/// The body of Label Node: all labels that the operator gives to the node.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase", default)]
+pub struct LabelNodeRequest {
+    pub labels: BTreeMap<String, String>,
+}
+
 /// Response of the liveness operation of both daemons.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -176,4 +188,24 @@ pub struct Alive {
 pub fn multiaddress(address: std::net::SocketAddr) -> String {
     let family = if address.is_ipv4() { "ip4" } else { "ip6" };
     format!("/{family}/{}/tcp/{}", address.ip(), address.port())
+}
+
+/// Gives a node these labels of the operator, in place of those that it has from there.
+pub fn set_operator_labels(
+    labels: &mut BTreeMap<String, String>,
+    of_operator: &BTreeMap<String, String>,
+) {
+    let former: Vec<String> = labels
+        .keys()
+        .filter_map(|key| key.strip_prefix(OPERATOR_LABEL))
+        .map(str::to_owned)
+        .collect();
+    for key in former {
+        labels.remove(&format!("{OPERATOR_LABEL}{key}"));
+        labels.remove(&key);
+    }
+    for (key, value) in of_operator {
+        labels.insert(key.clone(), value.clone());
+        labels.insert(format!("{OPERATOR_LABEL}{key}"), value.clone());
+    }
 }

@@ -15,6 +15,10 @@ pub struct InvalidQuantity {
     pub expected: &'static str,
 }
 
+/// The least that a container is given: the Docker Engine refuses less.
+pub const LEAST_CONTAINER: Resources =
+    Resources { cpu_millis: 10, memory_bytes: 6 << 20, disk_bytes: 0, gpus: 0 };
+
 /// Needed, held or free resources, in integer units so that sums are exact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Resources {

@@ -16,6 +16,7 @@ pub const NODE_ASSIGNMENTS: &str = "/api/v1/orchestrator/nodes/{node_id}/assignm
 pub const NODE_EXECUTIONS: &str = "/api/v1/orchestrator/nodes/{node_id}/executions";
 pub const NODE_STREAM: &str = "/api/v1/orchestrator/nodes/{node_id}/streams/{stream_id}";
 pub const NODE_CERTIFICATE: &str = "/api/v1/orchestrator/nodes/{node_id}/certificate";
+pub const NODE_LABELS: &str = "/api/v1/orchestrator/nodes/{node_id}/labels";
 pub const NODE_SECRETS: &str = "/api/v1/orchestrator/nodes/{node_id}/secrets";
 pub const NODE_JOIN: &str = "/api/v1/orchestrator/nodes/join";
 pub const NODE_TOKENS: &str = "/api/v1/orchestrator/nodes/tokens";

@@ -302,6 +302,7 @@ fn origin_of(input: &Input) -> Origin {
         Input::Submit(_)
         | Input::Stop { .. }
         | Input::NodeAction { .. }
+        | Input::LabelNode { .. }
         | Input::ForgetNode { .. }
         | Input::Heard(_)
         | Input::WasDeaf(_)

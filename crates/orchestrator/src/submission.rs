@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use api_types::JobId;
 use api_types::error::FieldError;
-use api_types::job::JobSpec;
+use api_types::job::{Constraint, JobSpec};
 use api_types::submission::CreateJobRequest;
 
 pub(crate) use regexes::Regexes;
@@ -138,6 +138,22 @@ fn bounded(mut warnings: Vec<String>) -> Vec<String> {
         warnings.push(format!("{more} more warnings omitted"));
     }
     warnings.into_iter().map(|warning| json::shorten(warning, MAX_WARNING_CHARS)).collect()
+}
+
+// === impl Accepted ===
+
+impl Accepted {
+    /// Runs on nodes that meet these constraints too.
+    pub(crate) fn bound_to(self, mut constraints: Vec<Constraint>) -> Self {
+        constraints.retain(|constraint| !self.spec.constraints.contains(constraint));
+        if constraints.is_empty() {
+            return self;
+        }
+        let mut spec = Arc::unwrap_or_clone(self.spec);
+        spec.constraints.append(&mut constraints);
+        let spec_json = job::stored_form(&spec);
+        Self { spec: Arc::new(spec), spec_json, ..self }
+    }
 }
 
 // === impl Findings ===

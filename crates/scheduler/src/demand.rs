@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use api_types::engine::{EngineType, PublisherType};
 use api_types::job::JobSpec;
-use api_types::quantity::{self, InvalidQuantity, Resources};
+use api_types::quantity::{self, InvalidQuantity, LEAST_CONTAINER, Resources};
 use api_types::selector::Requirement;
 use api_types::source::SourceType;
 
@@ -72,7 +72,7 @@ impl Demand {
             sources,
             constraints,
         };
-        Ok(Self { fit, need: Need::of(task)? })
+        Ok(Self { need: Need::of(task)?.given_by(fit.engine), fit })
     }
 }
 
@@ -119,6 +119,19 @@ impl Need {
             disk_bytes: if given(&asked.disk) { quantity::parse_bytes(&asked.disk)? } else { 0 },
             gpus: if given(&asked.gpu) { quantity::parse_gpus(&asked.gpu)? } else { 0 },
         })
+    }
+
+    /// What the engine gives at least is reserved as well: otherwise tasks that ask for next to
+    /// nothing would together be given more than a node has.
+    fn given_by(self, engine: EngineType) -> Self {
+        match engine {
+            EngineType::Docker => Self {
+                cpu_millis: self.cpu_millis.map(|it| it.max(LEAST_CONTAINER.cpu_millis)),
+                memory_bytes: self.memory_bytes.map(|it| it.max(LEAST_CONTAINER.memory_bytes)),
+                ..self
+            },
+            EngineType::Wasm | EngineType::Noop => self,
+        }
     }
 
     /// The resources that it reserves on a node with these defaults.

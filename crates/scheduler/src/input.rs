@@ -1,6 +1,7 @@
 //! Every input that can make the orchestrator act, and the answers to them.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -49,6 +50,11 @@ pub enum Input {
         node: NodeId,
         action: NodeAction,
         message: String,
+    },
+    /// An operator gives the node these labels, in place of those that it gave it before.
+    LabelNode {
+        node: NodeId,
+        labels: BTreeMap<String, String>,
     },
     /// Forget a disconnected node; with `now`, its remaining work is given up first.
     ForgetNode {

@@ -195,6 +195,7 @@ impl Scheduler {
             Input::NodeAction { node, action, message } => {
                 self.node_action(turn, node, action, message)
             }
+            Input::LabelNode { node, labels } => self.label_node(turn, node, &labels),
             Input::ForgetNode { node, now } => self.forget_node(turn, node, now),
             Input::Tick => {
                 self.fire_timers(turn);

@@ -1,6 +1,7 @@
 //! Node sessions, leases, and operator actions on nodes.
 
 use alloc::borrow::ToOwned;
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -8,7 +9,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use api_types::job::JobType;
-use api_types::node::{Connection, Eligibility, Membership, NodeAction};
+use api_types::node::{Connection, Eligibility, Membership, NodeAction, set_operator_labels};
 use api_types::protocol::{Heartbeat, Report, SessionRequest};
 use api_types::{ExecutionId, NodeId, Timestamp};
 
@@ -169,6 +170,23 @@ impl Scheduler {
 // === impl Scheduler: operators ===
 
 impl Scheduler {
+    /// What runs there stays, whatever its constraints.
+    pub(crate) fn label_node(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: NodeId,
+        labels: &BTreeMap<String, String>,
+    ) -> Answer {
+        let Some(node) = self.nodes.get_mut(&id) else {
+            return Answer::Refused(Refusal::NoSuchNode(id));
+        };
+        let mut record = (*node.row.record).clone();
+        set_operator_labels(&mut record.labels, labels);
+        node.replace_record(Arc::new(record));
+        self.node_changed(turn, id);
+        Answer::Done
+    }
+
     pub(crate) fn node_action(
         &mut self,
         turn: &mut Turn<'_>,

@@ -104,6 +104,9 @@ pub(crate) struct NamespacePutArgs {
     /// Publishers that its jobs may use
     #[arg(long, value_name = "WORDS")]
     pub(crate) publishers: Option<String>,
+    /// The only nodes that run its jobs, by labels that operators give, like 'pool in (a,b)'
+    #[arg(long, default_value = "", value_name = "SELECTOR")]
+    pub(crate) nodes: String,
 }
 
 // === impl TokenRole ===

@@ -30,6 +30,14 @@ pub(crate) enum NodeCommand {
     Approve(NodeActionArgs),
     /// Keep nodes out of the cluster
     Reject(NodeActionArgs),
+    /// Give a node labels that only operators set, in place of those that it had from them
+    Label {
+        /// ID of the node, or prefix of it
+        node: String,
+        /// The labels, as KEY=VALUE; none removes all
+        #[arg(value_name = "KEY=VALUE", value_parser = super::run::pair)]
+        labels: Vec<(String, String)>,
+    },
     /// Create a join token, with which a new node joins, and print it this once
     Token(NodeTokenArgs),
     /// Delete disconnected nodes

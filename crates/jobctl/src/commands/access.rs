@@ -136,7 +136,7 @@ fn put(args: &NamespacePutArgs) -> PutNamespace {
         sources: list(&args.sources),
         publishers: list(&args.publishers),
     };
-    PutNamespace { description: args.description.clone(), permissions }
+    PutNamespace { description: args.description.clone(), permissions, nodes: args.nodes.clone() }
 }
 
 fn described(identity: &Identity) -> String {

@@ -34,6 +34,12 @@ pub(super) async fn run(session: &Session, command: &NodeCommand) -> Result<Exit
         NodeCommand::Approve(args) => act(session, args, NodeAction::Approve).await,
         NodeCommand::Reject(args) => act(session, args, NodeAction::Reject).await,
         NodeCommand::Drain(args) => drain(session, args).await,
+        NodeCommand::Label { node, labels } => {
+            let labels = labels.iter().cloned().collect();
+            let labelled = session.client.label_node(node, &labels).await?;
+            session.out.line(&format!("{} is labelled", labelled.peer_info.id))?;
+            Ok(Exit::Done)
+        }
         NodeCommand::Token(args) => node_tokens::run(session, args).await,
         NodeCommand::Delete { nodes } => {
             each(nodes, async |node| {

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use api_types::engine::Params;
-use api_types::selector::{Requirement, Selector, Test};
+use api_types::job::Constraint;
+use api_types::selector::{Requirement, Selector};
 use api_types::submission::{
     ConstraintSubmission, JobSubmission, NetworkSubmission, ResourcesSubmission,
     ResultPathSubmission, RetryPolicySubmission, TaskSecretSubmission, TaskSubmission,
@@ -146,19 +147,8 @@ fn constraints(selectors: &[String]) -> Result<Vec<ConstraintSubmission>> {
 }
 
 fn constraint(requirement: Requirement) -> ConstraintSubmission {
-    let (operator, values) = match requirement.test {
-        Test::Exists => ("exists", Vec::new()),
-        Test::Absent => ("!", Vec::new()),
-        Test::In(values) => ("in", values),
-        Test::NotIn(values) => ("notin", values),
-        Test::Greater(bound) => ("gt", vec![bound.to_string()]),
-        Test::Less(bound) => ("lt", vec![bound.to_string()]),
-    };
-    ConstraintSubmission {
-        key: Some(requirement.key),
-        operator: Some(operator.to_owned()),
-        values: Some(values),
-    }
+    let Constraint { key, operator, values } = requirement.into();
+    ConstraintSubmission { key: Some(key), operator: Some(operator), values: Some(values) }
 }
 
 fn map(pairs: &[(String, String)]) -> Option<BTreeMap<String, String>> {

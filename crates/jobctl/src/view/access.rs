@@ -93,7 +93,7 @@ impl Listed for Secret {
 
 impl Listed for Namespace {
     fn columns(_: &Layout) -> Vec<&'static str> {
-        vec!["NAME", "ENGINES", "NETWORKS", "SOURCES", "PUBLISHERS", "DESCRIPTION"]
+        vec!["NAME", "ENGINES", "NETWORKS", "SOURCES", "PUBLISHERS", "NODES", "DESCRIPTION"]
     }
 
     fn cells(&self, _: &Layout) -> Vec<Cell> {
@@ -101,6 +101,7 @@ impl Listed for Namespace {
         let lists = [engines, networks, sources, publishers];
         let mut cells = vec![Cell::plain(&self.name)];
         cells.extend(lists.map(|list| Cell::plain(permitted(list.as_ref()))));
+        cells.push(Cell::plain(if self.nodes.is_empty() { "all" } else { &self.nodes }));
         cells.push(Cell::plain(or_dash(&self.description)));
         cells
     }
@@ -141,6 +142,7 @@ pub(crate) fn namespace_fields(namespace: &Namespace) -> Fields {
     let Permissions { engines, networks, sources, publishers } = &namespace.permissions;
     let mut fields = Fields::default();
     fields.add("Name", &namespace.name).add_some("Description", &namespace.description);
+    fields.add_some("Nodes", &namespace.nodes);
     fields.section("Permitted", |fields| {
         fields
             .add("Engines", permitted(engines.as_ref()))

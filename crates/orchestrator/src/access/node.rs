@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api_types::node::{OPERATOR_LABEL, set_operator_labels};
 use api_types::protocol::SessionRequest;
 use api_types::quantity::{Capacity, Resources};
 use api_types::{Code, KeyDigest, NodeId, Timestamp};
@@ -15,6 +16,11 @@ use pki::Peer;
 use serde::{Deserialize, Serialize};
 
 use crate::records::Published;
+
+/// Labels of one node by its operator, and bytes of one label's key and value together. They are in
+/// the node's record.
+const MAX_LABELS: usize = 64;
+const MAX_LABEL_BYTES: usize = 512;
 
 /// A key that may act for a node, as it is stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -63,6 +69,8 @@ pub(crate) enum NodeRefusal {
     UsedToken,
     #[error("the node has executions as {0}, and the join token does not give it this ID back")]
     BoundNode(NodeId),
+    #[error("node {0} has no certificate, so whatever it says of itself counts")]
+    Uncertified(NodeId),
     #[error("this orchestrator takes nodes without certificates, over plain HTTP")]
     Unprotected,
 }
@@ -87,7 +95,7 @@ impl StoredIdentity {
     /// What the node says of itself, with what the operator says of it: its labels win, and its
     /// bound of the capacity holds.
     pub(crate) fn amend(&self, request: &mut SessionRequest) {
-        request.labels.extend(self.labels.clone());
+        set_operator_labels(&mut request.labels, &self.labels);
         let Some(bound) = self.max_capacity.map(Resources::from) else { return };
         let info = &mut request.compute_node_info;
         for offered in
@@ -96,6 +104,28 @@ impl StoredIdentity {
             *offered = within(Resources::from(*offered), bound).into();
         }
     }
+}
+
+/// What is wrong with labels that an operator gives.
+pub(crate) fn wrong_labels(labels: &BTreeMap<String, String>) -> Option<String> {
+    if labels.len() > MAX_LABELS {
+        return Some(format!("must not be more than {MAX_LABELS}"));
+    }
+    let is_wrong = |(key, value): &(&String, &String)| {
+        key.is_empty() || key.len() + value.len() > MAX_LABEL_BYTES
+    };
+    if let Some((key, _)) = labels.iter().find(is_wrong) {
+        return Some(format!(
+            "'{key}': must have a key, and not be longer than {MAX_LABEL_BYTES} bytes together"
+        ));
+    }
+    let (key, _) = labels.iter().find(|(key, _)| key.starts_with(OPERATOR_LABEL))?;
+    Some(format!("'{key}': the service itself adds '{OPERATOR_LABEL}'"))
+}
+
+/// Removes what a node claims an operator had given it.
+pub(crate) fn without_claims(request: &mut SessionRequest) {
+    request.labels.retain(|key, _| !key.starts_with(OPERATOR_LABEL));
 }
 
 /// At most the bound of each resource that has one.
@@ -109,11 +139,18 @@ fn within(offered: Resources, bound: Resources) -> Resources {
     }
 }
 
+/// The records of the keys of this node.
+pub(crate) fn identities(records: &Published, node: NodeId) -> Vec<Record> {
+    let of_node = format!("{node} ");
+    let mut identities = records.of_kind(RecordKind::NodeIdentity);
+    identities.retain(|record| record.key.key.starts_with(&of_node));
+    identities
+}
+
 /// The changes that refuse every key of this node.
 pub(crate) fn revocation(records: &Published, node: NodeId) -> Vec<RecordWrite> {
-    let of_node = format!("{node} ");
-    let all = records.of_kind(RecordKind::NodeIdentity).into_iter();
-    all.filter(|record| record.key.key.starts_with(&of_node))
+    let refused = identities(records, node).into_iter();
+    refused
         .map(|record| RecordWrite { key: record.key, expected: Expected::Anything, value: None })
         .collect()
 }
@@ -187,7 +224,7 @@ impl NodeRefusal {
             | Self::UnknownToken
             | Self::ExpiredToken
             | Self::UsedToken => Code::Forbidden,
-            Self::BoundNode(_) | Self::Unprotected => Code::Conflict,
+            Self::BoundNode(_) | Self::Unprotected | Self::Uncertified(_) => Code::Conflict,
         }
     }
 
@@ -198,6 +235,9 @@ impl NodeRefusal {
             }
             Self::Expired(node) => {
                 format!("renew it with POST /api/v1/orchestrator/nodes/{node}/certificate")
+            }
+            Self::Uncertified(_) => {
+                "set labels in the agent's settings, or have nodes join with tokens".to_owned()
             }
             Self::UnknownToken | Self::ExpiredToken | Self::UsedToken => {
                 "make another with `jobctl node token`".to_owned()

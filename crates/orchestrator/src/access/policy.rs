@@ -39,6 +39,7 @@ const POLICY: &[(&str, Method, &str, Needs)] = &[
     (routes::NODE_HISTORY, Method::GET, "listNodeHistory", Needs::Credentials),
     (routes::NODE, Method::PUT, "actOnNode", OPERATOR),
     (routes::NODE, Method::DELETE, "forgetNode", OPERATOR),
+    (routes::NODE_LABELS, Method::PUT, "labelNode", OPERATOR),
     (routes::NODE_SESSION, Method::PUT, "joinNode", Needs::Node),
     (routes::NODE_HEARTBEAT, Method::PUT, "renewLease", Needs::Node),
     (routes::NODE_ASSIGNMENTS, Method::GET, "streamAssignments", Needs::Node),

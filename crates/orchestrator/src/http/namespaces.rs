@@ -6,7 +6,9 @@ use std::sync::Arc;
 use api_types::access::{DescribeNamespace, ListNamespaces, Namespace, Permissions, PutNamespace};
 use api_types::engine::{EngineType, NetworkType, PublisherType, UnknownWord};
 use api_types::error::FieldError;
-use api_types::job::{DEFAULT_NAMESPACE, JobSpec};
+use api_types::job::{Constraint, DEFAULT_NAMESPACE, JobSpec};
+use api_types::node::OPERATOR_LABEL;
+use api_types::selector::{Requirement, Selector};
 use api_types::source::SourceType;
 use api_types::{Code, Timestamp, routes};
 use axum::extract::State;
@@ -28,12 +30,17 @@ use crate::{clock, names};
 /// The longest description, in characters.
 const MAX_DESCRIPTION_CHARS: usize = 1024;
 
+/// The longest selector of nodes: it becomes part of every job.
+const MAX_SELECTOR_BYTES: usize = 1024;
+
 /// A namespace as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Stored {
     description: String,
     permissions: Permissions,
+    #[serde(default)]
+    nodes: String,
     create_time: Timestamp,
     modify_time: Timestamp,
 }
@@ -107,13 +114,13 @@ async fn put(
     Parameter(name): Parameter,
     body: JsonBody,
 ) -> Handled {
-    let PutNamespace { description, permissions } = body.read()?;
-    let permissions = checked(&name, &description, permissions)?;
+    let PutNamespace { description, permissions, nodes } = body.read()?;
+    let permissions = checked(&name, &description, permissions, &nodes)?;
     let now = clock::now();
     let record = api.view.records().get(&key(&name));
     let before = record.as_ref().map(stored);
     let create_time = before.map_or(now, |before| before.create_time);
-    let changed = Stored { description, permissions, create_time, modify_time: now };
+    let changed = Stored { description, permissions, nodes, create_time, modify_time: now };
     let value = serde_json::to_string(&changed)
         .map_err(|error| Failure::Internal { cause: format!("render a namespace: {error}") })?;
     let expected = record.map_or(Expected::Nothing, |record| Expected::Version(record.version));
@@ -209,10 +216,26 @@ pub(super) fn permit(api: &Api, spec: &JobSpec) -> Result<(), Failure> {
     if problems.is_empty() { Ok(()) } else { Err(Failure::InvalidJob(problems)) }
 }
 
+/// What the namespace demands of the nodes that run its jobs: labels that only the operator sets.
+pub(super) fn constraints(api: &Api, namespace: &str) -> Vec<Constraint> {
+    let record = api.view.records().get(&key(namespace));
+    let nodes = record.map(|record| stored(&record).nodes).unwrap_or_default();
+    let requirements = Selector::parse(&nodes).map(|it| it.requirements).unwrap_or_default();
+    let of_operator = |Requirement { key, test }| {
+        let key = match key.starts_with(OPERATOR_LABEL) {
+            true => key,
+            false => format!("{OPERATOR_LABEL}{key}"),
+        };
+        Requirement { key, test }.into()
+    };
+    requirements.into_iter().map(of_operator).collect()
+}
+
 fn checked(
     name: &str,
     description: &str,
     permissions: Permissions,
+    nodes: &str,
 ) -> Result<Permissions, Failure> {
     let mut problems = Vec::new();
     let mut problem = |path: &str, reason: String| {
@@ -223,6 +246,11 @@ fn checked(
     }
     if description.chars().count() > MAX_DESCRIPTION_CHARS {
         problem("Description", format!("must have at most {MAX_DESCRIPTION_CHARS} characters"));
+    }
+    if let Err(error) = Selector::parse(nodes) {
+        problem("Nodes", error.to_string());
+    } else if nodes.len() > MAX_SELECTOR_BYTES {
+        problem("Nodes", format!("must not be longer than {MAX_SELECTOR_BYTES} bytes"));
     }
     let Permissions { engines, networks, sources, publishers } = permissions;
     let permissions = Permissions {
@@ -283,6 +311,7 @@ impl Stored {
             name,
             description: self.description,
             permissions: self.permissions,
+            nodes: self.nodes,
             create_time: time(self.create_time),
             modify_time: time(self.modify_time),
         }

@@ -1,6 +1,5 @@
 //! Join tokens: create, list and revoke them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +21,7 @@ use super::query::Query;
 use super::{Api, Handled, Parameter, lookup};
 use crate::access::credential::Credential;
 use crate::access::join_token::{self, StoredJoinToken};
-use crate::access::node::NodeRefusal;
+use crate::access::node::{NodeRefusal, wrong_labels};
 use crate::clock;
 
 /// The longest life of a join token: one that lies about for longer is found by somebody.
@@ -30,11 +29,6 @@ const MAX_TTL_SECONDS: u64 = 365 * 86_400;
 
 /// The most nodes that join with one token; a larger cluster makes another.
 const MAX_USES: u32 = 100_000;
-
-/// Labels of one token, and bytes of one label's key and value together. The labels are in the
-/// record of every node that joins with it.
-const MAX_LABELS: usize = 64;
-const MAX_LABEL_BYTES: usize = 512;
 
 pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
     OpenApiRouter::default().routes(collect!(list, create)).routes(collect!(revoke))
@@ -152,17 +146,4 @@ fn problems(asked: &CreateNodeToken) -> Vec<FieldError> {
         problem("MaxCapacity.CPU", "must be a number of cores".to_owned());
     }
     problems
-}
-
-fn wrong_labels(labels: &BTreeMap<String, String>) -> Option<String> {
-    if labels.len() > MAX_LABELS {
-        return Some(format!("must not be more than {MAX_LABELS}"));
-    }
-    let is_wrong = |(key, value): &(&String, &String)| {
-        key.is_empty() || key.len() + value.len() > MAX_LABEL_BYTES
-    };
-    let (key, _) = labels.iter().find(is_wrong)?;
-    Some(format!(
-        "'{key}': must have a key, and not be longer than {MAX_LABEL_BYTES} bytes together"
-    ))
 }

@@ -1,17 +1,20 @@
 //! The nodes of the cluster, including the orchestrator's own record.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api_types::access::Role;
+use api_types::error::FieldError;
 use api_types::node::{
-    ComputeNodeInfo, Connection, DescribeNode, Eligibility, ListNodes, Membership, Node,
-    NodeAction, NodeActionRequest, NodeType, PeerInfo, multiaddress,
+    ComputeNodeInfo, Connection, DescribeNode, Eligibility, LabelNodeRequest, ListNodes,
+    Membership, Node, NodeAction, NodeActionRequest, NodeType, PeerInfo, multiaddress,
 };
 use api_types::quantity::Resources;
 use api_types::version::VersionRecord;
 use api_types::{Code, NodeId, routes};
 use axum::extract::State;
+use control_plane::records::Expected;
 use scheduler::input::Input;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes as collect;
@@ -25,7 +28,7 @@ use super::paging::{List, Listing, NodePosition};
 use super::query::{Choice, Flag, Labels, Query, Reverse, TenAPage, query};
 use super::{Api, Handled, Parameter, lookup};
 use crate::access::masking;
-use crate::access::node::revocation;
+use crate::access::node::{NodeRefusal, StoredIdentity, identities, revocation, wrong_labels};
 use crate::access::{Needs, Who};
 use crate::clock;
 
@@ -72,7 +75,10 @@ query! {
 }
 
 pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
-    OpenApiRouter::default().routes(collect!(list)).routes(collect!(describe, act, forget))
+    OpenApiRouter::default()
+        .routes(collect!(list))
+        .routes(collect!(describe, act, forget))
+        .routes(collect!(label))
 }
 
 /// Describe Node
@@ -159,7 +165,14 @@ async fn act(
     let requested: NodeActionRequest = body.read()?;
     let action: NodeAction = requested.action.parse().map_err(Failure::UnknownNodeAction)?;
     let message = requested.message.chars().take(MAX_MESSAGE_CHARS).collect();
-    let node = compute_node(&api, &text)?;
+    let node = match compute_node(&api, &text) {
+        Err(unknown) if action == NodeAction::Reject => {
+            return reject_before_its_first_session(&api, &access, &text)
+                .await
+                .unwrap_or(Err(unknown));
+        }
+        known => known?,
+    };
     if let Who::Node(_) = access.caller().who
         && !is_own_drain(action, find(&api, node, &text)?.eligibility)
     {
@@ -171,6 +184,74 @@ async fn act(
     }
     let input = Input::NodeAction { node, action, message };
     api.handle.on_behalf(access.audit()).call(input).await?;
+    json(&DescribeNode { node: (*find(&api, node, &text)?).clone() })
+}
+
+/// Refuses the keys of a node that has a certificate and never came; `None` where there is no such
+/// node.
+async fn reject_before_its_first_session(
+    api: &Api,
+    access: &Access,
+    text: &str,
+) -> Option<Handled> {
+    let node = text.parse().ok()?;
+    let refused = revocation(api.view.records(), node);
+    if refused.is_empty() {
+        return None;
+    }
+    let revoked = api.handle.on_behalf(access.audit()).change_records(refused).await;
+    let record = Node {
+        peer_info: PeerInfo { id: node, addrs: Vec::new() },
+        node_type: NodeType::Compute,
+        labels: BTreeMap::new(),
+        membership: Membership::Rejected,
+        connection: Connection::Disconnected,
+        last_heartbeat: String::new(),
+        ..own(api)
+    };
+    Some(revoked.map_err(Failure::from).and_then(|()| json(&DescribeNode { node: record })))
+}
+
+/// Label a node
+///
+/// Gives a node with a certificate these labels of the operator, in place of those that it had from
+/// its join token or from here. Each is in its record as it is, and once more under `operator/`. What
+/// runs there stays.
+#[utoipa::path(
+    put,
+    path = routes::NODE_LABELS,
+    operation_id = "labelNode",
+    tag = "Nodes",
+    params(params::NodePath),
+    request_body(content = LabelNodeRequest, example = json!(examples::label_node())),
+    responses((status = 200, description = "The updated record.", body = DescribeNode, example = json!(examples::describe_node()))),
+    extensions(("x-error-codes" = json!(refusals(&[NODE, QUERY, BODY, CALL, &[Code::NodeConflict, Code::Conflict]])))),
+)]
+async fn label(
+    State(api): State<Arc<Api>>,
+    access: Access,
+    _: Query,
+    Parameter(text): Parameter,
+    body: JsonBody,
+) -> Handled {
+    let LabelNodeRequest { labels } = body.read()?;
+    let node = compute_node(&api, &text)?;
+    if let Some(reason) = wrong_labels(&labels) {
+        return Err(Failure::InvalidBody(vec![FieldError { path: "Labels".to_owned(), reason }]));
+    }
+    let records = identities(api.view.records(), node);
+    if records.is_empty() {
+        return Err(Failure::Node(NodeRefusal::Uncertified(node)));
+    }
+    let writes = records.into_iter().filter_map(|record| {
+        let identity = StoredIdentity::of(&record)?;
+        let expected = Expected::Version(record.version);
+        Some(StoredIdentity { labels: labels.clone(), ..identity }.write(record.key, expected))
+    });
+    let writes = writes.collect();
+    // From now on each session begins with them; the scheduler learns of them next.
+    api.handle.on_behalf(access.audit()).change_records(writes).await?;
+    api.handle.call(Input::LabelNode { node, labels }).await?;
     json(&DescribeNode { node: (*find(&api, node, &text)?).clone() })
 }
 

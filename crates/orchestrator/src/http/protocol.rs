@@ -29,7 +29,7 @@ use super::error::Failure;
 use super::openapi::{BODY, CALL, OWN_NODE_ID, QUERY, SESSION, examples, params, refusals};
 use super::query::Query;
 use super::{Api, Handled, Parameter, lookup};
-use crate::access::node::CertifiedNode;
+use crate::access::node::{CertifiedNode, without_claims};
 use crate::driver::CallError;
 
 /// Heartbeats per lease: two may be lost on the way.
@@ -75,6 +75,7 @@ async fn join(
     let node = bounds::foreign_node(&api, lookup::full_node(&text)?)?;
     let mut request: SessionRequest = body.read_exactly()?;
     bounds::check_session(&request, body.bytes.len())?;
+    without_claims(&mut request);
     if let Some(Extension(certified)) = certified {
         certified.identity.amend(&mut request);
     }

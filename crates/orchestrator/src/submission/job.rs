@@ -243,6 +243,13 @@ fn only_task(mut tasks: Vec<TaskSubmission>, findings: &mut Findings) -> Option<
 
 // === impl Checked ===
 
+/// A specification as it is stored and sent.
+pub(super) fn stored_form(spec: &JobSpec) -> Arc<str> {
+    serde_json::to_string(spec)
+        .expect("a specification has only string keys and finite numbers")
+        .into()
+}
+
 impl Checked {
     /// Called only without problems, so that nothing is missing.
     pub(super) fn accepted(self, warnings: Vec<String>) -> Result<Accepted, Rejected> {
@@ -264,9 +271,7 @@ impl Checked {
             retry_policy,
             tasks: vec![task],
         };
-        let spec_json: Arc<str> = serde_json::to_string(&spec)
-            .expect("a specification has only string keys and finite numbers")
-            .into();
+        let spec_json = stored_form(&spec);
         let (id, id_given, spec) = (self.id, self.id_given, spec.into());
         Ok(Accepted { id, id_given, spec, spec_json, warnings })
     }

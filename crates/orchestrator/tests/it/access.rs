@@ -155,6 +155,7 @@ impl Guarded {
             ("listNodeHistory", (get.clone(), format!("{node}/history"), None)),
             ("actOnNode", (put.clone(), NO_NODE.to_owned(), Some(json!({ "Action": "approve" })))),
             ("forgetNode", (delete.clone(), NO_NODE.to_owned(), None)),
+            ("labelNode", (put.clone(), format!("{NO_NODE}/labels"), Some(json!({})))),
             ("joinNode", (put.clone(), format!("{node}/session"), Some(json!({})))),
             ("renewLease", (put.clone(), format!("{node}/heartbeat"), Some(json!({})))),
             ("streamAssignments", (get.clone(), format!("{node}/assignments?session=1"), None)),

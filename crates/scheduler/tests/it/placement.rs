@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use api_types::job::{JobSpec, JobStateType, JobType};
 use scheduler::demand::Demand;
+use scheduler::input::Input;
 
 use crate::specs::{batch, job, node, with_constraint, with_cpu};
 use crate::world::World;
@@ -108,6 +109,35 @@ fn a_task_that_asks_for_nothing_gets_the_defaults_of_the_node() {
     let row = world.row(world.only_live(job)).clone();
     assert_eq!(row.resources.cpu_millis, 500);
     assert_eq!(row.resources.memory_bytes, 512_000_000);
+}
+
+/// The Docker Engine gives a container no less, so nothing less may be reserved.
+#[test]
+fn a_container_reserves_what_it_is_given_at_least() {
+    let (mut world, nodes) = World::with_nodes(1);
+    let mut spec = with_cpu(batch(1000), "1m");
+    spec.tasks[0].resources.memory = "1".to_owned();
+    let job = world.submit(&spec);
+    assert_eq!(world.on_node(nodes[0]), 400, "of 4 cores, and a hundredth each");
+    let row = world.row(world.live(job)[0]);
+    assert_eq!((row.resources.cpu_millis, row.resources.memory_bytes), (10, 6 << 20));
+}
+
+#[test]
+fn an_operators_labels_decide_at_once_and_what_runs_stays() {
+    let (mut world, nodes) = World::with_nodes(2);
+    let job = world.submit(&with_constraint(batch(1), "operator/pool", "a"));
+    assert_eq!(world.message(job), "2 of 2 nodes: label operator/pool");
+    let label = |labels: &[(&str, &str)]| Input::LabelNode {
+        node: nodes[0],
+        labels: labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+    };
+    world.handle(label(&[("pool", "a")]));
+    assert_eq!(world.on_node(nodes[0]), 1);
+    world.handle(label(&[]));
+    assert_eq!(world.on_node(nodes[0]), 1, "it runs on");
+    let next = world.submit(&with_constraint(batch(1), "operator/pool", "a"));
+    assert_eq!(world.live(next).len(), 0);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use api_types::engine::{DockerParams, NetworkType};
-use api_types::quantity::Resources;
+use api_types::quantity::{LEAST_CONTAINER, Resources};
 use bollard::models::{
     ContainerConfig, ContainerCreateBody, DeviceRequest, HostConfig, HostConfigLogConfig, Mount,
     MountType,
@@ -17,12 +17,6 @@ use crate::runtime::{Run, environment, result_paths};
 /// Threads and processes of one task. Far above the needs of ordinary programs, far below what
 /// would exhaust the node's process ids.
 const MAX_PIDS: i64 = 4096;
-
-/// The Engine refuses a lower memory limit.
-const LEAST_MEMORY_BYTES: u64 = 6 << 20;
-
-/// The Engine refuses less than a hundredth of a core.
-const LEAST_CPU_MILLIS: u64 = 10;
 
 /// The size of each log file; when all files are full, the oldest output is lost. Without a limit
 /// one task could fill the node's disk.
@@ -100,7 +94,7 @@ fn env(run: &Run, params: &DockerParams) -> BTreeMap<String, String> {
 fn host_config(run: &Run, sandbox: Option<&str>) -> HostConfig {
     let resources = Resources::from(run.work.resources);
     let memory = (resources.memory_bytes > 0)
-        .then(|| signed(resources.memory_bytes.max(LEAST_MEMORY_BYTES)));
+        .then(|| signed(resources.memory_bytes.max(LEAST_CONTAINER.memory_bytes)));
     HostConfig {
         nano_cpus: nano_cpus(resources.cpu_millis),
         memory,
@@ -141,8 +135,9 @@ fn host_config(run: &Run, sandbox: Option<&str>) -> HostConfig {
 fn nano_cpus(cpu_millis: u64) -> Option<i64> {
     let machine = std::thread::available_parallelism()
         .map_or(u64::MAX, |cores| (cores.get() as u64).saturating_mul(1000));
-    (cpu_millis > 0)
-        .then(|| signed(cpu_millis.clamp(LEAST_CPU_MILLIS, machine).saturating_mul(1_000_000)))
+    (cpu_millis > 0).then(|| {
+        signed(cpu_millis.clamp(LEAST_CONTAINER.cpu_millis, machine).saturating_mul(1_000_000))
+    })
 }
 
 fn mount(input: &crate::data::inputs::placement::MountedInput) -> Mount {

@@ -107,7 +107,8 @@ pub(super) async fn create(
         return Err(access.no_namespace(namespace));
     }
     namespaces::permit(&api, &accepted.spec)?;
-    let mut accepted = accepted;
+    let constraints = namespaces::constraints(&api, &accepted.spec.namespace);
+    let mut accepted = accepted.bound_to(constraints);
     accepted.warnings.extend(secrets::missing(&api, &accepted.spec));
     if query.dry_run {
         return preview(&api, accepted).await;

@@ -40,8 +40,8 @@ pub(in crate::http) use access::{
     list_tokens, put_namespace, revoked_token, sign_in,
 };
 pub(in crate::http) use joining::{
-    create_node_token, created_node_token, enrol_request, list_node_tokens, node_certificate,
-    renew_request, revoked_node_token,
+    create_node_token, created_node_token, enrol_request, label_node, list_node_tokens,
+    node_certificate, renew_request, revoked_node_token,
 };
 pub(in crate::http) use secrets::{
     describe_secret, list_secrets, put_secret, secrets_answer, secrets_request,

@@ -39,6 +39,7 @@ fn namespace() -> Namespace {
         name: "ci".to_owned(),
         description: "builds and tests".to_owned(),
         permissions: permissions(),
+        nodes: "pool=ci".to_owned(),
         create_time: MOMENT.rfc3339_seconds(),
         modify_time: MOMENT.rfc3339_seconds(),
     }
@@ -66,7 +67,11 @@ pub(in crate::http) fn list_tokens() -> ListTokens {
 }
 
 pub(in crate::http) fn put_namespace() -> PutNamespace {
-    PutNamespace { description: "builds and tests".to_owned(), permissions: permissions() }
+    PutNamespace {
+        description: "builds and tests".to_owned(),
+        permissions: permissions(),
+        nodes: "pool=ci".to_owned(),
+    }
 }
 
 pub(in crate::http) fn describe_namespace() -> DescribeNamespace {

@@ -4,6 +4,7 @@ use api_types::joining::{
     CreateNodeToken, CreatedNodeToken, EnrolRequest, ListNodeTokens, NodeCertificate, NodeToken,
     RenewRequest, RevokedNodeToken,
 };
+use api_types::node::LabelNodeRequest;
 use std::collections::BTreeMap;
 
 use super::{MOMENT, node};
@@ -27,6 +28,10 @@ fn node_token() -> NodeToken {
         create_time: MOMENT.rfc3339_seconds(),
         expire_time: MOMENT.rfc3339_seconds(),
     }
+}
+
+pub(in crate::http) fn label_node() -> LabelNodeRequest {
+    LabelNodeRequest { labels: BTreeMap::from([("zone".to_owned(), "a".to_owned())]) }
 }
 
 pub(in crate::http) fn create_node_token() -> CreateNodeToken {
