@@ -95,10 +95,12 @@ impl Client {
         Ok(response.node)
     }
 
-    /// `DELETE /nodes/:id`: deletes a disconnected node.
-    pub async fn delete_node(&self, id: impl Display) -> Result<(), ClientError> {
-        let _: Value =
-            self.call(Method::DELETE, &routes::fill(routes::NODE, segment(id))).send().await?;
+    /// `DELETE /nodes/:id`: deletes a disconnected node; with `now`, even if its executions are not
+    /// given up yet.
+    pub async fn delete_node(&self, id: impl Display, now: bool) -> Result<(), ClientError> {
+        let pairs = Pairs::default().add_flag("now", now);
+        let call = self.call(Method::DELETE, &routes::fill(routes::NODE, segment(id)));
+        let _: Value = call.query(&pairs.0).send().await?;
         Ok(())
     }
 }

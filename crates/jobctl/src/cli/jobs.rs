@@ -32,6 +32,9 @@ pub(crate) struct ListArgs {
     /// Only jobs created since then: 10m, 2h, or a time in RFC 3339
     #[arg(long, value_name = "WHEN")]
     pub(crate) since: Option<String>,
+    /// Only jobs created before then
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) before: Option<String>,
     /// Maximum number of jobs
     #[arg(long, value_name = "N", default_value_t = LISTED_JOBS, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
@@ -70,8 +73,26 @@ pub(crate) struct ExecutionsArgs {
     /// Maximum number of executions
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: Option<u32>,
+    /// Sort key of the executions of a job
+    #[arg(long, value_enum, value_name = "KEY", default_value_t, requires = "job")]
+    pub(crate) sort: ExecutionOrder,
+    /// Reverse the order
+    #[arg(short, long)]
+    pub(crate) reverse: bool,
     #[command(flatten)]
     pub(crate) watch: WatchArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum ExecutionOrder {
+    /// Their creation
+    #[default]
+    Created,
+    /// Their last change
+    Changed,
+    /// Their state; reversed, failures come first
+    State,
+    Id,
 }
 
 #[derive(Debug, Args)]
@@ -137,9 +158,25 @@ pub(crate) fn absolute_time(text: &str, now: api_types::Timestamp) -> String {
     }
 }
 
+impl ExecutionOrder {
+    /// The value of `order_by`.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Created => "create_time",
+            Self::Changed => "modify_time",
+            Self::State => "state",
+            Self::Id => "id",
+        }
+    }
+}
+
 impl ListArgs {
     pub(crate) fn since(&self, now: api_types::Timestamp) -> Option<String> {
         self.since.as_deref().map(|text| absolute_time(text, now))
+    }
+
+    pub(crate) fn before(&self, now: api_types::Timestamp) -> Option<String> {
+        self.before.as_deref().map(|text| absolute_time(text, now))
     }
 }
 

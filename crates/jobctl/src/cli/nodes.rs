@@ -45,6 +45,9 @@ pub(crate) enum NodeCommand {
         /// IDs of the nodes, or prefixes of them
         #[arg(required = true, value_name = "NODE")]
         nodes: Vec<String>,
+        /// Give up what runs there at once; it runs twice if the machine still runs it
+        #[arg(long)]
+        now: bool,
     },
 }
 

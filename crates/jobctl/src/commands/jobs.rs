@@ -37,6 +37,7 @@ pub(super) async fn list(session: &Session, args: &ListArgs) -> Result<Exit> {
         name_prefix: args.name_prefix.clone(),
         order_by: args.changed.then(|| BY_CHANGE.to_owned()),
         created_after: args.since(clock::now()),
+        created_before: args.before(clock::now()),
         reverse: !args.reverse,
         ..JobsQuery::default()
     };
@@ -126,8 +127,8 @@ pub(super) async fn executions(session: &Session, args: &ExecutionsArgs) -> Resu
                 let query = ExecutionsQuery {
                     limit: Some(rows),
                     next_token: token,
-                    order_by: Some("create_time".to_owned()),
-                    ..ExecutionsQuery::default()
+                    order_by: Some(args.sort.word().to_owned()),
+                    reverse: args.reverse,
                 };
                 client.job_executions(job, &query).await?
             } else {
@@ -135,7 +136,7 @@ pub(super) async fn executions(session: &Session, args: &ExecutionsArgs) -> Resu
                     node_id: args.node.clone(),
                     limit: Some(rows),
                     next_token: token,
-                    reverse: false,
+                    reverse: args.reverse,
                 };
                 client.live_executions(&query).await?
             };

@@ -41,11 +41,11 @@ pub(super) async fn run(session: &Session, command: &NodeCommand) -> Result<Exit
             Ok(Exit::Done)
         }
         NodeCommand::Token(args) => node_tokens::run(session, args).await,
-        NodeCommand::Delete { nodes } => {
+        NodeCommand::Delete { nodes, now } => {
             each(nodes, async |node| {
                 // The response to a deletion does not contain the full ID.
                 let node = session.client.describe_node(node).await?.peer_info.id;
-                session.client.delete_node(node).await?;
+                session.client.delete_node(node, *now).await?;
                 session.out.line(&format!("{node} is deleted"))?;
                 Ok(Exit::Done)
             })

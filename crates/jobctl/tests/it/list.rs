@@ -46,6 +46,8 @@ async fn jobs_are_listed_newest_first() {
     let oldest =
         service.run(&["list", "-A", "--reverse", "-a", "-o", "name", "--since", "10m"]).await;
     assert_eq!(oldest.stdout, format!("{done}\n{failed}\n{stuck}\n"));
+    let before = service.run(&["list", "-A", "-o", "name", "--before", "10m"]).await;
+    assert_eq!((before.code, before.stdout.as_str()), (Some(0), ""));
 }
 
 #[tokio::test]
@@ -77,6 +79,19 @@ async fn executions_are_listed() {
     assert_snapshot!("executions", executions.normal());
     let wide = service.run(&["executions", &failed, "-o", "wide"]).await;
     assert_snapshot!("executions_wide", wide.normal());
+
+    let twice = submit(&service, "Count: 2", "ok").await;
+    service.until(&twice, JobStateType::Completed).await;
+    let names = async |arguments: &[&str]| {
+        let run = service.run(&[&["executions", &twice, "-o", "name"], arguments].concat()).await;
+        run.stdout.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let by_id = names(&["--sort", "id"]).await;
+    assert!(by_id.len() == 2 && by_id.is_sorted(), "{by_id:?}");
+    let reversed = names(&["--sort", "id", "--reverse"]).await;
+    assert!(reversed.iter().eq(by_id.iter().rev()), "{reversed:?}");
+    let of_no_job = service.run(&["executions", "--live", "--sort", "id"]).await;
+    assert!(of_no_job.stderr.contains("required"), "{of_no_job}");
 }
 
 #[tokio::test]
