@@ -1,6 +1,5 @@
 // What a page does, as lines for a terminal: of curl, and of jobctl.
 
-import { ROOT } from "./api.js";
 import { quoted } from "./format.js";
 import { session } from "./session.js";
 
@@ -8,13 +7,15 @@ import { session } from "./session.js";
 
 /**
  * Where a token is asked for, the line takes it from a variable: the browser itself does not know it.
- * @param {string} method @param {string} path below the root of the API @param {Json} [body] @param {string} [origin]
+ * @param {string} method @param {string} url a path of the API with its query, as `path` of api.js makes it
+ * @param {{ body?: Json, flags?: string[], origin?: string }} [more]
  */
-export function curl(method, path, body, origin = location.origin) {
+export function curl(method, url, { body, flags = [], origin = location.origin } = {}) {
   return [
     "curl -sS --fail-with-body",
+    ...flags.map(quoted),
     method === "GET" ? "" : `-X ${method}`,
-    quoted(`${origin}${ROOT}/${path}`),
+    quoted(`${origin}${url}`),
     session.who.TokenID ? '-H "Authorization: Bearer $TOKEN"' : "",
     body === undefined ? "" : `-H 'Content-Type: application/json' -d ${quoted(JSON.stringify(body))}`,
   ].filter(Boolean).join(" ");
@@ -23,4 +24,11 @@ export function curl(method, path, body, origin = location.origin) {
 /** @param {string[]} words @param {string} [origin] */
 export function jobctl(words, origin = location.origin) {
   return ["jobctl", "--url", origin, ...words].map(quoted).join(" ");
+}
+
+/** An option of jobctl, unless there is nothing to say. @param {string} name @param {string | number} value */
+export function option(name, value) {
+  const text = String(value);
+  if (!text) return [];
+  return text.startsWith("-") ? [`${name}=${text}`] : [name, text];
 }

@@ -1,6 +1,7 @@
 // Dialogs: a question before something is destroyed, which names what it is about.
 
 import { h } from "./dom.js";
+import { copyLines } from "./elements/copy.js";
 
 /** @import { Child } from "./dom.js" */
 
@@ -11,12 +12,15 @@ import { h } from "./dom.js";
  *   confirm: string,
  *   danger?: boolean,
  *   reason?: string,
- * }} question `reason` labels a field for a text that goes into the history
+ *   copies: { curl: (reason: string) => string, jobctl: (reason: string) => string },
+ * }} question `reason` labels a field for a text that goes into the history; `copies` do the same in a terminal
  * @returns {Promise<{ reason: string } | null>} null if the reader declined
  */
 export function ask(question) {
   const input = question.reason ? h("input", { type: "text", maxlength: 1024, autocomplete: "off" }) : null;
   const dialog = h("dialog", { "aria-labelledby": "dialog-title" });
+  const said = () => input?.value.trim() ?? "";
+  const { curl, jobctl } = question.copies;
   const form = h(
     "form",
     { method: "dialog" },
@@ -26,7 +30,8 @@ export function ask(question) {
     h(
       "div",
       { class: "actions" },
-      h("button", { type: "button", onclick: () => dialog.close("") }, "Cancel"),
+      h("div", { class: "start" }, copyLines(question.confirm, () => curl(said()), () => jobctl(said()))),
+      h("button", { type: "button", autofocus: !input, onclick: () => dialog.close("") }, "Cancel"),
       h(
         "button",
         { type: "submit", value: "yes", class: `primary ${question.danger ? "danger" : ""}` },
@@ -40,7 +45,7 @@ export function ask(question) {
     dialog.close("yes");
   });
   dialog.append(form);
-  return show(dialog).then((answer) => answer === "yes" ? { reason: input?.value.trim() ?? "" } : null);
+  return show(dialog).then((answer) => answer === "yes" ? { reason: said() } : null);
 }
 
 /**

@@ -1,5 +1,7 @@
 // What an operator can do with a node; each is asked for by the node's name.
 
+import { path } from "./api.js";
+import { curl, jobctl, option } from "./commands.js";
 import { ask } from "./dialog.js";
 import { h } from "./dom.js";
 import { nodeName, plural, short } from "./format.js";
@@ -51,6 +53,7 @@ export function nodeActions(node, running, send) {
     " ",
     h("span", { class: "id" }, short(node.PeerInfo.ID)),
   );
+  const url = (query = {}) => path(["nodes", node.PeerInfo.ID], query);
   const act = async (/** @type {string} */ action) => {
     const { word, done, text, danger } = ACTIONS[action];
     const answer = await ask({
@@ -69,6 +72,10 @@ export function nodeActions(node, running, send) {
       reason: "Message, for the history",
       confirm: `${word} the node`,
       danger,
+      copies: {
+        curl: (Message) => curl("PUT", url(), { body: { Action: action, Message } }),
+        jobctl: (message) => jobctl(["node", action, node.PeerInfo.ID, ...option("--message", message)]),
+      },
     });
     if (answer) {
       await attempt(
@@ -79,6 +86,8 @@ export function nodeActions(node, running, send) {
     }
   };
   const forget = async () => {
+    /** @type {Record<string, boolean>} */
+    const now = running ? { now: true } : {};
     const answer = await ask({
       title: `Forget ${name}?`,
       body: [
@@ -87,11 +96,15 @@ export function nodeActions(node, running, send) {
       ],
       confirm: "Forget the node",
       danger: true,
+      copies: {
+        curl: () => curl("DELETE", url(now)),
+        jobctl: () => jobctl(["node", "delete", node.PeerInfo.ID, ...(running ? ["--now"] : [])]),
+      },
     });
     if (
       answer &&
       await attempt(
-        send("DELETE", undefined, running ? { now: true } : {}),
+        send("DELETE", undefined, now),
         `${name} is forgotten`,
         `${name} was not forgotten`,
       )

@@ -95,7 +95,7 @@ Deno.test("what the Access page does is copied as commands", () => {
 });
 
 Deno.test("a line of curl takes the token from a variable, where one is asked for", () => {
-  const line = () => curl("DELETE", "tokens/1", undefined, "http://localhost:1");
+  const line = () => curl("DELETE", "/api/v1/orchestrator/tokens/1", { origin: "http://localhost:1" });
   const url = "http://localhost:1/api/v1/orchestrator/tokens/1";
   assertEquals(line(), `curl -sS --fail-with-body -X DELETE ${url}`);
   const before = session.who;

@@ -4,6 +4,7 @@ mod access;
 mod accessibility;
 mod browser;
 mod budget;
+mod copies;
 mod following;
 mod foreign;
 mod guarded;
@@ -13,6 +14,7 @@ mod keyboard;
 mod large_logs;
 mod nodes;
 mod tabs;
+mod terminal;
 mod waiting;
 
 use std::time::Duration;

@@ -8,7 +8,7 @@ import { failure } from "../notes.js";
 
 /**
  * @param {{
- *   title: string, body: HTMLElement[], copies: HTMLElement[], confirm: string,
+ *   title: string, body: HTMLElement[], copies: HTMLElement, confirm: string,
  *   send: () => Promise<HTMLElement[] | null>,
  * }} form `send` returns what the dialog shows next, or null to close it
  * @returns {Promise<boolean>} whether it was sent
@@ -28,7 +28,7 @@ export async function formDialog({ title, body, copies, confirm, send }) {
     h(
       "div",
       { class: "actions" },
-      h("div", { class: "actions start" }, copies),
+      h("div", { class: "start" }, copies),
       h("button", { type: "button", onclick: close }, "Cancel"),
       button,
     ),

@@ -5,8 +5,8 @@ import { curl, jobctl } from "../commands.js";
 import { ask } from "../dialog.js";
 import { h, reconcile } from "../dom.js";
 import { timeAgo } from "../elements/clock.js";
-import { copyAs } from "../elements/copy.js";
-import { command, inOneLine } from "../notes.js";
+import { copyLines } from "../elements/copy.js";
+import { inOneLine } from "../notes.js";
 import { notify } from "../notice.js";
 import { session } from "../session.js";
 import { field, formDialog, tick, ticked, ticks } from "./form-dialog.js";
@@ -97,10 +97,13 @@ async function remove(name, refresh) {
         { class: "muted" },
         "Only a namespace without jobs, even finished ones, and without tokens can be deleted.",
       ),
-      command(jobctl(["namespace", "delete", name])),
     ],
     confirm: "Delete the namespace",
     danger: true,
+    copies: {
+      curl: () => curl("DELETE", path(["namespaces", name])),
+      jobctl: () => jobctl(["namespace", "delete", name]),
+    },
   });
   if (!answer) return;
   try {
@@ -134,7 +137,6 @@ export async function putNamespace(before, refresh) {
       }),
     )),
   });
-  const url = () => encodeURIComponent(asked().Name);
   const body = () => {
     const { Description, Permissions } = asked();
     return { Description, Permissions };
@@ -146,10 +148,11 @@ export async function putNamespace(before, refresh) {
       [field("Description", "Description", description)],
       groups.map((group) => group.element),
     ].flat(),
-    copies: [
-      copyAs("curl", () => curl("PUT", `namespaces/${url()}`, body())),
-      copyAs("jobctl", () => jobctl(namespaceArguments(asked()))),
-    ],
+    copies: copyLines(
+      before ? "saving the namespace" : "creating the namespace",
+      () => curl("PUT", path(["namespaces", asked().Name]), { body: body() }),
+      () => jobctl(namespaceArguments(asked())),
+    ),
     confirm: before ? "Save" : "Create",
     send: async () => {
       const { Name } = asked();

@@ -5,7 +5,7 @@ import { curl, jobctl } from "../commands.js";
 import { ask } from "../dialog.js";
 import { h, reconcile, say } from "../dom.js";
 import { timeAgo } from "../elements/clock.js";
-import { copyAs, idText } from "../elements/copy.js";
+import { copyLines, idText } from "../elements/copy.js";
 import { command, empty, inOneLine } from "../notes.js";
 import { notify } from "../notice.js";
 import { session } from "../session.js";
@@ -146,10 +146,13 @@ async function revoke(token, refresh) {
           ? "You are signed in with it: this browser and everything else that uses it is signed out."
           : "It is refused from now on, and what it has open ends within a second. Jobs that it submitted go on.",
       ),
-      command(jobctl(["token", "revoke", token.ID])),
     ],
     confirm: "Revoke the token",
     danger: true,
+    copies: {
+      curl: () => curl("DELETE", path(["tokens", token.ID])),
+      jobctl: () => jobctl(["token", "revoke", token.ID]),
+    },
   });
   if (!answer) return;
   try {
@@ -214,10 +217,11 @@ export async function createToken(namespaces, refresh) {
       scope,
       field("TTLSeconds", "Expires", life),
     ],
-    copies: [
-      copyAs("curl", () => curl("POST", "tokens", asked())),
-      copyAs("jobctl", () => jobctl(tokenArguments(asked()))),
-    ],
+    copies: copyLines(
+      "creating the token",
+      () => curl("POST", path(["tokens"]), { body: asked() }),
+      () => jobctl(tokenArguments(asked())),
+    ),
     confirm: "Create",
     send: async () => {
       const { Secret, Token } = await change("POST", path(["tokens"]), asked());

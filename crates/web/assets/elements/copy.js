@@ -57,20 +57,36 @@ export function copyButton(text, label) {
 }
 
 /**
- * A button that copies a line for a program.
- * @param {string} word the program
+ * A button that copies lines for a program.
+ * @param {string} program @param {string} what the lines do
  * @param {() => string | null} build null if there is nothing to copy, which it has said
  */
-export function copyAs(word, build) {
-  return h("button", {
-    type: "button",
-    onclick: async () => {
-      const text = build();
-      if (text === null) return;
-      if (await copyText(text)) notify(`Copied as ${word}`);
-      else notify("The browser does not let this page copy.", "failed");
+function copyAs(program, what, build) {
+  return h(
+    "button",
+    {
+      type: "button",
+      class: "quiet",
+      title: `Copy as ${program}`,
+      "aria-label": `Copy as ${program}: ${what}`,
+      onclick: async () => {
+        const text = build();
+        if (text === null) return;
+        if (await copyText(text)) notify(`Copied as ${program}`);
+        else notify("The browser does not let this page copy.", "failed");
+      },
     },
-  }, `Copy as ${word}`);
+    icon("copy"),
+    program,
+  );
+}
+
+/**
+ * Buttons that copy what the page does here, as lines for a terminal.
+ * @param {string} what @param {() => string | null} curl @param {() => string | null} jobctl
+ */
+export function copyLines(what, curl, jobctl) {
+  return h("span", { class: "copies" }, copyAs("curl", what, curl), copyAs("jobctl", what, jobctl));
 }
 
 /** The short form of an ID with a button that copies the full one. @param {string} id @param {string} [href] */

@@ -1,14 +1,16 @@
 // The executions of a job, each with what it printed, its exit code and its node.
 
 import { get, path } from "../api.js";
+import { curl, jobctl } from "../commands.js";
 import { executionDetails } from "./execution.js";
 import { runTime, timeAgo } from "../elements/clock.js";
-import { copyButton } from "../elements/copy.js";
+import { copyButton, copyLines } from "../elements/copy.js";
 import { moreRows } from "../elements/more.js";
 import { choice } from "../elements/fields.js";
 import { fill, h, reconcile } from "../dom.js";
 import { short, slotOf } from "../format.js";
 import { keepFresh } from "../fresh.js";
+import { executionArguments } from "../lines.js";
 import { icon } from "../icons.js";
 import { empty, failure, loading } from "../notes.js";
 import { badge, executionLook, isEndedExecution } from "../state.js";
@@ -79,11 +81,13 @@ export default function executions({ job, signal, query }) {
         refresh();
       },
     ),
+    copyLines("the executions", () => curl("GET", url()), () => jobctl(executionArguments(job.ID, order))),
   );
+  const url = () => path(["jobs", job.ID, "executions"], { limit, ...ORDERS[order] });
   const refresh = keepFresh({
     signal,
     cares: (change) => change.jobs.has(job.ID),
-    load: (signal) => get(path(["jobs", job.ID, "executions"], { limit, ...ORDERS[order] }), signal),
+    load: (signal) => get(url(), signal),
     show: (page) => {
       rows = page.Executions;
       hasMore = page.NextToken !== "";

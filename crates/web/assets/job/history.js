@@ -1,11 +1,14 @@
 // The history of a job: every change of the job and its executions, in order.
 
 import { get, path } from "../api.js";
+import { curl, jobctl } from "../commands.js";
+import { copyLines } from "../elements/copy.js";
 import { eventHead, eventRow } from "../elements/event.js";
 import { moreRows } from "../elements/more.js";
 import { choice } from "../elements/fields.js";
 import { fill, h, reconcile } from "../dom.js";
 import { keepFresh } from "../fresh.js";
+import { historyArguments } from "../lines.js";
 import { empty, failure, loading } from "../notes.js";
 import { go } from "../router.js";
 
@@ -38,19 +41,22 @@ export default function history({ job, signal, query }) {
           refresh();
         },
       ),
+    copyLines(
+      "the history",
+      () => curl("GET", url()),
+      () => jobctl(historyArguments(job.ID, { kind, execution })),
+    ),
   );
+  const url = () =>
+    path(["jobs", job.ID, "history"], {
+      limit,
+      event_type: kind === "all" ? "" : kind,
+      execution_id: execution,
+    });
   const refresh = keepFresh({
     signal,
     cares: (change) => change.jobs.has(job.ID),
-    load: (signal) =>
-      get(
-        path(["jobs", job.ID, "history"], {
-          limit,
-          event_type: kind === "all" ? "" : kind,
-          execution_id: execution,
-        }),
-        signal,
-      ),
+    load: (signal) => get(url(), signal),
     show: (page) => {
       /** @type {HistoryEvent[]} */
       const events = page.History;

@@ -1,12 +1,15 @@
 // The logs of a job: all executions interleaved, with a toolbar to narrow, search, follow and keep them.
 
 import { path } from "../api.js";
+import { curl, jobctl } from "../commands.js";
+import { copyLines } from "../elements/copy.js";
 import { LogView } from "../elements/log-view.js";
 import { fill, h, say } from "../dom.js";
 import { count, plural, short } from "../format.js";
 import { icon } from "../icons.js";
 import { LogBuffer } from "./log-buffer.js";
 import { followLog } from "./log-stream.js";
+import { logArguments } from "../lines.js";
 import { failure } from "../notes.js";
 import { prefer, preferences } from "../preferences.js";
 import { choice } from "../elements/fields.js";
@@ -111,6 +114,21 @@ class LogTab {
         icon("link"),
         "Plain text",
       ),
+      this.#copies(),
+    );
+  }
+
+  /** All output of what is chosen, to the end of the job. */
+  #copies() {
+    const only = () => ({ execution: this.only || this.asked.execution, stream: this.stream });
+    const url = () => {
+      const { execution, stream } = only();
+      return path(["jobs", this.job.ID, "logs"], { follow: true, execution_id: execution, stream });
+    };
+    return copyLines(
+      "the logs",
+      () => curl("GET", url(), { flags: ["-N"] }),
+      () => jobctl(logArguments(this.job.ID, only())),
     );
   }
 

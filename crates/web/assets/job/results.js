@@ -1,7 +1,8 @@
 // What the executions of a job published, and how to get it.
 
 import { all, path } from "../api.js";
-import { copyButton, idText } from "../elements/copy.js";
+import { curl, jobctl } from "../commands.js";
+import { copyButton, copyLines, idText } from "../elements/copy.js";
 import { timeAgo } from "../elements/clock.js";
 import { fill, h } from "../dom.js";
 import { short, slotOf } from "../format.js";
@@ -33,19 +34,40 @@ export default function results({ job, signal }) {
       if (!published.length) return fill(box, nothing(job));
       fill(
         box,
+        h("div", { class: "toolbar" }, "All of them", copies("all results", job.ID, published, [])),
         table(published),
         more ? h("p", { class: "quiet-note" }, `Of the first ${MOST} executions.`) : null,
-        h(
-          "section",
-          { class: "section" },
-          h("header", null, h("h2", null, "All of them, on the command line")),
-          h("div", { class: "padded" }, command(`jobctl get ${short(job.ID)}`)),
-        ),
       );
     },
     fail: (error) => fill(box, failure(error, refresh)),
   });
   return box;
+}
+
+/**
+ * Archives that their nodes keep are fetched; of others the record says where they are.
+ * @param {string} what @param {string} job @param {Execution[]} rows @param {string[]} only for jobctl
+ */
+function copies(what, job, rows, only) {
+  const kept = rows.filter((row) => row.PublishedResult.Type === "local");
+  return copyLines(
+    what,
+    () =>
+      kept.length
+        ? kept.map((row) => curl("GET", archive(row), { flags: ["-o", archiveName(row)] })).join("\n")
+        : curl("GET", path(["jobs", job, "results"])),
+    () => jobctl(["get", job, ...only]),
+  );
+}
+
+/** @param {Execution} row */
+function archive(row) {
+  return path(["executions", row.ID, "results"]);
+}
+
+/** @param {Execution} row */
+function archiveName(row) {
+  return `${short(row.ID)}.tar.gz`;
 }
 
 /** @param {import("../../types.d.ts").Job} job */
@@ -102,7 +124,12 @@ function table(rows) {
             " ",
             h("span", { class: "muted" }, timeAgo(row.ModifyTime)),
           ),
-          h("td", { class: "wrap" }, where(row)),
+          h(
+            "td",
+            { class: "wrap" },
+            where(row),
+            copies(`the result of ${row.ID}`, row.JobID, [row], ["--execution", row.ID]),
+          ),
         )
       ),
     ),
@@ -115,7 +142,7 @@ function where(row) {
   if (Type === "local") {
     return h(
       "a",
-      { class: "button", href: path(["executions", row.ID, "results"]), download: `${short(row.ID)}.tar.gz` },
+      { class: "button", href: archive(row), download: archiveName(row) },
       icon("download"),
       "Download",
     );

@@ -1,6 +1,6 @@
 // The specification of a job: to read, to copy, and to submit again after changes.
 
-import { copyAs, copyButton } from "../elements/copy.js";
+import { copyButton, copyLines } from "../elements/copy.js";
 import { h } from "../dom.js";
 import { asCurl, asJobctl, resubmittable } from "../submit/copy.js";
 
@@ -16,9 +16,8 @@ export default function specification({ job }) {
     h(
       "div",
       { class: "toolbar" },
-      copyAs("curl", () => asCurl(spec)),
-      copyAs("jobctl", () => asJobctl(spec)),
       h("a", { class: "button", href: `/submit?from=${job.ID}` }, "Edit and submit as new"),
+      copyLines("submitting it again", () => asCurl(spec), () => asJobctl(spec)),
       h("span", { class: "end muted small" }, `version ${job.Version}, revision ${job.Revision}`),
       copyButton(() => text, "Copy the specification"),
     ),

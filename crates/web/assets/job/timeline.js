@@ -1,9 +1,12 @@
 // The timeline of a job: a bar for each slot with its phases and retries, to zoom, and the same as a table.
 
 import { all, path } from "../api.js";
+import { curl, jobctl } from "../commands.js";
 import { fill, h, svg } from "../dom.js";
+import { copyLines } from "../elements/copy.js";
 import { count, short } from "../format.js";
 import { keepFresh } from "../fresh.js";
+import { historyArguments } from "../lines.js";
 import { empty, failure, loading } from "../notes.js";
 import { badge, executionLook } from "../state.js";
 import { duration } from "../time.js";
@@ -61,6 +64,11 @@ export default function timeline({ job, signal }) {
     h("button", { type: "button", onclick: () => zoomBy(2) }, "Zoom in"),
     h("button", { type: "button", onclick: () => zoomBy(0.5) }, "Zoom out"),
     view,
+    copyLines(
+      "the history of its executions",
+      () => curl("GET", path(["jobs", job.ID, "history"], { event_type: "execution" })),
+      () => jobctl(historyArguments(job.ID, { kind: "execution", execution: "" })),
+    ),
     h(
       "span",
       { class: "legend small end" },

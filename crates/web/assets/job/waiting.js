@@ -1,6 +1,9 @@
 // The waiting panel: why a job waits, on which nodes, how many jobs are ahead, and what failed so far.
 
+import { path } from "../api.js";
+import { curl, jobctl } from "../commands.js";
 import { timeAgo } from "../elements/clock.js";
+import { copyLines } from "../elements/copy.js";
 import { h } from "../dom.js";
 import { count, plural, short } from "../format.js";
 import { icon } from "../icons.js";
@@ -55,6 +58,11 @@ function waits(explanation, waiting, nodes) {
           " is kept free for it",
         )
         : null,
+      copyLines(
+        "why this job waits",
+        () => curl("GET", path(["jobs", explanation.JobID, "explain"])),
+        () => jobctl(["explain", explanation.JobID]),
+      ),
     ),
     none ? joinCommands() : byReason(nodes),
   );

@@ -1,11 +1,13 @@
 // Stops jobs after a question that names them.
 
 import { change, path } from "../api.js";
+import { curl, jobctl } from "../commands.js";
 import { ask } from "../dialog.js";
 import { h } from "../dom.js";
 import { short } from "../format.js";
 import { inOneLine } from "../notes.js";
 import { notify } from "../notice.js";
+import { stopArguments } from "../lines.js";
 
 /** @import { Job } from "../../types.d.ts" */
 
@@ -34,6 +36,10 @@ export async function stopJobs(jobs) {
     reason: "Reason, for the history",
     confirm: one ? "Stop the job" : `Stop ${jobs.length} jobs`,
     danger: true,
+    copies: {
+      curl: (reason) => jobs.map((job) => curl("DELETE", path(["jobs", job.ID], { reason }))).join("\n"),
+      jobctl: (reason) => jobctl(stopArguments(jobs.map((job) => job.ID), reason)),
+    },
   });
   if (!answer) return false;
   let stopped = 0;

@@ -5,7 +5,7 @@ import { namespaceTable, putNamespace } from "../access/namespaces.js";
 import { createToken, tokenTable } from "../access/tokens.js";
 import { curl, jobctl } from "../commands.js";
 import { fill, h } from "../dom.js";
-import { copyAs } from "../elements/copy.js";
+import { copyLines } from "../elements/copy.js";
 import { keepFresh } from "../fresh.js";
 import { failure, loading, needsRole } from "../notes.js";
 import { session } from "../session.js";
@@ -77,8 +77,7 @@ function section(title, list, words, body, create) {
       h(
         "div",
         { class: "actions end" },
-        copyAs("curl", () => curl("GET", list)),
-        copyAs("jobctl", () => jobctl(words)),
+        copyLines(`the list of ${list}`, () => curl("GET", path([list])), () => jobctl(words)),
         create ? h("button", { type: "button", class: "primary", onclick: create.act }, create.word) : null,
       ),
     ),

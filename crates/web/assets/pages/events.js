@@ -1,12 +1,15 @@
 // The live feed of events, newest first, with filters and a pause.
 
-import { ApiError, ROOT, send } from "../api.js";
+import { ApiError, path, send } from "../api.js";
+import { curl, jobctl } from "../commands.js";
+import { copyLines } from "../elements/copy.js";
 import { eventHead, eventRow } from "../elements/event.js";
 import { fill, h, say } from "../dom.js";
 import { count } from "../format.js";
 import { choice } from "../elements/fields.js";
 import { usualNamespace } from "../jobs/filters.js";
 import { namespaceField } from "../jobs/namespaces.js";
+import { eventArguments } from "../lines.js";
 import { empty, failure } from "../notes.js";
 import { rewriteQuery } from "../router.js";
 
@@ -70,6 +73,11 @@ class Feed {
         }),
         namespaces,
         this.pause,
+        copyLines(
+          "these events",
+          () => curl("GET", this.#url({ since: SINCE }), { flags: ["-N"] }),
+          () => jobctl(eventArguments({ kind: this.kind, namespace: this.namespace, since: SINCE })),
+        ),
         this.status,
       ),
       this.box,
@@ -110,14 +118,15 @@ class Feed {
     );
   }
 
+  /** @param {{ since: string } | { last_event_id: string }} from */
+  #url(from) {
+    const namespace = this.namespace === "*" || this.kind === "node" ? "" : this.namespace;
+    return path(["events"], { event_type: this.kind, namespace, ...from });
+  }
+
   open() {
     if (this.source) return;
-    const query = new URLSearchParams();
-    if (this.kind) query.set("event_type", this.kind);
-    if (this.namespace !== "*" && this.kind !== "node") query.set("namespace", this.namespace);
-    if (this.last) query.set("last_event_id", this.last);
-    else query.set("since", SINCE);
-    const source = new EventSource(`${ROOT}/events?${query}`);
+    const source = new EventSource(this.#url(this.last ? { last_event_id: this.last } : { since: SINCE }));
     this.source = source;
     source.onmessage = (event) => this.#take(event, JSON.parse(event.data));
     source.addEventListener("gap", (event) => this.#take(event, JSON.parse(event.data)));

@@ -1,10 +1,13 @@
 // The list of jobs: filters in the URL, rows that never move by themselves, and actions on a selection.
 
 import { get, path } from "../api.js";
+import { curl, jobctl } from "../commands.js";
 import { fill, h, reconcile, say } from "../dom.js";
+import { copyLines } from "../elements/copy.js";
 import { plural } from "../format.js";
 import { keepFresh } from "../fresh.js";
 import { filterBar, readFilters, toQuery } from "../jobs/filters.js";
+import { listArguments } from "../lines.js";
 import { jobRow } from "../jobs/row.js";
 import { stopJobs } from "../jobs/stop.js";
 import { empty, failure, loading } from "../notes.js";
@@ -27,8 +30,7 @@ const MARGIN_NS = 1000;
 
 /** Null for a role that may not submit. */
 function submitButton() {
-  if (!session.may("submit")) return null;
-  return h("div", { class: "actions" }, h("a", { class: "button primary", href: "/submit" }, "Submit a job"));
+  return session.may("submit") ? h("a", { class: "button primary", href: "/submit" }, "Submit a job") : null;
 }
 
 /** @param {Visit} visit @returns {Shown} */
@@ -69,7 +71,7 @@ class JobList {
         "header",
         { class: "title" },
         h("h1", null, "Jobs"),
-        submitButton(),
+        h("div", { class: "actions" }, this.#copies(), submitButton()),
       ),
       filterBar(this.filters, (filters) => this.refilter(filters), this.selection),
       this.box,
@@ -121,9 +123,22 @@ class JobList {
     });
   }
 
+  #copies() {
+    return copyLines(
+      "this list",
+      () => curl("GET", this.#url({ limit: PAGE })),
+      () => jobctl(listArguments(this.filters, PAGE)),
+    );
+  }
+
+  /** @param {Record<string, string | number | boolean>} more */
+  #url(more) {
+    return path(["jobs"], { view: "summary", ...this.filters.asked(), ...more });
+  }
+
   /** @param {Record<string, string | number | boolean>} more @param {AbortSignal} [signal] */
   #read(more, signal) {
-    return get(path(["jobs"], { view: "summary", ...this.filters.asked(), ...more }), signal);
+    return get(this.#url(more), signal);
   }
 
   /** @param {AbortSignal} signal */
@@ -265,7 +280,7 @@ class JobList {
       return empty(
         "No job yet",
         h("p", null, "Jobs that anyone submits appear here, newest first."),
-        submitButton(),
+        h("div", { class: "actions" }, submitButton()),
       );
     }
     return empty(

@@ -1,9 +1,10 @@
 // One node: its state and capacity, what runs on it, what became of it, and what an operator can do.
 
 import { change, get, path } from "../api.js";
+import { curl, jobctl } from "../commands.js";
 import { usage } from "../elements/bar.js";
 import { runTime, timeAgo } from "../elements/clock.js";
-import { idText } from "../elements/copy.js";
+import { copyLines, idText } from "../elements/copy.js";
 import { eventHead, eventRow } from "../elements/event.js";
 import { fill, h, reconcile } from "../dom.js";
 import { bytes, cores, nodeName, plural, short } from "../format.js";
@@ -38,9 +39,7 @@ export default function page(visit) {
       id = Node.PeerInfo.ID;
       const computes = Node.NodeType !== "Requester";
       const [executions, events] = await Promise.all([
-        computes
-          ? get(path(["executions"], { node_id: id, state: "live", limit: MOST_EXECUTIONS }), signal)
-          : null,
+        computes ? get(path(["executions"], { ...liveOn(id), limit: MOST_EXECUTIONS }), signal) : null,
         computes ? get(path(["nodes", id, "history"], { limit: MOST_EVENTS }), signal) : null,
       ]);
       return { node: Node, executions, events };
@@ -48,8 +47,8 @@ export default function page(visit) {
     show: ({ node, executions, events }) => {
       retitle(nodeName(node));
       showHead(head, node, executions?.Executions.length ?? 0, refresh);
-      if (executions) showExecutions(live, executions.Executions, executions.NextToken !== "");
-      if (events) showHistory(history, events.History);
+      if (executions) showExecutions(live, id, executions.Executions, executions.NextToken !== "");
+      if (events) showHistory(history, id, events.History);
     },
     fail: (error) =>
       id
@@ -95,13 +94,33 @@ function showHead(box, node, running, refresh) {
           capacity(node),
         )
         : null,
-      h("section", { class: "section" }, h("header", null, h("h2", null, "Record")), record(node)),
+      h(
+        "section",
+        { class: "section" },
+        header("Record", "the node", ["nodes", node.PeerInfo.ID], ["node", "describe", node.PeerInfo.ID]),
+        record(node),
+      ),
     ),
   );
   if (focused) {
     const again = [...box.querySelectorAll("button")].find((button) => button.textContent === focused);
     again?.focus({ preventScroll: true });
   }
+}
+
+/**
+ * The head of a section, with the lines that read the same in a terminal.
+ * @param {string} title @param {string} what @param {string[]} parts @param {string[]} words
+ * @param {Record<string, string>} [query]
+ */
+function header(title, what, parts, words, query) {
+  const copies = copyLines(what, () => curl("GET", path(parts, query)), () => jobctl(words));
+  return h("header", null, h("h2", null, title), copies);
+}
+
+/** What selects the live executions of a node. @param {string} id */
+function liveOn(id) {
+  return { node_id: id, state: "live" };
 }
 
 /** What needs someone, in words. @param {NodeRecord} node @param {number} running */
@@ -211,12 +230,23 @@ function record(node) {
   );
 }
 
-/** @param {HTMLElement} box @param {Execution[]} rows @param {boolean} more */
-function showExecutions(box, rows, more) {
+/** @param {HTMLElement} box @param {string} id @param {Execution[]} rows @param {boolean} more */
+function showExecutions(box, id, rows, more) {
   if (!box.firstChild) {
     fill(
       box,
-      h("section", { class: "section" }, h("header", null, h("h2", null, "Live executions")), h("div")),
+      h(
+        "section",
+        { class: "section" },
+        header(
+          "Live executions",
+          "the live executions",
+          ["executions"],
+          ["executions", "--node", id],
+          liveOn(id),
+        ),
+        h("div"),
+      ),
     );
   }
   const body = /** @type {HTMLElement} */ (box.querySelector("section > div"));
@@ -270,12 +300,17 @@ function showExecutions(box, rows, more) {
   );
 }
 
-/** @param {HTMLElement} box @param {HistoryEvent[]} events */
-function showHistory(box, events) {
+/** @param {HTMLElement} box @param {string} id @param {HistoryEvent[]} events */
+function showHistory(box, id, events) {
   if (!box.firstChild) {
     fill(
       box,
-      h("section", { class: "section" }, h("header", null, h("h2", null, "History")), h("div")),
+      h(
+        "section",
+        { class: "section" },
+        header("History", "the history", ["nodes", id, "history"], ["node", "history", id]),
+        h("div"),
+      ),
     );
   }
   const body = /** @type {HTMLElement} */ (box.querySelector("section > div"));

@@ -1,13 +1,15 @@
 // The list of nodes: what each is doing, how full it is, and which of them need someone.
 
 import { all, path } from "../api.js";
+import { curl, jobctl } from "../commands.js";
 import { usage } from "../elements/bar.js";
 import { timeAgo } from "../elements/clock.js";
-import { idText } from "../elements/copy.js";
+import { copyLines, idText } from "../elements/copy.js";
 import { fill, h, reconcile } from "../dom.js";
 import { bytes, cores, count, nodeName, plural } from "../format.js";
 import { keepFresh } from "../fresh.js";
 import { choice, typed } from "../elements/fields.js";
+import { nodeListArguments } from "../lines.js";
 import { joinCommands } from "../join.js";
 import { empty, failure, loading } from "../notes.js";
 import { rewriteQuery } from "../router.js";
@@ -44,17 +46,12 @@ export default function nodes(visit) {
     labels = text;
     again();
   });
+  const url = (/** @type {string} */ token, /** @type {number} */ limit) =>
+    path(["nodes"], { limit, next_token: token, labels, order_by: order, reverse: order !== "" });
   const refresh = keepFresh({
     signal: visit.signal,
     cares: (change) => change.nodes.size > 0 || change.cluster,
-    load: (signal) =>
-      all(
-        (token, limit) =>
-          path(["nodes"], { limit, next_token: token, labels, order_by: order, reverse: order !== "" }),
-        "Nodes",
-        MOST_ROWS,
-        signal,
-      ),
+    load: (signal) => all(url, "Nodes", MOST_ROWS, signal),
     show: ({ rows, more }) => {
       const isEmpty = rows.every((/** @type {NodeRecord} */ node) => node.NodeType === "Requester");
       if (isEmpty && !labels) return fill(box, noNode());
@@ -85,6 +82,11 @@ export default function nodes(visit) {
           order = value;
           again();
         }),
+        copyLines(
+          "this list",
+          () => curl("GET", url("", MOST_ROWS)),
+          () => jobctl(nodeListArguments({ labels, order })),
+        ),
       ),
       box,
     ),

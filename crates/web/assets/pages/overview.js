@@ -1,10 +1,11 @@
 // Overview: how busy the cluster is, what waits, what failed, and which nodes are away.
 
 import { get, path } from "../api.js";
+import { curl, jobctl } from "../commands.js";
 import { ratio } from "../elements/bar.js";
 import { loadChart } from "../elements/chart.js";
 import { timeAgo } from "../elements/clock.js";
-import { idText } from "../elements/copy.js";
+import { copyLines, idText } from "../elements/copy.js";
 import { fill, h } from "../dom.js";
 import { bytes, cores, count, nodeName, plural } from "../format.js";
 import { keepFresh } from "../fresh.js";
@@ -32,9 +33,12 @@ export default function overview(visit) {
       "header",
       { class: "title" },
       h("h1", null, "Overview"),
-      session.may("submit")
-        ? h("div", { class: "actions" }, h("a", { class: "button primary", href: "/submit" }, "Submit a job"))
-        : null,
+      h(
+        "div",
+        { class: "actions" },
+        copyLines("the figures", () => curl("GET", path(["cluster"])), () => jobctl(["cluster"])),
+        session.may("submit") ? h("a", { class: "button primary", href: "/submit" }, "Submit a job") : null,
+      ),
     ),
     body,
   );

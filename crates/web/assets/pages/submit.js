@@ -16,7 +16,7 @@ import { Form } from "../submit/form.js";
 import { lineOf } from "../submit/locate.js";
 import { chosenNodes, differences, problemList, warningList } from "../submit/outcome.js";
 import { atHome, begin } from "../submit/start.js";
-import { copyAs } from "../elements/copy.js";
+import { copyLines } from "../elements/copy.js";
 
 /** @import { Json, Shown, Visit } from "../../types.d.ts" */
 /** @import { Draft } from "../submit/draft.js" */
@@ -78,7 +78,10 @@ class SubmitPage {
       { type: "button", class: "primary", onclick: () => void this.submit() },
       "Submit",
     );
-    this.actions = [this.#copy("curl", asCurl), this.#copy("jobctl", asJobctl), this.send];
+    this.actions = [
+      copyLines("submitting it", () => this.#lines(asCurl), () => this.#lines(asJobctl)),
+      this.send,
+    ];
     const examples = h(
       "div",
       { class: "examples" },
@@ -114,13 +117,11 @@ class SubmitPage {
     this.check();
   }
 
-  /** @param {string} word @param {(spec: Json) => string} build */
-  #copy(word, build) {
-    return copyAs(word, () => {
-      const spec = this.#job();
-      if (!spec) notify("The text is not a job yet; its first problem is marked.", "failed");
-      return spec && build(spec);
-    });
+  /** @param {(spec: Json) => string} build */
+  #lines(build) {
+    const spec = this.#job();
+    if (!spec) notify("The text is not a job yet; its first problem is marked.", "failed");
+    return spec && build(spec);
   }
 
   /** The job of the text; of YAML, as the service read it. @returns {Json} */

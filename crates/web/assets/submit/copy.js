@@ -1,5 +1,6 @@
 // A job as others take it: as a submission, as a line of curl, as a line of jobctl.
 
+import { path } from "../api.js";
 import { curl, jobctl } from "../commands.js";
 
 /** @import { Json } from "../../types.d.ts" */
@@ -56,7 +57,7 @@ function dropEmpty(map) {
 
 /** @param {Json} spec @param {string} [origin] */
 export function asCurl(spec, origin) {
-  return curl("PUT", "jobs", { Job: spec }, origin);
+  return curl("PUT", path(["jobs"]), { body: { Job: spec }, origin });
 }
 
 /** @param {Json} spec @param {string} [origin] */
