@@ -182,6 +182,31 @@ export interface Namespace {
   ModifyTime: string;
 }
 
+export interface NodeToken {
+  ID: string;
+  Labels: Record<string, string>;
+  NodeID?: string;
+  MaxCapacity?: Resources;
+  UsesLeft: number;
+  CreateTime: string;
+  ExpireTime: string;
+}
+
+export interface AuditRecord {
+  Sequence: number;
+  Time: string;
+  User: string;
+  TokenID: string;
+  Address: string;
+  Operation: string;
+  Object: string;
+  RequestID: string;
+  Outcome: "done" | "denied";
+  Count: number;
+  Previous: string;
+  Hash: string;
+}
+
 /** What may have changed on the server. */
 export interface Change {
   /** Everything may have changed: a gap, or a server that does not say. */

@@ -26,6 +26,8 @@ route("/nodes", "nodes", () => import("./pages/nodes.js"));
 route("/nodes/:id", "node", () => import("./pages/node.js"));
 route("/events", "events", () => import("./pages/events.js"));
 route("/access", "access", () => import("./pages/access.js"));
+route("/access/join-tokens", "join-tokens", () => import("./pages/join-tokens.js"));
+route("/access/audit", "audit", () => import("./pages/audit.js"));
 
 session.start();
 live.start();

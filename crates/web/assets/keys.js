@@ -6,7 +6,15 @@ import { prefer, preferences } from "./preferences.js";
 import { go } from "./router.js";
 import { session } from "./session.js";
 
-const PAGES = { o: "/", j: "/jobs", s: "/submit", n: "/nodes", e: "/events", a: "/access" };
+/** @type {Record<string, () => string>} */
+const PAGES = {
+  o: () => "/",
+  j: () => "/jobs",
+  s: () => "/submit",
+  n: () => "/nodes",
+  e: () => "/events",
+  a: () => session.access || "/access",
+};
 // How long the second key of a pair may take.
 const PAIR_MS = 1500;
 
@@ -22,7 +30,7 @@ export function startKeys(search) {
     const paired = Date.now() - prefix < PAIR_MS;
     prefix = 0;
     if (paired && event.key in PAGES) {
-      return handled(event, () => go(PAGES[/** @type {keyof typeof PAGES} */ (event.key)]));
+      return handled(event, () => go(PAGES[event.key]()));
     }
     if (event.key === "g") prefix = Date.now();
     else if (event.key === "/") handled(event, search);
@@ -79,7 +87,7 @@ export function showKeys() {
     ...(session.may("submit") ? [/** @type {[string[], string]} */ ([["g", "s"], "Submit"])] : []),
     [["g", "n"], "Nodes"],
     [["g", "e"], "Events"],
-    ...(session.may("tokens") ? [/** @type {[string[], string]} */ ([["g", "a"], "Access"])] : []),
+    ...(session.access ? [/** @type {[string[], string]} */ ([["g", "a"], "Access"])] : []),
     [["j"], "Next row"],
     [["k"], "Previous row"],
     [["Enter"], "Open the row"],

@@ -10,30 +10,30 @@ import { prefer, preferences } from "./preferences.js";
 import { searchBox } from "./search.js";
 import { session } from "./session.js";
 
-/** @import { Action } from "./session.js" */
-
-/** @type {[string, string, string, string, Action?][]} path, word, icon, keys of its routes, what the role must allow */
+/** @type {[string | (() => string), string, string, string][]} path, or "" if the role has none; word, icon, keys of its routes */
 const PAGES = [
   ["/", "Overview", "overview", "overview"],
   ["/jobs", "Jobs", "jobs", "jobs job execution"],
-  ["/submit", "Submit", "submit", "submit", "submit"],
+  [() => session.may("submit") ? "/submit" : "", "Submit", "submit", "submit"],
   ["/nodes", "Nodes", "nodes", "nodes node"],
   ["/events", "Events", "events", "events"],
-  ["/access", "Access", "access", "access", "tokens"],
+  [() => session.access, "Access", "access", "access join-tokens audit"],
 ];
 
 /** @returns {{ parts: Node[], search: () => void }} */
 export function navigation() {
   const search = searchBox();
-  const items = PAGES.map(([path, word, name, keys]) =>
-    h("li", null, h("a", { href: path, data: { key: keys } }, icon(name), word))
-  );
+  const links = PAGES.map(([, word, name, keys]) => h("a", { data: { key: keys } }, icon(name), word));
+  const items = links.map((link) => h("li", null, link));
   const pages = h("nav", { "aria-label": "Pages" }, h("ul", { class: "menu" }, items));
   const state = liveState();
   const update = () => {
     const asks = session.asks !== "";
     for (const part of [search.element, pages, state]) part.hidden = asks;
-    PAGES.forEach(([, , , , action], at) => items[at].hidden = Boolean(action && !session.may(action)));
+    PAGES.forEach(([path], at) => {
+      links[at].href = typeof path === "string" ? path : path();
+      items[at].hidden = !links[at].getAttribute("href");
+    });
   };
   session.addEventListener("change", update);
   update();

@@ -5,7 +5,7 @@ import { identify } from "./identify.js";
 
 /** @import { Identity } from "../types.d.ts" */
 
-/** @typedef {"submit" | "operate" | "tokens" | "namespaces"} Action */
+/** @typedef {"submit" | "operate" | "tokens" | "namespaces" | "audit"} Action */
 
 export const SESSION = "/api/v1/auth/session";
 
@@ -20,6 +20,7 @@ const ROLES = {
   operate: ["operator", "admin"],
   tokens: ["owner", "admin"],
   namespaces: ["admin"],
+  audit: ["admin"],
 };
 
 /** @param {Identity} who @param {Action} action @param {string} [namespace] any, without it */
@@ -33,6 +34,11 @@ export function may(who, action, namespace) {
 export function homeOf(who) {
   const [name] = who.Namespaces;
   return who.Namespaces.length === 1 && name !== "*" && name !== "default" ? name : "";
+}
+
+/** Where the pages of Access begin for a role; "" if it sees none of them. @param {Identity} who */
+export function accessOf(who) {
+  return may(who, "tokens") ? "/access" : may(who, "operate") ? "/access/join-tokens" : "";
 }
 
 /** Fires `change` when it becomes known who is signed in or that changes, and `begin` when somebody has signed in. */
@@ -63,6 +69,10 @@ class Session extends EventTarget {
   /** @param {Action} action @param {string} [namespace] */
   may(action, namespace) {
     return may(this.who, action, namespace);
+  }
+
+  get access() {
+    return accessOf(this.who);
   }
 
   get home() {

@@ -5,7 +5,7 @@ import { namespaceArguments, permissionText, tokenArguments } from "../assets/ac
 import { roleText } from "../assets/account.js";
 import { curl, jobctl } from "../assets/commands.js";
 import { readFilters, toQuery } from "../assets/jobs/filters.js";
-import { homeOf, may, session } from "../assets/session.js";
+import { accessOf, homeOf, may, session } from "../assets/session.js";
 import { followChanges } from "../assets/stream.js";
 import { atHome } from "../assets/submit/start.js";
 
@@ -33,11 +33,18 @@ Deno.test("a role allows what docs/security.md says, in its namespaces", () => {
   assert(may(who("admin"), "submit", "docs"));
   assertEquals(
     ["viewer", "submitter", "owner", "operator", "admin"].map((role) =>
-      /** @type {const} */ (["operate", "tokens", "namespaces"]).filter((action) =>
+      /** @type {const} */ (["operate", "tokens", "namespaces", "audit"]).filter((action) =>
         may(who(role, "*"), action)
       )
     ),
-    [[], [], ["tokens"], ["operate"], ["operate", "tokens", "namespaces"]],
+    [[], [], ["tokens"], ["operate"], ["operate", "tokens", "namespaces", "audit"]],
+  );
+});
+
+Deno.test("the pages of Access begin where a role may read", () => {
+  assertEquals(
+    ["viewer", "submitter", "owner", "operator", "admin"].map((role) => accessOf(who(role, "*"))),
+    ["", "", "/access", "/access/join-tokens", "/access"],
   );
 });
 

@@ -2,6 +2,7 @@
 
 mod access;
 mod accessibility;
+mod administration;
 mod browser;
 mod budget;
 mod copies;

@@ -1,4 +1,6 @@
-// What the Access page sends, and the same as arguments of jobctl.
+// What the pages of Access send, and the same as arguments of jobctl.
+
+import { option } from "../commands.js";
 
 /** @import { Namespace, Permissions } from "../../types.d.ts" */
 
@@ -10,6 +12,14 @@ export const KINDS = [
   ["Networks", ["None", "Full", "HTTP"]],
   ["Sources", ["inline", "urldownload", "localdirectory", "s3", "repoclone", "repoclonelfs", "ipfs"]],
   ["Publishers", ["local", "s3", "ipfs"]],
+];
+
+/** What a join token bounds: the unit that people write, and how many of the API's it has. */
+export const BOUNDS = [
+  { name: "CPU", unit: "cores", size: 1, step: 0.001, flag: "--max-cpu", suffix: "" },
+  { name: "Memory", unit: "GB", size: 1e9, step: 0.1, flag: "--max-memory", suffix: "GB" },
+  { name: "Disk", unit: "GB", size: 1e9, step: 0.1, flag: "--max-disk", suffix: "GB" },
+  { name: "GPU", unit: "", size: 1, step: 1, flag: "--max-gpu", suffix: "" },
 ];
 
 /** Roles of the cluster apply to all namespaces, and name none. @param {string} role */
@@ -45,4 +55,41 @@ export function permissionText(permissions) {
     return words ? [`${kind.toLowerCase()}: ${words.join(", ") || "nothing"}`] : [];
   });
   return parts.join("; ") || "everything";
+}
+
+/** Labels, one on each line. @param {string} text @returns {Record<string, string>} */
+export function labelsOf(text) {
+  const lines = text.split("\n").map((line) => line.trim()).filter(Boolean);
+  return Object.fromEntries(lines.map((line) => {
+    const [key, ...value] = line.split("=");
+    return [key.trim(), value.join("=").trim()];
+  }));
+}
+
+/**
+ * @typedef {{
+ *   TTLSeconds: number, Uses: number, Labels: Record<string, string>, NodeID: string,
+ *   Bounds: Record<string, number>,
+ * }} NewJoinToken
+ */
+
+/** @param {NewJoinToken} token */
+export function joinTokenArguments({ TTLSeconds, Uses, Labels, NodeID, Bounds }) {
+  return [
+    ...["node", "token", "--ttl", `${TTLSeconds / 3600}h`, "--uses", String(Uses)],
+    ...Object.entries(Labels).flatMap(([key, value]) => option("--label", `${key}=${value}`)),
+    ...option("--for", NodeID),
+    ...BOUNDS.flatMap(({ name, flag, suffix }) => Bounds[name] ? [flag, `${Bounds[name]}${suffix}`] : []),
+  ];
+}
+
+/** @param {Record<string, string>} filters @param {number} limit */
+export function auditArguments({ user, operation, since }, limit) {
+  return [
+    ...["audit", "list"],
+    ...option("--user", user),
+    ...option("--operation", operation),
+    ...option("--since", since),
+    ...option("--limit", limit),
+  ];
 }

@@ -2,6 +2,7 @@
 
 import { get, path } from "../api.js";
 import { namespaceTable, putNamespace } from "../access/namespaces.js";
+import { accessPage, fromTimeToTime } from "../access/tabs.js";
 import { createToken, tokenTable } from "../access/tokens.js";
 import { curl, jobctl } from "../commands.js";
 import { fill, h } from "../dom.js";
@@ -12,13 +13,10 @@ import { session } from "../session.js";
 
 /** @import { Namespace, Shown, Visit } from "../../types.d.ts" */
 
-// No stream says when a token is used or another admin changes something.
-const EVERY_MS = 15_000;
-
 /** @param {Visit} visit @returns {Shown} */
 export default function access({ signal }) {
   const body = h("div", null, loading());
-  const element = h("section", null, h("header", { class: "title" }, h("h1", null, "Access")), body);
+  const element = accessPage("/access", body);
   if (!session.may("tokens")) {
     fill(body, needsRole("Tokens need", "owner"));
     return { title: "Access", element };
@@ -57,8 +55,7 @@ export default function access({ signal }) {
         : null,
     ),
   );
-  const timer = setInterval(() => document.hidden || refresh(), EVERY_MS);
-  signal.addEventListener("abort", () => clearInterval(timer));
+  fromTimeToTime(signal, refresh);
   return { title: "Access", element };
 }
 

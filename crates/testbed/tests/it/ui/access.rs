@@ -30,13 +30,13 @@ const LEFT_BEHIND: &str = "JSON.stringify([location.href, { ...localStorage },
 const REQUESTS: &str = "performance.getEntriesByType('resource')
     .filter((entry) => entry.name.includes('/api/')).length";
 
-async fn offers(browser: &Browser, word: &str) -> bool {
+pub(super) async fn offers(browser: &Browser, word: &str) -> bool {
     let offered = browser.value(OFFERED).await;
     offered.as_array().expect("a list").contains(&json!(word))
 }
 
 /// Replaces the text of the editor, as typing does.
-async fn write_job(browser: &Browser, text: &str) {
+pub(super) async fn write_job(browser: &Browser, text: &str) {
     let write = format!(
         "(() => {{ const area = document.querySelector('textarea.editor-text'); \
          area.value = {}; area.dispatchEvent(new Event('input')); return true; }})()",
@@ -45,7 +45,7 @@ async fn write_job(browser: &Browser, text: &str) {
     assert_eq!(browser.value(&write).await, json!(true));
 }
 
-async fn fill(browser: &Browser, label: &str, text: &str) {
+pub(super) async fn fill(browser: &Browser, label: &str, text: &str) {
     let path = format!("//dialog//label[normalize-space()=\"{label}\"]/following-sibling::*[1]");
     let field = browser.client.find(Locator::XPath(&path)).await;
     let field = field.unwrap_or_else(|error| panic!("no field '{label}': {error}"));
