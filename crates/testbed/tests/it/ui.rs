@@ -14,6 +14,7 @@ mod jobs;
 mod keyboard;
 mod large_logs;
 mod nodes;
+mod sessions;
 mod tabs;
 mod terminal;
 mod waiting;
