@@ -33,6 +33,7 @@ mod restart;
 mod runs;
 mod schemathesis;
 mod secrets;
+mod sdk;
 mod sources;
 mod starvation;
 mod stop;
