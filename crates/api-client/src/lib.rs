@@ -34,3 +34,4 @@ pub use lines::MAX_LINE_BYTES;
 pub use logs::JobLogsQuery;
 pub use nodes::{NodeHistoryQuery, NodesQuery};
 pub use options::{Credentials, Identity, Options, Trust};
+pub use tls::authority_key;

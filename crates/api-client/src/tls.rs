@@ -141,6 +141,11 @@ impl ServerCertVerifier for PinnedAuthority {
     }
 }
 
+/// The digest of the key of the first certificate in this PEM; none when there is none.
+pub fn authority_key(pem: &str) -> Option<KeyDigest> {
+    key_digest(&CertificateDer::from_pem_slice(pem.as_bytes()).ok()?)
+}
+
 /// SHA-256 of the certificate's `SubjectPublicKeyInfo`; none when it is no certificate.
 fn key_digest(certificate: &CertificateDer<'_>) -> Option<KeyDigest> {
     let mut parsed = RootCertStore::empty();

@@ -57,7 +57,8 @@ pub(crate) struct Global {
     /// Context of the configuration file to use instead of the current one
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) context: Option<String>,
-    /// CA of the service: a file in PEM, or sha256:… of its key [from the context; else the system's]
+    /// CA of the service: a file in PEM, or sha256:… of its key
+    /// [JOBCTL_CA; else from the context; else the system's]
     #[arg(long, global = true, value_name = "FILE|sha256:…")]
     pub(crate) ca: Option<String>,
     /// Configuration file [JOBCTL_CONFIG; else jobctl/config.yaml in the configuration directory]

@@ -24,11 +24,20 @@ pub(crate) const CONFIG_VARIABLE: &str = "JOBCTL_CONFIG";
 /// The environment variable with the path of a file that has a token.
 pub(crate) const TOKEN_FILE_VARIABLE: &str = "JOBCTL_TOKEN_FILE";
 
+/// The environment variable with the CA, in the form of `--ca`.
+pub(crate) const CA_VARIABLE: &str = "JOBCTL_CA";
+
 /// Begins the digest of a CA's key.
 const SHA256: &str = "sha256:";
 
 /// The default address of an orchestrator.
 pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:1234";
+
+/// The same with TLS.
+const DEFAULT_TLS_URL: &str = "https://127.0.0.1:1234";
+
+/// The CA of an orchestrator, in its data directory; the first token lies beside it.
+const CA_FILE: &str = "ca.crt";
 
 /// The service, what proves who each side is, and the default namespace.
 #[derive(Clone, PartialEq, Eq)]
@@ -47,6 +56,7 @@ pub(crate) struct Environment {
     pub(crate) url: Option<String>,
     pub(crate) config: Option<PathBuf>,
     pub(crate) token_file: Option<PathBuf>,
+    pub(crate) ca: Option<String>,
     /// `XDG_CONFIG_HOME`, or `.config` in the home directory.
     pub(crate) config_home: Option<PathBuf>,
 }
@@ -58,6 +68,7 @@ impl Environment {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         Self {
             url: variable(URL_VARIABLE).map(|url| url.to_string_lossy().into_owned()),
+            ca: variable(CA_VARIABLE).map(|ca| ca.to_string_lossy().into_owned()),
             config: variable(CONFIG_VARIABLE).map(PathBuf::from),
             token_file: variable(TOKEN_FILE_VARIABLE).map(PathBuf::from),
             config_home: variable("XDG_CONFIG_HOME")
@@ -99,7 +110,12 @@ impl Target {
         let of_context = |field: fn(&NamedContext) -> &Option<String>| {
             context.and_then(|context| field(context).clone())
         };
-        let ca = global.ca.clone().or_else(|| of_context(|context| &context.ca));
+        let ca = global
+            .ca
+            .clone()
+            .or_else(|| of_context(|context| &context.ca).filter(|_| global.context.is_some()))
+            .or_else(|| environment.ca.clone())
+            .or_else(|| of_context(|context| &context.ca));
         let namespace = of_context(|context| &context.namespace);
         let token = match (&environment.token_file, path) {
             (Some(file), _) => Some(read_token(file)?),
@@ -112,6 +128,23 @@ impl Target {
             (None, None) => None,
         };
         Ok(Self { url, namespace, ca, token })
+    }
+
+    /// The service whose CA lies beside this file with a token, as in the data directory of an
+    /// orchestrator; what the user chose stays.
+    pub(crate) fn beside(self, token_file: &Path) -> Result<Self> {
+        let is_default = self.url == DEFAULT_URL;
+        let path = token_file.with_file_name(CA_FILE);
+        if self.ca.is_some() || !(is_default || self.url.starts_with("https://")) || !path.exists()
+        {
+            return Ok(self);
+        }
+        let pem = std::fs::read_to_string(&path)
+            .map_err(|error| UsageError::new(format!("read {}: {error}", path.display())))?;
+        let key = api_client::authority_key(&pem)
+            .ok_or_else(|| UsageError::new(format!("{} is not a CA in PEM", path.display())))?;
+        let url = if is_default { DEFAULT_TLS_URL.to_owned() } else { self.url };
+        Ok(Self { url, ca: Some(format!("{SHA256}{key}")), ..self })
     }
 
     pub(crate) fn client(&self) -> Result<api_client::Client> {
@@ -127,6 +160,11 @@ impl Target {
                 .into()
         })
     }
+}
+
+/// Whether `--ca` has the digest of a key; it is a file otherwise.
+pub(crate) fn is_digest(ca: &str) -> bool {
+    ca.starts_with(SHA256)
 }
 
 /// What `--ca` names.

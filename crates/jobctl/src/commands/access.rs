@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use api_types::access::{CreateToken, Identity, Permissions, PutNamespace};
 
-use super::{Exit, Session, each};
+use super::{Exit, Session, context, each};
 use crate::cli::{
     Global, LoginArgs, NamespaceCommand, NamespacePutArgs, TokenCommand, TokenCreateArgs,
 };
@@ -18,13 +18,16 @@ use crate::output::{Format, Layout, Out};
 use crate::prompt::{self, hidden_line};
 use crate::view::namespace_fields;
 
-/// Verifies a token with the service, and keeps it for later commands.
+/// Verifies a token with the service, and keeps both for later commands.
 pub(super) async fn login(out: Out, global: &Global, args: &LoginArgs) -> Result<Exit> {
     let target = Target::choose(global, &Environment::read())?;
-    let token = match &args.token_file {
-        Some(path) if path.as_os_str() == "-" => token_of(prompt::line()?)?,
-        Some(path) => read_token(path)?,
-        None => asked(&target.url)?,
+    let (target, token) = match &args.token_file {
+        Some(path) if path.as_os_str() == "-" => (target, token_of(prompt::line()?)?),
+        Some(path) => (target.beside(path)?, read_token(path)?),
+        None => {
+            let token = asked(&target.url)?;
+            (target, token)
+        }
     };
     let target = Target { token: Some(token.clone()), ..target };
     let identity = target.client()?.identity().await?;
@@ -33,6 +36,9 @@ pub(super) async fn login(out: Out, global: &Global, args: &LoginArgs) -> Result
     credentials.set(&target.url, token);
     credentials.save(&path)?;
     out.line(&format!("signed in to {} as {}", target.url, described(&identity)))?;
+    if let Some(note) = context::keep(global, &target)? {
+        out.line(&note)?;
+    }
     Ok(Exit::Done)
 }
 
@@ -150,10 +156,8 @@ fn described(identity: &Identity) -> String {
 }
 
 fn credentials_file(global: &Global) -> Result<PathBuf> {
-    let (config, _) = config_path(global, &Environment::read()).ok_or_else(|| {
-        UsageError::new("neither HOME nor XDG_CONFIG_HOME is set")
-            .with_hint("specify the configuration file with --config or JOBCTL_CONFIG")
-    })?;
+    let (config, _) =
+        config_path(global, &Environment::read()).ok_or_else(context::no_configuration)?;
     Ok(credentials_path(&config))
 }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::Exit;
 use crate::cli::{ContextCommand, Global};
-use crate::config::{ConfigFile, Environment, NamedContext, config_path, trust};
+use crate::config::{ConfigFile, Environment, NamedContext, Target, config_path, is_digest, trust};
 use crate::exit::UsageError;
 use crate::output::{Cell, Layout, Listed, Out};
 
@@ -58,12 +58,52 @@ pub(super) fn run(out: Out, global: &Global, command: &ContextCommand) -> Result
     Ok(Exit::Done)
 }
 
+/// Keeps the service of a login in a context, unless later commands find it without; says so.
+pub(super) fn keep(global: &Global, target: &Target) -> Result<Option<String>> {
+    let environment = Environment::read();
+    let given = Global {
+        context: global.context.clone(),
+        config: global.config.clone(),
+        ..Global::default()
+    };
+    let later = Target::choose(&given, &environment)?;
+    if later.url == target.url && later.ca == target.ca {
+        return Ok(None);
+    }
+    let (path, named) = config_path(global, &environment).ok_or_else(no_configuration)?;
+    let mut config = ConfigFile::load(&path, named && path.exists())
+        .with_context(|| format!("read the configuration {}", path.display()))?;
+    let host = target.url.rsplit('/').find(|part| !part.is_empty());
+    let name = global.context.as_deref().or(host).unwrap_or(&target.url);
+    let kept = config.contexts.get(name).and_then(|context| context.namespace.clone());
+    let ca = target.ca.as_deref().map(lasting).transpose()?;
+    let context = NamedContext { url: target.url.clone(), namespace: kept, ca };
+    config.contexts.insert(name.to_owned(), context);
+    let is_current = config.current.get_or_insert_with(|| name.to_owned()) == name;
+    config.save(&path)?;
+    Ok(Some(match is_current && environment.url.is_none() {
+        true => format!("context {name} is set, and later commands use it"),
+        false => format!("context {name} is set; use it with --context {name}"),
+    }))
+}
+
+/// A CA that means the same in every directory.
+fn lasting(ca: &str) -> Result<String> {
+    if is_digest(ca) {
+        return Ok(ca.to_owned());
+    }
+    let path = std::path::absolute(ca).context("find the working directory")?;
+    Ok(path.to_string_lossy().into_owned())
+}
+
+pub(super) fn no_configuration() -> UsageError {
+    UsageError::new("neither HOME nor XDG_CONFIG_HOME is set")
+        .with_hint("specify the configuration file with --config or JOBCTL_CONFIG")
+}
+
 /// The file may be absent before `set` creates it.
 fn load(global: &Global, command: &ContextCommand) -> Result<(PathBuf, ConfigFile)> {
-    let (path, named) = config_path(global, &Environment::read()).ok_or_else(|| {
-        UsageError::new("neither HOME nor XDG_CONFIG_HOME is set")
-            .with_hint("specify the configuration file with --config or JOBCTL_CONFIG")
-    })?;
+    let (path, named) = config_path(global, &Environment::read()).ok_or_else(no_configuration)?;
     let needed = named && !matches!(command, ContextCommand::Set { .. });
     let config = ConfigFile::load(&path, needed)
         .with_context(|| format!("read the configuration {}", path.display()))?;
@@ -81,9 +121,7 @@ fn set(
     if let Some(url) = url {
         api_client::Client::new(url).map_err(|error| UsageError::new(error.to_string()))?;
     }
-    if let Some(ca) = &global.ca {
-        trust(ca)?;
-    }
+    let ca = global.ca.as_deref().map(|ca| trust(ca).and_then(|_| lasting(ca))).transpose()?;
     match (config.contexts.get_mut(name), url) {
         (Some(context), url) => {
             if let Some(url) = url {
@@ -92,16 +130,13 @@ fn set(
             if let Some(namespace) = namespace {
                 context.namespace = Some(namespace.to_owned());
             }
-            if global.ca.is_some() {
-                context.ca.clone_from(&global.ca);
+            if ca.is_some() {
+                context.ca = ca;
             }
         }
         (None, Some(url)) => {
-            let context = NamedContext {
-                url: url.to_owned(),
-                namespace: namespace.map(str::to_owned),
-                ca: global.ca.clone(),
-            };
+            let context =
+                NamedContext { url: url.to_owned(), namespace: namespace.map(str::to_owned), ca };
             config.contexts.insert(name.to_owned(), context);
         }
         (None, None) => {

@@ -71,6 +71,47 @@ async fn a_token_is_verified_and_kept_for_its_service() {
 }
 
 #[tokio::test]
+async fn a_login_with_the_first_token_pins_the_ca_beside_it_and_keeps_the_service() {
+    let service =
+        Service::start_with(|settings| Settings { auth: Auth::Required, ..settings }).await;
+    let url = service.url().replace("http://", "https://");
+    let run = async |arguments: &[&str], variables: &[(&str, &str)]| {
+        let mut command = program(service.folder(), arguments);
+        command.envs(variables.iter().copied());
+        finish(command, arguments, "", Some(&url)).await
+    };
+    let login = ["login", "--url", &url, "--token-file", "data/admin.token"];
+    let signed_in = run(&login, &[]).await;
+    assert!(done(&signed_in).contains("later commands use it"), "{signed_in}");
+    let file = std::fs::read_to_string(service.folder().join("jobctl/config.yaml")).unwrap();
+    let ca = file.lines().find_map(|line| line.trim().strip_prefix("ca: ")).expect("a CA");
+    assert!(ca.starts_with("sha256:"), "{file}");
+    // Neither the address nor the CA is given again.
+    assert_eq!(done(&run(&["whoami"], &[]).await), "admin (admin of all namespaces)");
+
+    // Without the CA beside the token, nobody is trusted who is not known.
+    let copied = service.folder().join("elsewhere.token");
+    std::fs::copy(service.folder().join("data/admin.token"), &copied).unwrap();
+    let copied = copied.to_str().unwrap();
+    let stranger = ["login", "--config", "other.yaml", "--url", &url, "--token-file", copied];
+    service.write("other.yaml", "");
+    let refused = run(&stranger, &[]).await;
+    assert_ne!(refused.code, Some(0), "{refused}");
+    // A program names all three by variables.
+    let token = ("JOBCTL_TOKEN_FILE", copied);
+    let variables = [("JOBCTL_URL", url.as_str()), ("JOBCTL_CA", ca), token];
+    done(&run(&["list", "--config", "other.yaml"], &variables).await);
+    let ca_file = ("JOBCTL_CA", "data/ca.crt");
+    let variables = [("JOBCTL_URL", url.as_str()), ca_file, token];
+    done(&run(&["list", "--config", "other.yaml"], &variables).await);
+    // A CA is kept so that it is found from every directory.
+    let named = [&stranger[..], &["--ca", "data/ca.crt"]].concat();
+    done(&run(&named, &[]).await);
+    let file = std::fs::read_to_string(service.folder().join("other.yaml")).unwrap();
+    assert!(file.contains("ca: /"), "{file}");
+}
+
+#[tokio::test]
 async fn without_a_terminal_a_token_comes_from_a_file() {
     let (service, _) = guarded().await;
     let refused = service.run(&["login"]).await;
