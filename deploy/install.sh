@@ -7,14 +7,17 @@ usage() {
 Usage: deploy/install.sh [OPTION]... [orchestrator] [compute-agent] [jobctl]
 
 Installs the named programs, or all of them. compute-agent brings wasm-runner, which runs
-WebAssembly programs for it. Installing again upgrades them and keeps existing settings files.
-It starts nothing.
+WebAssembly programs for it. Installing again upgrades them, keeps existing settings files, and
+says what a fresh installation would set. It starts nothing.
+
+A fresh installation asks every caller for credentials; an agent joins the orchestrator of the
+same machine by itself.
 
 Options:
   --binaries DIR  directory of the programs (default: target/release of this checkout)
   --prefix DIR    install programs into DIR/bin (default: /usr/local)
   --no-services   install programs only: no units, no users, no settings
-  --uninstall     remove programs and units; settings, data and users stay
+  --uninstall     stop the daemons, remove programs and units; settings, data and users stay
   --help          print this
 
 With DESTDIR=DIR in the environment it installs everything below DIR, as for a package, and runs
@@ -57,11 +60,63 @@ for name in $names; do
     [ "$name" != compute-agent ] || programs="$programs wasm-runner"
 done
 
+# Where an orchestrator leaves join tokens for agents on its machine; its unit makes the directory.
+left_token=/run/orchestrator/join
+
+# The settings that a fresh installation does not leave at their defaults, one `key = value` a line.
+fresh_settings() {
+    case $1 in
+        orchestrator)
+            echo 'auth = "required"'
+            echo "join_token_file = \"$left_token\""
+            ;;
+        compute-agent)
+            if grep -qs "^join_token_file = \"$left_token\"" "$destdir/etc/orchestrator/orchestrator.toml"; then
+                echo 'listen = "127.0.0.1:1235"'
+                echo 'orchestrator = "https://127.0.0.1:1234"'
+                echo "join_token_file = \"$left_token\""
+            fi
+            ;;
+    esac
+}
+
+# Prints the sample settings of a daemon, with those of a fresh installation set.
+settings() {
+    fresh_settings "$1" | awk -v sample="$root/deploy/$1.toml" '
+        { split($0, parts, " = "); set[parts[1]] = $0 }
+        END {
+            while ((getline line < sample) > 0) {
+                # Only in front of the first table: keys of tables may have the same names.
+                if (line ~ /^\[/) table = 1
+                key = line
+                sub(/^#/, "", key)
+                sub(/ = .*/, "", key)
+                if (!table && line ~ /^#[a-z_]+ = / && key in set) { line = set[key]; delete set[key] }
+                print line
+            }
+            for (key in set) { print "install.sh: there is no setting " key > "/dev/stderr"; exit 1 }
+        }'
+}
+
+# Says what a fresh installation would set, and which settings are new, where a file is kept.
+kept_settings() {
+    file=$destdir/etc/$1/$1.toml
+    echo "kept: /etc/$1/$1.toml"
+    fresh_settings "$1" | while read -r setting; do
+        grep -qxF "$setting" "$file" || echo "  a fresh installation sets $setting"
+    done
+    new=$(sed -n 's/^#\([a-z_]*\) = .*/\1/p' "$root/deploy/$1.toml" | while read -r key; do
+        grep -q "^#\{0,1\}$key = " "$file" || printf ' %s' "$key"
+    done)
+    [ -z "$new" ] || echo "  it does not mention$new; '$1 --help' explains them"
+}
+
 units=$destdir/etc/systemd/system
 sysusers=$destdir/etc/sysusers.d
+# In this order: the agent's settings depend on the orchestrator's.
 daemons=
-for name in $names; do
-    [ "$name" = jobctl ] || daemons="$daemons $name"
+for name in orchestrator compute-agent; do
+    case " $names " in *" $name "*) daemons="$daemons $name" ;; esac
 done
 # Call systemd only if it runs, and not while building a package.
 systemd=no
@@ -71,7 +126,11 @@ fi
 
 if [ $action = uninstall ]; then
     for name in $daemons; do
-        [ $systemd = no ] || systemctl disable --now "$name" || true
+        if [ $systemd = yes ]; then
+            systemctl disable --now "$name" || true
+            # The unit leaves wasm programs running, for the next agent.
+            systemctl kill --kill-whom=all "$name" 2>/dev/null || true
+        fi
         if [ $services = yes ]; then
             rm -f "$units/$name.service" "$sysusers/$name.conf"
         fi
@@ -103,10 +162,11 @@ if [ $services = yes ] && [ -n "$daemons" ]; then
     for name in $daemons; do
         mkdir -p "$destdir/etc/$name"
         if [ -e "$destdir/etc/$name/$name.toml" ]; then
-            echo "left alone: /etc/$name/$name.toml"
+            kept_settings "$name"
         else
-            # A package's post-install step gives it to the daemon's group; see below.
-            install -m 0644 "$root/deploy/$name.toml" "$destdir/etc/$name/$name.toml"
+            # It may hold passwords; the daemon's group gets it below, or after a package's installation.
+            install -m 0640 /dev/null "$destdir/etc/$name/$name.toml"
+            settings "$name" >"$destdir/etc/$name/$name.toml"
         fi
         sed "s|^ExecStart=/usr/local/bin/|ExecStart=$prefix/bin/|" "$root/deploy/systemd/$name.service" \
             >"$units/$name.service"
@@ -118,12 +178,17 @@ echo "installed in $prefix/bin:$(printf ' %s' $programs)"
 if [ $systemd = yes ]; then
     for name in $daemons; do
         systemd-sysusers "$sysusers/$name.conf"
-        # It may hold passwords.
         chgrp "$name" "/etc/$name/$name.toml"
         chmod 0640 "/etc/$name/$name.toml"
     done
     systemctl daemon-reload
     echo "Check /etc/*/*.toml, then start the daemons: systemctl enable --now$daemons"
+    if grep -qxs 'auth = "required"' /etc/orchestrator/orchestrator.toml; then
+        echo "Then sign in: jobctl login --token-file /var/lib/orchestrator/admin.token"
+    elif [ "$daemons" = " compute-agent" ]; then
+        echo "For an orchestrator on another machine, set orchestrator to its https:// address, and join_token_file"
+        echo "to a file with what 'jobctl node token' prints there"
+    fi
 elif [ $services = yes ] && [ -n "$daemons" ] && [ -z "$destdir" ]; then
     echo "systemd is not running: start the daemons by hand, or with your own service manager"
 fi

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use orchestrator::settings::Exposure;
 use tempfile::TempDir;
 
 use super::{root, text_of};
@@ -102,7 +103,12 @@ fn everything_is_installed_and_uninstalled() {
     ];
     assert_eq!(machine.files(), everything);
     for file in everything {
-        let expected = if file.starts_with("usr") { 0o755 } else { 0o644 };
+        let expected = match file {
+            program if program.starts_with("usr") => 0o755,
+            // They may hold passwords.
+            settings if settings.ends_with(".toml") => 0o640,
+            _ => 0o644,
+        };
         assert_eq!(mode(&machine.path(file)), expected, "{file}");
     }
     let users = fs::read_to_string(machine.path("etc/sysusers.d/compute-agent.conf")).unwrap();
@@ -117,15 +123,56 @@ fn everything_is_installed_and_uninstalled() {
 }
 
 #[test]
-fn an_upgrade_replaces_programs_and_keeps_settings() {
+fn a_fresh_installation_asks_for_credentials_and_joins_its_own_orchestrator() {
+    let machine = Machine::new();
+    // In whatever order they are named.
+    machine.installed(&["compute-agent", "orchestrator"]);
+    let left = Path::new("/run/orchestrator/join");
+    let file = machine.path("etc/orchestrator/orchestrator.toml");
+    let orchestrator = orchestrator::Settings::load(Some(&file)).expect("they are good");
+    assert_eq!(orchestrator.exposure(), Exposure::Protected);
+    assert_eq!(orchestrator.join_token_file, left);
+    let file = machine.path("etc/compute-agent/compute-agent.toml");
+    let agent = compute_agent::Settings::load(Some(&file)).expect("they are good");
+    assert_eq!(agent.orchestrator, format!("https://{}", orchestrator.listen));
+    assert_ne!(agent.listen, orchestrator.listen);
+    assert_eq!(agent.join_token_file, left);
+    // Nothing else differs from the sample.
+    for (program, changed) in [("orchestrator", 2), ("compute-agent", 3)] {
+        let sample = fs::read_to_string(root().join(format!("deploy/{program}.toml"))).unwrap();
+        let file = machine.path(&format!("etc/{program}/{program}.toml"));
+        let installed = fs::read_to_string(file).unwrap();
+        let differences = sample.lines().zip(installed.lines()).filter(|(old, new)| old != new);
+        assert_eq!(differences.count(), changed, "{program}");
+        assert_eq!(sample.lines().count(), installed.lines().count(), "{program}");
+    }
+
+    let machine = Machine::new();
+    machine.installed(&["compute-agent"]);
+    let file = machine.path("etc/compute-agent/compute-agent.toml");
+    let agent = compute_agent::Settings::load(Some(&file)).expect("they are good");
+    let defaults = compute_agent::Settings::default();
+    assert_eq!(agent.join_token_file, defaults.join_token_file, "nobody has left a token yet");
+}
+
+#[test]
+fn an_upgrade_replaces_programs_keeps_settings_and_says_what_is_new() {
     let machine = Machine::new();
     machine.installed(&[]);
     let settings = machine.path("etc/orchestrator/orchestrator.toml");
-    fs::write(&settings, "node_ttl = 5\n").unwrap();
+    let old = "node_ttl = 5\n#listen = \"127.0.0.1:1234\"\n";
+    fs::write(&settings, old).unwrap();
     machine.build("two");
     let output = machine.installed(&[]);
-    assert!(output.contains("left alone: /etc/orchestrator/orchestrator.toml"), "{output}");
-    assert_eq!(fs::read_to_string(&settings).unwrap(), "node_ttl = 5\n");
+    for line in [
+        "kept: /etc/orchestrator/orchestrator.toml\n",
+        "  a fresh installation sets auth = \"required\"\n",
+        "  it does not mention data_dir auth approve_new_nodes drain_deadline ",
+        "kept: /etc/compute-agent/compute-agent.toml\n",
+    ] {
+        assert!(output.contains(line), "{output}");
+    }
+    assert_eq!(fs::read_to_string(&settings).unwrap(), old);
     let program = fs::read_to_string(machine.path("usr/local/bin/orchestrator")).unwrap();
     assert!(program.contains("orchestrator two"), "{program}");
 }
