@@ -6,13 +6,15 @@ usage() {
     cat <<'TEXT'
 Usage: deploy/cluster.sh up [--metrics] | down | COMPOSE-COMMAND...
 
-  up          start the cluster and wait until every node has joined; --metrics adds Prometheus
-  down        stop the cluster, and remove its tasks, data and network
+  up          start the cluster, wait until every node has joined, and say how to sign in;
+              --metrics adds Prometheus
+  down        stop the cluster, and remove its tasks, data, tokens and network
   ps, logs …  any other docker compose command, on this cluster
 
 Environment variables, with their defaults: CLUSTER_NAME (jobs), CLUSTER_PORT (1234),
 CLUSTER_IMAGE (job-orchestrator:latest, which `just image` builds), CLUSTER_NODE_TTL (30),
-CLUSTER_METRICS_PORT (9090) and CLUSTER_SOCKET (/var/run/docker.sock).
+CLUSTER_METRICS_PORT (9090), CLUSTER_SOCKET (/var/run/docker.sock), and CLUSTER_FILES
+(target/cluster/jobs of this checkout), for the CA and the tokens.
 TEXT
 }
 
@@ -24,6 +26,9 @@ fail() {
 here=$(cd "$(dirname "$0")" && pwd)
 export CLUSTER_NAME="${CLUSTER_NAME:-jobs}"
 export CLUSTER_PORT="${CLUSTER_PORT:-1234}"
+files=${CLUSTER_FILES:-${CARGO_TARGET_DIR:-$here/../target}/cluster/$CLUSTER_NAME}
+case $files in /*) ;; *) files=$PWD/$files ;; esac
+export CLUSTER_FILES="$files"
 NODES=3
 # Seconds within which every node must join.
 PATIENCE=60
@@ -42,8 +47,30 @@ jobctl() {
     compose exec -T orchestrator /usr/bin/jobctl "$@"
 }
 
+# Copies what one needs to sign in out of the cluster.
+keep_files() {
+    (umask 077 && mkdir -p "$files")
+    container=$(compose ps -q orchestrator)
+    for file in admin.token ca.crt; do
+        docker cp "$container:/var/lib/orchestrator/$file" "$files/$file" >/dev/null
+    done
+    chmod 0644 "$files/ca.crt"
+    ca=$(docker logs "$container" 2>&1 | sed -n 's/.* ca=\([0-9a-f]\{64\}\).*/\1/p' | tail -n 1)
+}
+
+# Prometheus has a token of its own. Its user is not the one who runs this: the directory keeps
+# others out, not the mode of the file.
+metrics() {
+    if ! [ -s "$files/prometheus.token" ]; then
+        token=$(jobctl token create prometheus --role operator)
+        echo "$token" >"$files/prometheus.token"
+    fi
+    chmod 0644 "$files/prometheus.token"
+    compose --profile metrics up -d prometheus
+}
+
 up() {
-    compose "$@" up -d || fail "the cluster did not start; if its image is missing, 'just image' builds it"
+    compose up -d || fail "the cluster did not start; if its image is missing, 'just image' builds it"
     waited=0
     # The list also contains the orchestrator, which does not have this label.
     until [ "$(jobctl node list --selector agent -o name 2>/dev/null | grep -c .)" -ge $NODES ]; do
@@ -51,7 +78,11 @@ up() {
         waited=$((waited + 1))
         sleep 1
     done
-    echo "up: http://127.0.0.1:$CLUSTER_PORT"
+    keep_files
+    [ "${1:-}" != metrics ] || metrics
+    echo "up: https://127.0.0.1:$CLUSTER_PORT"
+    echo "CA: sha256:$ca"
+    echo "sign in: jobctl login --url https://127.0.0.1:$CLUSTER_PORT --token-file $files/admin.token"
 }
 
 down() {
@@ -68,12 +99,14 @@ down() {
     done
     [ -n "$nodes" ] || echo "cluster.sh: the orchestrator does not respond, so tasks may remain; see 'docker ps --filter label=service.org/node' and '... label=service.org/sandbox-of'" >&2
     compose --profile metrics down --volumes --remove-orphans
+    rm -f "$files/admin.token" "$files/ca.crt" "$files/prometheus.token"
+    rmdir "$files" 2>/dev/null || true
 }
 
 case ${1:-} in
     up)
         case ${2:-} in
-            --metrics) up --profile metrics ;;
+            --metrics) up metrics ;;
             "") up ;;
             *) fail "unknown argument '$2'; try --help" ;;
         esac

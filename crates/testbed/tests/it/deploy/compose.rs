@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Command, Output};
 
-use api_client::{Client, ExecutionsQuery, NodesQuery};
+use api_client::{Client, Credentials, ExecutionsQuery, NodesQuery, Options, Trust};
 use api_types::JobId;
 use api_types::execution::{ComputeState, Execution};
 use api_types::job::JobStateType;
@@ -23,6 +23,8 @@ struct Containers {
     name: String,
     image: String,
     port: u16,
+    /// Where the cluster leaves what one needs to sign in.
+    files: TempDir,
     ended: bool,
 }
 
@@ -43,9 +45,19 @@ impl Containers {
             .output()
             .expect("it starts");
         assert!(made.status.success(), "{}", text_of(&made));
-        let cluster = Self { name, image, port, ended: false };
+        let files = tempfile::tempdir().expect("a temporary directory");
+        let cluster = Self { name, image, port, files, ended: false };
         let up = cluster.run(&["up"]);
         assert!(up.status.success(), "{}", text_of(&up));
+        let ca = cluster.file("ca.crt");
+        let ca = api_client::authority_key(&ca).expect("the CA of the cluster");
+        for line in [
+            format!("up: {}", cluster.url()),
+            format!("CA: sha256:{ca}"),
+            format!("sign in: jobctl login --url {} --token-file ", cluster.url()),
+        ] {
+            assert!(text_of(&up).contains(&line), "{}", text_of(&up));
+        }
         cluster
     }
 
@@ -56,12 +68,37 @@ impl Containers {
             .env("CLUSTER_IMAGE", &self.image)
             .env("CLUSTER_PORT", self.port.to_string())
             .env("CLUSTER_NODE_TTL", NODE_TTL)
+            .env("CLUSTER_FILES", self.files.path().join("files"))
             .output()
             .expect("it starts")
     }
 
+    fn url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.port)
+    }
+
+    fn file(&self, name: &str) -> String {
+        let path = self.files.path().join("files").join(name);
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    fn client_with(&self, credentials: Credentials) -> Client {
+        let trust = Trust::Authority(self.file("ca.crt"));
+        Client::with(Options { base_url: self.url(), trust, credentials }).expect("good options")
+    }
+
     fn client(&self) -> Client {
-        Client::new(&format!("http://127.0.0.1:{}", self.port)).expect("a base URL")
+        self.client_with(Credentials::Bearer(self.file("admin.token").trim().to_owned()))
+    }
+
+    /// What the sign-in that `up` prints does, and a command after it.
+    fn jobctl(&self, arguments: &[&str]) -> Output {
+        Command::new(binary("jobctl"))
+            .args(arguments)
+            .env_clear()
+            .env("HOME", self.files.path())
+            .output()
+            .expect("it starts")
     }
 
     /// Containers, volumes and networks of this cluster that docker lists.
@@ -135,6 +172,7 @@ async fn the_cluster_runs_jobs_survives_a_killed_agent_and_leaves_nothing_behind
     let task = image::ensure(&engine).await.expect("the task image");
     let mut cluster = Containers::start();
     let client = cluster.client();
+    signs_in(&cluster).await;
 
     // The input passes through the agent's volume, which the Engine mounts from the host.
     let mut job = batch(&task, &["cat", "/in/text"]);
@@ -177,6 +215,7 @@ async fn the_cluster_runs_jobs_survives_a_killed_agent_and_leaves_nothing_behind
     cluster.ended = true;
     assert!(down.status.success(), "{}", text_of(&down));
     assert_eq!(cluster.leftovers(), "", "{}", text_of(&down));
+    assert!(!cluster.files.path().join("files").exists(), "its tokens are of no use any more");
     for node in nodes {
         let node = node.peer_info.id.to_string();
         let tasks = docker::containers_of_node(&engine, &node).await;
@@ -184,6 +223,30 @@ async fn the_cluster_runs_jobs_survives_a_killed_agent_and_leaves_nothing_behind
         let sandboxes = docker::sandboxes_of_node(&engine, &node).await;
         assert_eq!(sandboxes.expect("docker responds"), [], "{}", text_of(&down));
     }
+}
+
+/// Nobody gets in without a token; with one, the published port and `cluster.sh exec` work.
+async fn signs_in(cluster: &Containers) {
+    let stranger = cluster.client_with(Credentials::None);
+    let refused = stranger.list_nodes(&NodesQuery::default()).await.expect_err("no credentials");
+    assert!(refused.to_string().contains("credentials"), "{refused}");
+    let token = cluster.files.path().join("files/admin.token").display().to_string();
+    let login = cluster.jobctl(&["login", "--url", &cluster.url(), "--token-file", &token]);
+    assert!(login.status.success(), "{}", text_of(&login));
+    let nodes = cluster.jobctl(&["node", "list", "-o", "name"]);
+    assert_eq!(text_of(&nodes).lines().count(), 4, "{}", text_of(&nodes));
+
+    let create = ["token", "create", "prometheus", "--role", "operator"];
+    let exec = [&["exec", "-T", "orchestrator", "jobctl"], &create[..]].concat();
+    let created = cluster.run(&exec);
+    assert!(created.status.success(), "{}", text_of(&created));
+    let token = String::from_utf8_lossy(&created.stdout).trim().to_owned();
+    let ca = reqwest::Certificate::from_pem(cluster.file("ca.crt").as_bytes()).expect("the CA");
+    let http =
+        reqwest::Client::builder().no_proxy().tls_certs_only([ca]).build().expect("a client");
+    let scrape = http.get(format!("{}/metrics", cluster.url())).bearer_auth(token).send().await;
+    let metrics = scrape.expect("an answer").text().await.expect("a text");
+    assert!(metrics.contains("orchestrator_build_info"), "{metrics}");
 }
 
 #[test]
@@ -213,4 +276,10 @@ fn prometheus_scrapes_every_daemon_of_the_cluster() {
         assert!(targets.contains(daemon), "{daemon} is not scraped: {targets:?}");
     }
     assert_eq!(targets.len(), daemons.len(), "{targets:?}");
+    for job in scraped["scrape_configs"].as_array().expect("jobs") {
+        assert_eq!(job["authorization"]["credentials_file"], "/etc/prometheus/token", "{job}");
+    }
+    let mounts = cluster["services"]["prometheus"]["volumes"].to_string();
+    assert!(mounts.contains("/prometheus.token:/etc/prometheus/token:ro"), "{mounts}");
+    assert!(mounts.contains("/ca.crt:/etc/prometheus/ca.crt:ro"), "{mounts}");
 }
