@@ -342,6 +342,9 @@ pub enum StoreError {
     Damaged { path: PathBuf, detail: String },
     #[error("{} was written by a newer release (format {found}, this one knows {known}); run that release", .path.display())]
     Newer { path: PathBuf, found: u32, known: u32 },
+    /// Nothing was changed.
+    #[error("cannot back up the state database to {} before its upgrade, which cannot be undone", .path.display())]
+    Backup { path: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("{} is in use by another orchestrator; stop it or set another data directory", .path.display())]
     InUse { path: PathBuf },
     /// Nothing was stored.

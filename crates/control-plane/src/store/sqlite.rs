@@ -27,6 +27,7 @@ mod row;
 mod schema;
 mod select;
 mod summaries;
+mod upgrade;
 
 use std::fs::File;
 use std::path::PathBuf;

@@ -326,6 +326,7 @@ fn code_of_store(error: &StoreError) -> Code {
         | StoreError::Foreign { .. }
         | StoreError::Damaged { .. }
         | StoreError::Newer { .. }
+        | StoreError::Backup { .. }
         | StoreError::InUse { .. }
         | StoreError::Fenced
         | StoreError::Unavailable

@@ -14,7 +14,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use super::checkpoint::{Checkpointer, LOG_BYTES};
 use super::fault::{classify, damaged};
 use super::reads::SqliteReads;
-use super::{SqliteStore, schema};
+use super::{SqliteStore, schema, upgrade};
 use crate::store::StoreError;
 
 /// The database, in the data directory.
@@ -24,7 +24,7 @@ const FILE: &str = "orchestrator.db";
 const LOCK_FILE: &str = "orchestrator.lock";
 
 /// Specifications may hold secrets in `Env`, so only the owner may read the files.
-const FILE_MODE: u32 = 0o600;
+pub(super) const FILE_MODE: u32 = 0o600;
 
 /// Files up to this size are checked in full at startup, which takes well below a second.
 const CHECKED_BYTES: u64 = 32 << 20;
@@ -81,7 +81,7 @@ fn prepare(path: &Path) -> Result<Connection, StoreError> {
     connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
     connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
     connection.set_prepared_statement_cache_capacity(PREPARED_STATEMENTS);
-    schema::migrate(&mut connection, format)?;
+    upgrade::upgrade(&mut connection, path, format)?;
     check(&connection, path)?;
     Ok(connection)
 }
@@ -102,7 +102,11 @@ fn identify(connection: &Connection, path: &Path) -> Result<u32, StoreError> {
     }
     if format > schema::FORMAT {
         let known = schema::FORMAT;
-        return Err(StoreError::Newer { path: path.to_owned(), found: format, known });
+        // A file without the table is not for this release either.
+        if schema::oldest(connection).map_or(true, |oldest| oldest > known) {
+            return Err(StoreError::Newer { path: path.to_owned(), found: format, known });
+        }
+        tracing::info!(format, known, "a newer release wrote the state database; nothing is lost");
     }
     Ok(format)
 }

@@ -1,5 +1,12 @@
 //! The tables, and the steps that bring an older file up to them.
 //!
+//! A file says which format it has, and which is the oldest whose releases may open it. A step that
+//! adds a table, or a column with a default that is right for rows of an older release, is one that
+//! such a release can live with: it names the columns that it writes, and never runs the step
+//! again. Any other step sets [`OLDEST`] to the format that it makes, and so does a release that
+//! stores a value, a state or a kind of record that the former one cannot read; it may need a step
+//! without SQL for that.
+//!
 //! Jobs and executions have a number of their own (the rowid) besides their random ID. Everything
 //! that belongs to a job is keyed by that number, so that what is written together lies together
 //! and a job's rows can be removed as ranges. Only the two `…_id` indexes and `label` itself are
@@ -29,7 +36,13 @@ use super::{audit, nodes, records};
 pub(super) const APPLICATION_ID: i32 = 0x6a6f_6273;
 
 /// The format this release writes: one more than the last step's place.
-pub(super) const FORMAT: u32 = 10;
+pub(super) const FORMAT: u32 = 11;
+
+/// The oldest format whose releases may open what this one writes.
+pub(super) const OLDEST: u32 = 11;
+
+/// The first format that names the oldest one; releases before it open no later file.
+const NAMES_THE_OLDEST: u32 = 11;
 
 /// Step `n` brings a file from format `n` to `n + 1`.
 pub(super) const STEPS: [&str; FORMAT as usize] = [
@@ -43,6 +56,7 @@ pub(super) const STEPS: [&str; FORMAT as usize] = [
     FORMAT_8,
     records::STEP,
     audit::STEP,
+    FORMAT_11,
 ];
 
 const FORMAT_1: &str = "
@@ -332,14 +346,29 @@ ALTER TABLE job DROP COLUMN started;
 CREATE INDEX job_modified ON job (modify_time, id);
 ";
 
-/// Brings the file from `format` to [`FORMAT`], each step in a transaction of its own.
+/// Which releases may open the file; see the top of this file.
+const FORMAT_11: &str = "
+CREATE TABLE format (one INTEGER PRIMARY KEY CHECK (one = 1), oldest INTEGER NOT NULL);
+INSERT INTO format VALUES (1, 11);
+";
+
+/// Brings the file from `format` to [`FORMAT`], each step in a transaction of its own. A file of a
+/// later format stays what it is.
 pub(super) fn migrate(connection: &mut Connection, format: u32) -> rusqlite::Result<()> {
     for (step, sql) in (1..).zip(STEPS).skip(format as usize) {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         transaction.execute_batch(sql)?;
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
         transaction.pragma_update(None, "user_version", step)?;
+        if step >= NAMES_THE_OLDEST {
+            transaction.execute("UPDATE format SET oldest = ?1", [OLDEST])?;
+        }
         transaction.commit()?;
     }
     Ok(())
+}
+
+/// The oldest format whose releases may open this file of a later format.
+pub(super) fn oldest(connection: &Connection) -> rusqlite::Result<u32> {
+    connection.query_row("SELECT oldest FROM format WHERE one = 1", [], |row| row.get(0))
 }

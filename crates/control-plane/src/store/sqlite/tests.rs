@@ -10,6 +10,7 @@ mod migration;
 mod pages;
 mod plans;
 mod retention;
+mod rollback;
 mod speed;
 
 use std::path::Path;

@@ -117,19 +117,21 @@ fn damage_found_while_reading_is_reported() {
 }
 
 #[test]
-fn a_newer_format_is_refused() {
-    let directory = filled();
+fn a_newer_format_that_does_not_name_this_one_is_refused() {
     let newer = schema::FORMAT + 1;
-    Connection::open(file(directory.path()))
-        .unwrap()
-        .pragma_update(None, "user_version", newer)
-        .unwrap();
-    let sentence = refusal(directory.path());
-    let expected = format!(
-        "was written by a newer release (format {newer}, this one knows {}); run that release",
-        schema::FORMAT
-    );
-    assert!(sentence.ends_with(&expected), "{sentence}");
+    for naming in [format!("UPDATE format SET oldest = {newer}"), "DROP TABLE format".to_owned()] {
+        let directory = filled();
+        let connection = Connection::open(file(directory.path())).unwrap();
+        connection.pragma_update(None, "user_version", newer).unwrap();
+        connection.execute_batch(&naming).unwrap();
+        drop(connection);
+        let sentence = refusal(directory.path());
+        let expected = format!(
+            "was written by a newer release (format {newer}, this one knows {}); run that release",
+            schema::FORMAT
+        );
+        assert!(sentence.ends_with(&expected), "{sentence}");
+    }
 }
 
 #[test]

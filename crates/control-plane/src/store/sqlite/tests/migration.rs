@@ -27,7 +27,7 @@ const NOON: i64 = 1_700_000_000 * SECOND;
 const LAST_WITH_WALL_TIMES: u32 = 3;
 
 /// A file of an older release; one of a later format has been migrated before.
-fn old_file(format: u32) -> Directory {
+pub(super) fn old_file(format: u32) -> Directory {
     let written = format.min(LAST_WITH_WALL_TIMES);
     let directory = written_by(written);
     let connection = Connection::open(directory.path().join("orchestrator.db")).unwrap();
