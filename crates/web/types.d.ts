@@ -178,6 +178,7 @@ export interface Namespace {
   Name: string;
   Description: string;
   Permissions: Permissions;
+  Nodes: string;
   CreateTime: string;
   ModifyTime: string;
 }

@@ -94,8 +94,11 @@ Deno.test("what the Access page does is copied as commands", () => {
   );
   const Permissions = { Engines: ["wasm"], Networks: [], Publishers: ["local", "s3"] };
   assertEquals(
-    jobctl(namespaceArguments({ Name: "ci", Description: "it's CI", Permissions }), "http://localhost:1"),
-    `jobctl --url http://localhost:1 namespace put ci --description 'it'\\''s CI' --engines wasm --networks '' --publishers local,s3`,
+    jobctl(
+      namespaceArguments({ Name: "ci", Description: "it's CI", Permissions, Nodes: "pool=ci" }),
+      "http://localhost:1",
+    ),
+    `jobctl --url http://localhost:1 namespace put ci --description 'it'\\''s CI' --engines wasm --networks '' --publishers local,s3 --nodes pool=ci`,
   );
   assertEquals(permissionText(Permissions), "engines: wasm; networks: nothing; publishers: local, s3");
   assertEquals(permissionText({}), "everything");

@@ -36,8 +36,8 @@ export function tokenArguments({ Name, Role, Namespaces, TTLSeconds }) {
   ];
 }
 
-/** @param {Pick<Namespace, "Name" | "Description" | "Permissions">} namespace */
-export function namespaceArguments({ Name, Description, Permissions }) {
+/** @param {Pick<Namespace, "Name" | "Description" | "Permissions" | "Nodes">} namespace */
+export function namespaceArguments({ Name, Description, Permissions, Nodes }) {
   return [
     ...["namespace", "put", Name],
     ...(Description ? ["--description", Description] : []),
@@ -45,6 +45,7 @@ export function namespaceArguments({ Name, Description, Permissions }) {
       const words = Permissions[kind];
       return words ? [`--${kind.toLowerCase()}`, words.join(",")] : [];
     }),
+    ...(Nodes ? ["--nodes", Nodes] : []),
   ];
 }
 

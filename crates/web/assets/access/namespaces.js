@@ -47,8 +47,8 @@ export function namespaceTable(refresh) {
 
 /** @param {Namespace} namespace @param {string} version @param {boolean} manages @param {() => void} refresh */
 function row(namespace, version, manages, refresh) {
-  const { Name, Description, Permissions, ModifyTime } = namespace;
-  const permitted = permissionText(Permissions);
+  const { Name, Description, Permissions, Nodes, ModifyTime } = namespace;
+  const permitted = permissionText(Permissions) + (Nodes ? `; nodes: ${Nodes}` : "");
   return h(
     "tr",
     { data: { version } },
@@ -126,10 +126,19 @@ export async function putNamespace(before, refresh) {
     value: before?.Name ?? "",
   });
   const description = h("textarea", { rows: 2, maxlength: 1024, prop: { value: before?.Description ?? "" } });
+  const nodes = h("input", {
+    type: "text",
+    maxlength: 1024,
+    autocomplete: "off",
+    spellcheck: "false",
+    placeholder: "all nodes",
+    value: before?.Nodes ?? "",
+  });
   const groups = KINDS.map(([kind, words]) => permitted(kind, words, before?.Permissions[kind]));
   const asked = () => ({
     Name: name.value.trim(),
     Description: description.value.trim(),
+    Nodes: nodes.value.trim(),
     Permissions: /** @type {Permissions} */ (Object.fromEntries(
       groups.flatMap(({ kind, read }) => {
         const words = read();
@@ -138,14 +147,15 @@ export async function putNamespace(before, refresh) {
     )),
   });
   const body = () => {
-    const { Description, Permissions } = asked();
-    return { Description, Permissions };
+    const { Name: _, ...body } = asked();
+    return body;
   };
   await formDialog({
     title: before ? `Namespace ${before.Name}` : "Create a namespace",
     body: [
       before ? [] : [field("", "Name", name, "Letters, digits, '-', '_' and '.'")],
       [field("Description", "Description", description)],
+      [field("Nodes", "Only on nodes", nodes, "By labels that operators give, like pool in (a,b)")],
       groups.map((group) => group.element),
     ].flat(),
     copies: copyLines(
