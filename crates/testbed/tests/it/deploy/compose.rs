@@ -8,6 +8,7 @@ use api_types::JobId;
 use api_types::execution::{ComputeState, Execution};
 use api_types::job::JobStateType;
 use api_types::node::Connection;
+use api_types::secret::PutSecret;
 use serde_json::{Value, json};
 use task_image::{docker, image};
 use tempfile::TempDir;
@@ -174,8 +175,11 @@ async fn the_cluster_runs_jobs_survives_a_killed_agent_and_leaves_nothing_behind
     let client = cluster.client();
     signs_in(&cluster).await;
 
-    // The input passes through the agent's volume, which the Engine mounts from the host.
-    let mut job = batch(&task, &["cat", "/in/text"]);
+    // Input and secret pass through the agent's volumes, which the Engine mounts from the host.
+    let secret = PutSecret::of_bytes(b", and from memory");
+    client.put_secret(None, "db", &secret).await.expect("the secret is set");
+    let mut job = batch(&task, &["cat", "/in/text", "/run/secrets/db"]);
+    job["Tasks"][0]["Secrets"] = json!([{ "Name": "db" }]);
     job["Tasks"][0]["InputSources"] = json!([{
         "Target": "/in/text",
         "Source": { "Type": "inline", "Params": { "URL": DataUrl::text("from the volume") } },
@@ -183,7 +187,7 @@ async fn the_cluster_runs_jobs_survives_a_killed_agent_and_leaves_nothing_behind
     let id = submit(&client, &job).await;
     wait_for_state(&client, id, JobStateType::Completed).await;
     let output = executions(&client, id).await.remove(0).run_output;
-    assert_eq!(output.stdout.trim(), "from the volume", "{output:?}");
+    assert_eq!(output.stdout.trim(), "from the volume, and from memory", "{output:?}");
 
     // The agent of a task is killed; another node takes over.
     let id = submit(&client, &batch(&task, &["sleep", "6000"])).await;
