@@ -51,6 +51,10 @@ static-build program:
 image: static
     deploy/image.sh
 
+# Build a Debian package from static programs, in target/deb.
+deb: static
+    deploy/deb.sh
+
 # Start the demo cluster of deploy/compose.yaml: one orchestrator, three agents; `just cluster-up --metrics` adds Prometheus.
 cluster-up *arguments:
     deploy/cluster.sh up {{arguments}}

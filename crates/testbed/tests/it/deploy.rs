@@ -2,7 +2,9 @@
 
 mod compose;
 mod install;
+mod machine;
 mod notify;
+mod package;
 mod samples;
 mod systemd;
 mod units;

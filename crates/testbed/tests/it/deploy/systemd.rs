@@ -1,172 +1,153 @@
-//! The units under a systemd that runs, booted in a container.
+//! An installation by `deploy/install.sh` on a machine with systemd, from the first start to the end.
 
-use std::process::Command;
-use std::time::Duration;
+use std::os::unix::fs::MetadataExt;
 
-use api_client::{Client, ExecutionsQuery};
-use api_types::JobId;
-use api_types::execution::{ComputeState, Execution};
-use api_types::job::JobStateType;
-use serde_json::json;
-use tempfile::TempDir;
-use testbed::harness::{binary, eventually, eventually_within};
+use serde_json::Value;
+use task_image::{docker, image};
+use testbed::harness::eventually;
 
-use super::{root, text_of};
+use super::machine::{Machine, PROGRAMS, SOCKET};
+use super::text_of;
 use crate::programs::{job, ticking};
 
-/// Units that fail are started again after two seconds.
-const RUNS_ON_FOR: Duration = Duration::from_secs(120);
+/// A daemon that makes no progress for this long is ended, in place of the unit's minute.
+const WATCHDOG: &str = "[Service]\nWatchdogSec=3s\nTimeoutAbortSec=2s\n";
 
-/// A machine with systemd; gone with this value.
-struct Machine {
-    name: String,
-    _programs: TempDir,
+/// What a machine without installation does not have, as far as an uninstallation promises.
+const TRACES: &str = "ls -d /usr/local/bin/orchestrator /usr/local/bin/compute-agent \
+    /usr/local/bin/wasm-runner /usr/local/bin/jobctl /etc/systemd/system/orchestrator.service \
+    /etc/systemd/system/compute-agent.service /etc/sysusers.d/orchestrator.conf \
+    /etc/sysusers.d/compute-agent.conf /run/orchestrator \
+    /etc/systemd/system/multi-user.target.wants/orchestrator.service \
+    /etc/systemd/system/multi-user.target.wants/compute-agent.service 2>/dev/null || true";
+
+/// Lets the agent use the Docker Engine of the host, where it shares a directory with it.
+fn share_docker(machine: &Machine) {
+    let group = std::fs::metadata("/var/run/docker.sock").expect("the Docker Engine's").gid();
+    let volume = machine.volume();
+    machine.shell(&format!(
+        "groupadd --non-unique --gid {group} docker
+         mkdir -p /etc/orchestrator /etc/compute-agent /etc/systemd/system/compute-agent.service.d
+         # While both daemons hang, nobody replaces the node's work.
+         echo ORCHESTRATOR_NODE_TTL=120 > /etc/orchestrator/environment
+         printf '%s\\n' COMPUTE_AGENT_DATA_DIR={volume} COMPUTE_AGENT_DOCKER__HOST=unix://{SOCKET} \
+            COMPUTE_AGENT_DOCKER__SANDBOX_POOL=0 > /etc/compute-agent/environment
+         printf '[Service]\\nReadWritePaths={volume}\\n' \
+            > /etc/systemd/system/compute-agent.service.d/data.conf"
+    ));
 }
 
-// === impl Machine ===
+/// The one execution of a job.
+fn execution(machine: &Machine, job: &str) -> Value {
+    let executions = machine.records(&["executions", job]);
+    assert_eq!(executions.as_array().map(Vec::len), Some(1), "{executions:#}");
+    executions[0].clone()
+}
 
-impl Machine {
-    /// None, with the reason printed, where there is no image; where `CI` is set that is a failure.
-    async fn boot() -> Option<Self> {
-        let script = root().join("crates/testbed/systemd/image.sh");
-        let found = Command::new(&script).arg("--find").output().expect("it starts");
-        if !found.status.success() {
-            let missing = format!("no image with systemd here: run {} as root", script.display());
-            assert!(std::env::var_os("CI").is_none(), "{missing}");
-            eprintln!("skipped: {missing}");
-            return None;
+async fn running(machine: &Machine, job: &str) -> Value {
+    machine.until(job, "Running").await;
+    eventually("the program to run", async || {
+        let found = machine.processes("wasm-runner");
+        if found.is_empty() { Err("no runner".to_owned()) } else { Ok(()) }
+    })
+    .await;
+    execution(machine, job)
+}
+
+/// The node of this machine.
+fn node(machine: &Machine) -> String {
+    let nodes = machine.records(&["node", "list"]);
+    let compute = |node: &&Value| node["NodeType"] == "Compute";
+    let nodes: Vec<_> = nodes.as_array().expect("a list").iter().filter(compute).collect();
+    let [node] = nodes[..] else { panic!("{nodes:#?}") };
+    assert_eq!(node["Connection"], "CONNECTED", "{node:#}");
+    node["PeerInfo"]["ID"].as_str().expect("an ID").to_owned()
+}
+
+/// Kills and stops each daemon; systemd starts them again.
+async fn survives_kills_and_hangs(machine: &Machine) {
+    let before = machine.main_pid("compute-agent");
+    machine.run(&["systemctl", "restart", "compute-agent"]);
+    assert_ne!(machine.main_pid("compute-agent"), before);
+
+    for signal in ["KILL", "STOP"] {
+        let units = ["orchestrator", "compute-agent"].map(|unit| (unit, machine.main_pid(unit)));
+        for (unit, _) in &units {
+            let signal = format!("--signal={signal}");
+            machine.run(&["systemctl", "kill", "--kill-whom=main", &signal, unit]);
         }
-        let image = String::from_utf8(found.stdout).expect("a name").trim().to_owned();
-        let programs = tempfile::tempdir().expect("a temporary directory");
-        for name in ["orchestrator", "compute-agent", "wasm-runner", "jobctl"] {
-            std::fs::copy(binary(name), programs.path().join(name)).expect("there is room");
+        for (unit, former) in &units {
+            machine.restarted(unit, former).await;
         }
-        let name = format!("testbed-systemd-{}", uuid::Uuid::from_u128(rand_id()).simple());
-        let mount = |from: &std::path::Path, to: &str| format!("{}:{to}:ro", from.display());
-        let output = Command::new("docker")
-            .args(["run", "--detach", "--rm", "--name", &name, "--cap-add", "SYS_ADMIN"])
-            .args(["--security-opt", "seccomp=unconfined", "--security-opt", "apparmor=unconfined"])
-            .args(["--volume", "/sys/fs/cgroup:/sys/fs/cgroup:rw"])
-            .args(["--tmpfs", "/run", "--tmpfs", "/run/lock", "--tmpfs", "/tmp:exec"])
-            .args(["--volume", &mount(programs.path(), "/programs")])
-            .args(["--volume", &mount(&root().join("deploy"), "/checkout/deploy")])
-            .args([image.as_str(), "/lib/systemd/systemd"])
-            .output()
-            .expect("docker starts");
-        assert!(output.status.success(), "{}", text_of(&output));
-        let machine = Self { name, _programs: programs };
-        eventually("systemd to be up", async || {
-            let output = machine.try_run(&["systemctl", "is-system-running"]);
-            match text_of(&output).trim() {
-                "running" | "degraded" => Ok(()),
-                other => Err(other.to_owned()),
-            }
-        })
-        .await;
-        Some(machine)
     }
-
-    fn try_run(&self, command: &[&str]) -> std::process::Output {
-        let mut docker = Command::new("docker");
-        docker.args(["exec", &self.name]).args(command).output().expect("docker starts")
-    }
-
-    fn run(&self, command: &[&str]) -> String {
-        let output = self.try_run(command);
-        if !output.status.success() {
-            let log = self.try_run(&["journalctl", "--no-pager", "--lines=100"]);
-            panic!("{command:?}: {}\n{}", text_of(&output), text_of(&log));
-        }
-        text_of(&output)
-    }
-
-    fn address(&self) -> String {
-        let format = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}";
-        let output = Command::new("docker")
-            .args(["inspect", "--format", format, &self.name])
-            .output()
-            .expect("docker starts");
-        String::from_utf8_lossy(&output.stdout).trim().to_owned()
-    }
-
-    /// The processes that run wasm programs.
-    fn runners(&self) -> String {
-        self.run(&["sh", "-c", "grep -lx wasm-runner /proc/[0-9]*/comm 2>/dev/null"])
-    }
-
-    fn main_pid(&self) -> String {
-        self.run(&["systemctl", "show", "--property=MainPID", "--value", "compute-agent"])
-    }
-}
-
-impl Drop for Machine {
-    fn drop(&mut self) {
-        drop(Command::new("docker").args(["rm", "--force", &self.name]).output());
-    }
-}
-
-/// Of this process and this test, which is once in it.
-fn rand_id() -> u128 {
-    let started = wasm_run::process::own_start_time().unwrap_or_default();
-    (u128::from(started) << 64) | u128::from(std::process::id())
-}
-
-async fn execution(client: &Client, id: JobId) -> Execution {
-    let page = client.job_executions(id, &ExecutionsQuery::default()).await.expect("a page");
-    assert_eq!(page.executions.len(), 1, "{:#?}", page.executions);
-    page.executions.into_iter().next().expect("one")
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restart_and_a_kill_of_the_unit_leave_wasm_programs_running() {
-    const LINES: u32 = 200;
+async fn an_installation_joins_by_itself_survives_kills_and_hangs_and_goes_without_a_trace() {
+    const LINES: u32 = 250;
     let Some(machine) = Machine::boot().await else { return };
-    machine.run(&["/checkout/deploy/install.sh", "--binaries", "/programs"]);
+    let engine = docker::connect().await.expect("the machine runs in it");
+    let task = image::ensure(&engine).await.expect("the task image");
+    share_docker(&machine);
+    let said = machine.run(&["/checkout/deploy/install.sh", "--binaries", PROGRAMS]);
+    let login = "jobctl login --token-file /var/lib/orchestrator/admin.token";
+    assert!(said.contains("systemctl enable --now orchestrator compute-agent"), "{said}");
+    assert!(said.contains(login), "{said}");
+    machine.shell(&format!("chown compute-agent {}", machine.volume()));
+    for unit in ["orchestrator", "compute-agent"] {
+        let folder = format!("/run/systemd/system/{unit}.service.d");
+        machine.shell(&format!("mkdir -p {folder}; printf '{WATCHDOG}' > {folder}/test.conf"));
+    }
+    machine.run(&["systemctl", "daemon-reload"]);
     machine.run(&[
-        "sh",
-        "-c",
-        "printf 'ORCHESTRATOR_LISTEN=0.0.0.0:1234\\nORCHESTRATOR_INSECURE=true\\n' \
-         >/etc/orchestrator/environment; \
-         printf 'COMPUTE_AGENT_LISTEN=127.0.0.1:1235\\nCOMPUTE_AGENT_ENGINES=wasm\\n' \
-         >/etc/compute-agent/environment",
+        "timeout",
+        "120",
+        "systemctl",
+        "enable",
+        "--now",
+        "orchestrator",
+        "compute-agent",
     ]);
-    machine.run(&["timeout", "60", "systemctl", "start", "orchestrator", "compute-agent"]);
-    let client = Client::new(&format!("http://{}:1234", machine.address())).expect("a URL");
-    let body = json!({ "Job": job(&ticking(LINES, 0)) }).to_string();
-    let id = client.create_job_raw(body.into(), None).await.expect("the job is accepted").job_id;
-    let before = eventually("the program to run", async || {
-        let execution = execution(&client, id).await;
-        match execution.compute_state.state_type {
-            ComputeState::BidAccepted => Ok(execution),
-            state => Err(format!("{state:?}: {}", execution.compute_state.message)),
+
+    // The node is there, by the token that was left for it, and nobody is let in without one.
+    let stranger = machine.try_run(&["jobctl", "--url=https://127.0.0.1:1234", "node", "list"]);
+    assert!(!stranger.status.success(), "{}", text_of(&stranger));
+    let stranger = machine.try_run(&["su", "nobody", "-s", "/bin/sh", "-c", login]);
+    assert!(text_of(&stranger).contains("Permission denied"), "{}", text_of(&stranger));
+    machine.run(&["sh", "-c", login]);
+    let node = node(&machine);
+    let state = machine.shell("stat -c '%a %U %G' /run/orchestrator /run/orchestrator/join");
+    assert_eq!(state, "750 orchestrator orchestrator\n640 orchestrator orchestrator");
+    let settings =
+        machine.shell("stat -c '%a %G' /etc/*/orchestrator.toml /etc/*/compute-agent.toml");
+    assert_eq!(settings, "640 orchestrator\n640 compute-agent");
+
+    let printed = machine.jobctl(&["run", &task, "--", "echo", "from docker"]);
+    assert_eq!(printed, "from docker");
+    let wasm = machine.submit(&job(&ticking(LINES, 0)));
+    let before = running(&machine, &wasm).await;
+    let runner = machine.processes("wasm-runner");
+    survives_kills_and_hangs(&machine).await;
+    assert_eq!(machine.processes("wasm-runner"), runner);
+    machine.until(&wasm, "Completed").await;
+    let after = execution(&machine, &wasm);
+    assert_eq!(after["ID"], before["ID"], "it is the same run");
+    assert_eq!(after["Revision"], 6, "{after:#}");
+    assert_eq!(after["RunOutput"]["stdout"], "line\n".repeat(LINES as usize));
+
+    let wasm = machine.submit(&job(&ticking(100_000, 0)));
+    running(&machine, &wasm).await;
+    let said = machine.run(&["/checkout/deploy/install.sh", "--uninstall"]);
+    assert!(said.contains("left: /etc/orchestrator (settings)"), "{said}");
+    assert_eq!(machine.shell(TRACES), "");
+    eventually("no process to be left", async || {
+        match machine.processes("orchestrator|compute-agent|wasm-runner").as_str() {
+            "" => Ok(()),
+            left => Err(left.to_owned()),
         }
     })
     .await;
-    let runner = machine.runners();
-
-    let first = machine.main_pid();
-    machine.run(&["systemctl", "restart", "compute-agent"]);
-    let second = machine.main_pid();
-    assert_ne!(first, second);
-    machine.run(&["systemctl", "kill", "--kill-whom=main", "--signal=KILL", "compute-agent"]);
-    eventually("systemd to start it again", async || {
-        let active = machine.try_run(&["systemctl", "is-active", "compute-agent"]);
-        match machine.main_pid() {
-            third if active.status.success() && third != second => Ok(()),
-            third => Err(format!("{} {third}", text_of(&active))),
-        }
-    })
-    .await;
-    assert_eq!(machine.runners(), runner);
-
-    let job = eventually_within(RUNS_ON_FOR, "the job to be over", async || {
-        let job = client.describe_job(id).await.map_err(|error| error.to_string())?;
-        if job.state.state_type.is_terminal() { Ok(job) } else { Err("it runs".to_owned()) }
-    })
-    .await;
-    assert_eq!(job.state.state_type, JobStateType::Completed, "{}", job.state.message);
-    let after = execution(&client, id).await;
-    assert_eq!((after.id, after.revision), (before.id, 6), "it is the same run");
-    let stdout = after.run_output.stdout;
-    assert_eq!(stdout, "line\n".repeat(LINES as usize));
+    machine.run(&["test", "-e", "/var/lib/orchestrator/orchestrator.db"]);
+    let tasks = docker::containers_of_node(&engine, &node).await.expect("docker responds");
+    assert_eq!(tasks, [], "the containers of finished tasks are gone");
 }
