@@ -30,6 +30,10 @@ sim *arguments:
 chaos seconds='600':
     CHAOS_SECONDS={{seconds}} cargo test --workspace --test it -- --nocapture --test-threads=1 failpoints:: chaos::
 
+# Upgrade from release 0.1.0 and roll back to it, under load; the first run builds that release.
+upgrade-test:
+    UPGRADE_FROM="$(crates/testbed/release-0.1.0/build.sh)" cargo test -p testbed --test it -- --nocapture upgrade::under_load::
+
 # The bench measures the release programs, whose first build takes long.
 # Measure every figure of docs/performance.md, in under 20 minutes; `just bench quick` takes two.
 bench *arguments: (static-build "bench")

@@ -40,3 +40,4 @@ mod stop;
 mod tidy;
 mod traces;
 mod ui;
+mod upgrade;
