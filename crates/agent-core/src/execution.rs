@@ -322,6 +322,7 @@ impl Execution {
             ..collected.output
         });
         report.published_result = published;
+        report.usage = collected.usage;
         vec![Effect::Report(Box::new(report)), Effect::Discard]
     }
 

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use api_types::cluster::{Cluster, ClusterLoad};
 use api_types::execution::{DescribeExecution, Execution, ListExecutions};
 use api_types::routes;
+use api_types::usage::ListUsage;
 
 use crate::client::{Client, segment};
 use crate::error::ClientError;
@@ -18,6 +19,18 @@ pub struct LiveExecutionsQuery {
     pub limit: Option<u32>,
     pub next_token: Option<String>,
     pub reverse: bool,
+}
+
+/// Selects running executions, those first that use most.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct UsageQuery {
+    /// The ids may be short.
+    pub job_id: Option<String>,
+    pub node_id: Option<String>,
+    pub namespace: Option<String>,
+    /// `cpu` or `memory`.
+    pub order_by: Option<String>,
+    pub limit: Option<u32>,
 }
 
 impl Client {
@@ -54,5 +67,16 @@ impl Client {
             .add("next_token", query.next_token.as_ref())
             .add_flag("reverse", query.reverse);
         self.get(routes::EXECUTIONS).query(&pairs.0).send().await
+    }
+
+    /// `GET /usage`: the running executions that use most.
+    pub async fn list_usage(&self, query: &UsageQuery) -> Result<ListUsage, ClientError> {
+        let pairs = Pairs::default()
+            .add("job_id", query.job_id.as_ref())
+            .add("node_id", query.node_id.as_ref())
+            .add("namespace", query.namespace.as_ref())
+            .add("order_by", query.order_by.as_ref())
+            .add("limit", query.limit);
+        self.get(routes::USAGE).query(&pairs.0).send().await
     }
 }

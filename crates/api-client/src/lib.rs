@@ -25,7 +25,7 @@ mod tls;
 pub use access::AuditQuery;
 pub use agent::LogsQuery;
 pub use client::{CONNECT_TIMEOUT, Client, MAX_RESPONSE_BYTES, REQUEST_TIMEOUT};
-pub use cluster::LiveExecutionsQuery;
+pub use cluster::{LiveExecutionsQuery, UsageQuery};
 pub use download::Download;
 pub use error::{ClientError, InvalidBaseUrl};
 pub use events::{EventsQuery, StreamedEvent};

@@ -8,6 +8,7 @@ use crate::engine::{Params, PublisherType};
 use crate::id::{EvaluationId, ExecutionId, JobId, NodeId};
 use crate::quantity::Capacity;
 use crate::time::Timestamp;
+use crate::usage::Usage;
 
 /// Bytes of each stream that `RunOutput` keeps.
 pub const RUN_OUTPUT_BYTES: usize = 2048;
@@ -67,6 +68,9 @@ pub struct Execution {
     pub published_result: PublishedResult,
     #[serde(rename = "RunOutput")]
     pub run_output: RunOutput,
+    /// Measured when it ended, or just now while it runs; absent where nobody has measured it.
+    #[serde(rename = "Usage", default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
     /// The execution that this one retries.
     #[serde(rename = "PreviousExecution", with = "crate::serde_empty")]
     #[cfg_attr(feature = "openapi", schema(value_type = crate::openapi::ExecutionIdOrEmpty))]

@@ -30,6 +30,7 @@ pub mod summary;
 pub mod testing;
 pub mod time;
 pub mod trust;
+pub mod usage;
 pub mod version;
 
 mod serde_empty;

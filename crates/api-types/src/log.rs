@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use crate::id::ExecutionId;
 use crate::time::Timestamp;
+use crate::usage::ExecutionUsage;
 
 /// The most output that one frame carries, in bytes; an agent splits longer output.
 pub const MAX_FRAME_OUTPUT_BYTES: usize = 64 << 10;
@@ -128,8 +129,9 @@ pub struct LogPosition {
     pub stderr: u64,
 }
 
-/// One line of an agent's response to a [`StreamRequest`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// One line of an agent's response to a [`StreamRequest`] or a
+/// `UsageRequest`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "Type")]
 pub enum LogFrame {
@@ -143,8 +145,13 @@ pub enum LogFrame {
         #[serde(rename = "Base64")]
         base64: String,
     },
+    /// What some executions use; an agent sends at most 256 in one frame.
+    Usage {
+        #[serde(rename = "Executions")]
+        executions: Vec<ExecutionUsage>,
+    },
     KeepAlive,
-    /// The requested output is complete.
+    /// What was requested is complete.
     End,
     /// The node has no output of this execution, or no longer has it.
     Absent,

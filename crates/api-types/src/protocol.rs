@@ -15,6 +15,7 @@ use crate::job::{JobType, Task};
 use crate::log::StreamRequest;
 use crate::node::{ComputeNodeInfo, Membership};
 use crate::quantity::Capacity;
+use crate::usage::{Usage, UsageRequest};
 use crate::version::VersionRecord;
 
 /// Most reports in one batch; the agent splits larger ones.
@@ -91,6 +92,8 @@ pub enum AssignmentLine {
     /// Requests task output. It is no part of the desired state: the next stream does not repeat
     /// a lost request, the reader's request is repeated instead.
     Stream(StreamRequest),
+    /// Requests what the executions of the node use; lost like a request for output.
+    Usage(UsageRequest),
     KeepAlive,
     /// From a newer release; agents skip it.
     #[serde(other)]
@@ -185,6 +188,9 @@ pub struct Report {
     pub run_output: Option<RunOutput>,
     #[serde(rename = "PublishedResult", default, skip_serializing_if = "Option::is_none")]
     pub published_result: Option<PublishedResult>,
+    /// Of a process that has ended.
+    #[serde(rename = "Usage", default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

@@ -24,6 +24,7 @@ pub const NODE_TOKEN: &str = "/api/v1/orchestrator/nodes/tokens/{token_id}";
 pub const EXECUTIONS: &str = "/api/v1/orchestrator/executions";
 pub const EXECUTION: &str = "/api/v1/orchestrator/executions/{execution_id}";
 pub const EXECUTION_RESULTS: &str = "/api/v1/orchestrator/executions/{execution_id}/results";
+pub const USAGE: &str = "/api/v1/orchestrator/usage";
 pub const CLUSTER: &str = "/api/v1/orchestrator/cluster";
 pub const CLUSTER_LOAD: &str = "/api/v1/orchestrator/cluster/load";
 pub const CHANGES: &str = "/api/v1/orchestrator/changes";

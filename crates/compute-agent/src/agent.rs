@@ -37,6 +37,7 @@ use crate::node::mailbox::{Mailbox, Message};
 use crate::node::outbox::Outbox;
 use crate::node::supervisor::{Parts, Supervisor, sweep};
 use crate::node::tasks::Tasks;
+use crate::node::usage::Meters;
 use crate::node::vitals::Vitals;
 use crate::observer::Observer;
 use crate::runtime::registry::{Engines, Surroundings};
@@ -151,7 +152,9 @@ impl Agent {
             readers: Readers::new(),
             guard: Arc::new(Guard::new(enrolment.clone(), settings.orchestrator.clone())),
         };
-        let session = session(&settings, node_id, (&enrolment, asking), vitals, &tasks, &shared)?;
+        let measuring = (vitals, Arc::clone(&steps.meters));
+        let clients = (&enrolment, asking);
+        let session = session(&settings, node_id, clients, measuring, &tasks, &shared)?;
         let server =
             tokio::spawn(http::serve(listener, http::router(shared), stop_serving.clone()));
         tasks.spawn(sweep::published(published, settings.results.retain()));
@@ -179,7 +182,7 @@ fn session(
     settings: &Settings,
     node_id: NodeId,
     (enrolment, client): (&Enrolment, Client),
-    vitals: Arc<Vitals>,
+    (vitals, meters): (Arc<Vitals>, Arc<Meters>),
     tasks: &Tasks,
     shared: &Shared,
 ) -> Result<Arc<Session>, StartError> {
@@ -202,6 +205,7 @@ fn session(
             node_id,
             outputs,
             shared.published.clone(),
+            meters,
             tasks.clone(),
         ),
         client,
@@ -225,9 +229,11 @@ async fn steps(
     secrets: Secrets,
 ) -> Result<Arc<Steps>, OtlpError> {
     let tracer = Tracer::start(&settings.otlp, "compute-agent", node_id.to_string())?;
+    let engines = engines(settings, node_id, data_dir, tasks).await;
     Ok(Arc::new(Steps {
         node_id,
-        engines: engines(settings, node_id, data_dir, tasks).await,
+        meters: Arc::new(Meters::new(&engines, data_dir.executions())),
+        engines,
         gpus,
         observer: Observer::new(tracer),
         tasks: tasks.clone(),

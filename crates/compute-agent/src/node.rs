@@ -8,4 +8,5 @@ pub(crate) mod mailbox;
 pub(crate) mod outbox;
 pub(crate) mod supervisor;
 pub(crate) mod tasks;
+pub(crate) mod usage;
 pub(crate) mod vitals;

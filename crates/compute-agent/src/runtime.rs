@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 use crate::data::inputs::placement::MountedInput;
 use crate::data::progress::Progress;
 use crate::data::secrets::HandedOver;
+use crate::host::cgroup::Reading;
 
 /// Everything an engine needs to prepare a task.
 #[derive(Debug, Clone)]
@@ -153,6 +154,11 @@ pub(crate) trait Executor: Send + Sync {
     /// The bytes that the task has written so far, except for its inputs and output that the
     /// engine bounds itself; none where the engine cannot measure them.
     fn written_bytes(&self, _: ExecutionId) -> BoxFuture<'_, Result<Option<u64>, ExecutorError>> {
+        ready(Ok(None)).boxed()
+    }
+
+    /// What the task uses, or used until its process ended; none where nothing measures it.
+    fn usage(&self, _: ExecutionId) -> BoxFuture<'_, Result<Option<Reading>, ExecutorError>> {
         ready(Ok(None)).boxed()
     }
 

@@ -13,6 +13,7 @@ use api_types::execution::{ComputeState, PublishedResult, RunOutput};
 use api_types::history::EventType;
 use api_types::id::IdPrefix;
 use api_types::job::{JobStateType, JobType};
+use api_types::usage::Usage;
 use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 
 use scheduler::change::{EventRow, ExecutionRow, Live, LiveJobRow};
@@ -236,6 +237,7 @@ pub struct StoredExecution {
     pub row: ExecutionRow,
     pub next: Option<ExecutionId>,
     pub run_output: Option<RunOutput>,
+    pub usage: Option<Usage>,
     pub published_result: Option<PublishedResult>,
 }
 

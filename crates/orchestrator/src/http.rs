@@ -35,6 +35,7 @@ mod secrets;
 pub(crate) mod serve;
 mod sessions;
 mod tokens;
+mod usage;
 mod waiting;
 
 use std::collections::BTreeMap;
@@ -132,6 +133,7 @@ type Handled = Result<Response, Failure>;
 pub(crate) fn router(api: Arc<Api>) -> Router {
     let (router, collected) = OpenApiRouter::default()
         .merge(jobs::router())
+        .merge(usage::router())
         .merge(executions::router())
         .merge(archives::router())
         .merge(history::router())

@@ -9,6 +9,7 @@ mod record;
 mod relay;
 mod render;
 mod source;
+mod usage;
 
 use std::sync::Arc;
 
@@ -29,6 +30,7 @@ pub(crate) struct Access {
     reader: Reader,
     view: Arc<View>,
     pub(crate) relay: Arc<Relay>,
+    usage: usage::Answers,
     /// Cancelled when the service stops: reading breaks off.
     stopping: CancellationToken,
 }
@@ -43,7 +45,8 @@ pub(crate) struct Reading {
 
 impl Access {
     pub(crate) fn new(reader: Reader, view: Arc<View>, stopping: CancellationToken) -> Self {
-        Self { reader, view, relay: Arc::default(), stopping }
+        let (relay, usage) = (Arc::default(), usage::Answers::default());
+        Self { reader, view, relay, usage, stopping }
     }
 
     pub(crate) fn read(

@@ -14,6 +14,7 @@ use api_types::job::{JobStateType, JobType};
 use api_types::node::{Connection, Eligibility, Membership};
 use api_types::protocol::SessionRequest;
 use api_types::quantity::Resources;
+use api_types::usage::Usage;
 use api_types::{EvaluationId, ExecutionId, JobId, NodeId, Timestamp};
 
 use crate::exclusion::Exclusions;
@@ -136,6 +137,8 @@ pub struct Tries {
 pub struct OutputRow {
     pub id: ExecutionId,
     pub run_output: Option<RunOutput>,
+    /// Kept with the output of the run.
+    pub usage: Option<Usage>,
     pub published_result: Option<PublishedResult>,
 }
 

@@ -15,6 +15,18 @@ pub struct Exit {
     /// The cause of the end when the program did not exit by itself.
     #[serde(default)]
     pub fault: Option<String>,
+    /// None if the run ended before it was measured.
+    #[serde(default)]
+    pub used: Option<Used>,
+}
+
+/// What the process of a run has used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Used {
+    pub cpu_nanos: u64,
+    /// In use, without the pages that are read from files.
+    pub memory_bytes: u64,
+    pub memory_peak_bytes: u64,
 }
 
 // === impl Exit ===

@@ -25,7 +25,7 @@ pub mod process;
 
 pub use claim::Claim;
 pub use compiled::Compiled;
-pub use exit::Exit;
+pub use exit::{Exit, Used};
 pub use plan::Plan;
 
 /// The first argument of the runner: `run DIRECTORY BOOT_ID` runs the plan of a run directory.

@@ -141,18 +141,18 @@ fn end(error: &wasmtime::Error, code: i32, store: &Store<State>) -> Exit {
     match error.downcast_ref::<Trap>() {
         Some(trap) => {
             let fault = Some(format!("{trap}{}", place(error)));
-            Exit { code: EXIT_TRAPPED, out_of_memory, fault }
+            Exit { code: EXIT_TRAPPED, out_of_memory, fault, used: None }
         }
         None => {
             let fault = Some(format!("the program cannot be run: {error:#}"));
-            Exit { code, out_of_memory, fault }
+            Exit { code, out_of_memory, fault, used: None }
         }
     }
 }
 
 fn not_run(error: &wasmtime::Error) -> Exit {
     let fault = Some(format!("the program cannot be run: {error:#}"));
-    Exit { code: EXIT_NOT_RUN, out_of_memory: false, fault }
+    Exit { code: EXIT_NOT_RUN, fault, ..Exit::default() }
 }
 
 /// The function in which it happened, if the module names it.

@@ -28,7 +28,8 @@ pub(crate) fn run(directory: &Path, boot_id: &str) -> wasmtime::Result<ExitCode>
     }
     let output = Output::create(&directory.join(wasm_run::output::FILE));
     let output = output.context("create the file for the output")?;
-    let exit = program::run(directory, &plan, &output);
+    let mut exit = program::run(directory, &plan, &output);
+    exit.used = wasm_run::process::own_used().ok();
     exit.write(directory).context("write how the run ended")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use api_types::Timestamp;
 use api_types::execution::{DesiredState, PublishedResult, RunOutput};
 use api_types::protocol::{FailureCause, Report};
+use api_types::usage::Usage;
 use serde::{Deserialize, Serialize};
 
 /// Something that happened to an execution.
@@ -54,6 +55,7 @@ pub struct Exit {
 pub struct Collected {
     /// Its `exitCode` and `runnerError` are ignored: the verdict holds them.
     pub output: RunOutput,
+    pub usage: Option<Usage>,
     pub publishing: Publishing,
     /// Notes for the user, such as a result path that does not exist.
     pub notes: Vec<String>,

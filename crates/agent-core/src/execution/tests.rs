@@ -73,6 +73,7 @@ fn plain(sequence: u64, compute_state: ComputeState, message: &str) -> Report {
         cause: FailureCause::Task,
         run_output: None,
         published_result: None,
+        usage: None,
     }
 }
 
@@ -175,7 +176,10 @@ fn an_out_of_memory_failure_names_the_limit() {
     execution
         .handle(Event::Exited(Exit { code: 137, out_of_memory: true, ..Exit::default() }), NOW);
     let (report, _) = split(execution.handle(Event::Collected(Collected::default()), NOW));
-    assert_eq!(report.message, "killed: out of memory (limit 64 MB)");
+    assert_eq!(
+        report.message,
+        "used more than its 64 MB of memory and was killed; its limit is Resources.Memory"
+    );
     assert_eq!(report.cause, FailureCause::Task);
     assert_eq!(report.run_output.unwrap().runner_error, report.message);
 }

@@ -1,5 +1,6 @@
 //! What the end of a process means.
 
+use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
 
@@ -89,11 +90,7 @@ impl Verdict {
         let (message, runner_error) = match code {
             0 => (String::new(), String::new()),
             _ if out_of_memory => {
-                let limit = Bytes(work.resources.memory);
-                let message = match fault {
-                    Some(fault) => format!("out of memory (limit {limit}): {fault}"),
-                    None => format!("killed: out of memory (limit {limit})"),
-                };
+                let message = out_of_memory_message(work.resources.memory, fault.as_deref());
                 (message.clone(), message)
             }
             _ if let Some(fault) = fault => (fault.clone(), fault.clone()),
@@ -143,5 +140,21 @@ impl Verdict {
             self.runner_error.clone_from(&told);
         }
         told
+    }
+}
+
+/// Names the limit that the task met, and where it is set.
+fn out_of_memory_message(limit: u64, fault: Option<&str>) -> String {
+    match (limit, fault) {
+        (0, None) => "its machine ran out of memory, and the kernel killed it".to_owned(),
+        (0, Some(fault)) => format!("its machine ran out of memory: {fault}"),
+        (limit, None) => format!(
+            "used more than its {} of memory and was killed; its limit is Resources.Memory",
+            Bytes(limit)
+        ),
+        (limit, Some(fault)) => format!(
+            "needed more than its {} of memory, the limit in Resources.Memory: {fault}",
+            Bytes(limit)
+        ),
     }
 }

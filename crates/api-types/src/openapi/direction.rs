@@ -24,6 +24,7 @@ const OPTIONAL_IN_ANSWERS: &[(&str, &[&str])] = &[
     ("Assignment", &["Message", "Work"]),
     ("CreateJob", &["Warnings"]),
     ("DryRun", &["Warnings"]),
+    ("Execution", &["Usage"]),
     ("HistoryEvent", &["NodeState"]),
     ("LogLine", &["Partial", "Offset"]),
     ("NetworkSpec", &["Domains"]),
@@ -32,6 +33,7 @@ const OPTIONAL_IN_ANSWERS: &[(&str, &[&str])] = &[
     ("StreamRequest", &["Tail", "Stream", "From", "Archive"]),
     ("Task", &["Secrets"]),
     ("TaskSecret", &["Path", "Env"]),
+    ("Usage", &["Disk"]),
 ];
 
 /// A variant of tagged lines that stands for what this release does not know.

@@ -10,7 +10,7 @@
 //! published/<execution id>.tar.gz   archives that the agent serves, see `data::results::publisher::local`
 //! cache/<key>/                 inputs that were fetched before, see `data::inputs::cache`
 //! wasm-cache/                  compiled modules by their digest, see `runtime::wasm::store`
-//! executions/<execution id>/   inputs/<n>, stdout, stderr, output.index, results/<name>,
+//! executions/<execution id>/   inputs/<n>, stdout, stderr, output.index, results/<name>, usage.json,
 //!                              wasm/ while its engine holds it (see `runtime::wasm`)
 //! ```
 
@@ -155,6 +155,11 @@ impl ExecutionDir {
 
     pub(crate) fn results(&self) -> PathBuf {
         self.root.join("results")
+    }
+
+    /// The last sample of what the task uses.
+    pub(crate) fn usage(&self) -> PathBuf {
+        self.root.join("usage.json")
     }
 
     /// The wasm engine's files of a run.

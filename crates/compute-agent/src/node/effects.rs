@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use agent_core::execution::{Event, Failure};
 use api_types::protocol::Work;
+use api_types::usage::Usage;
 use api_types::{ExecutionId, NodeId, Timestamp};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -30,6 +31,7 @@ use crate::host::gpu::Inventory;
 use crate::host::settings::Settings;
 use crate::node::mailbox::Mailbox;
 use crate::node::tasks::Tasks;
+use crate::node::usage::Meters;
 use crate::observer::{Observer, Stage};
 use crate::runtime::registry::Engines;
 use crate::runtime::{Executor, ExecutorError, Run};
@@ -49,6 +51,7 @@ pub(crate) struct Steps {
     pub(crate) engines: Arc<Engines>,
     pub(crate) gpus: Inventory,
     pub(crate) observer: Arc<Observer>,
+    pub(crate) meters: Arc<Meters>,
     pub(crate) stop_grace: Duration,
     pub(crate) tasks: Tasks,
     pub(crate) files: Files,
@@ -198,14 +201,22 @@ impl Steps {
                 Err(failure) => return step.tell(Event::Failed(failure)).await,
             };
             let mut end = std::pin::pin!(failpoint::around(WAIT, || executor.wait(step.id)));
-            let end = tokio::select! {
-                biased;
-                end = &mut end => end,
-                event = steps.made_to_end(&step, executor, deadline) => {
-                    step.tell(event).await;
-                    end.await
+            let ending = async {
+                tokio::select! {
+                    biased;
+                    end = &mut end => end,
+                    event = steps.made_to_end(&step, executor, deadline) => {
+                        step.tell(event).await;
+                        end.await
+                    }
                 }
             };
+            let end = tokio::select! {
+                biased;
+                end = ending => end,
+                never = steps.meters.follow(step.id, &step.work, executor) => match never {},
+            };
+            steps.meters.ended(step.id, executor).await;
             let event = match end {
                 Ok(exit) => {
                     steps.observer.exited(step.id, &exit, clock::now());
@@ -241,6 +252,8 @@ impl Steps {
         let steps = Arc::clone(self);
         self.spawn(&step.clone(), async move {
             let Ok(executor) = steps.executor(&step.work) else { return };
+            // Of a process that is killed, nothing may be left to measure.
+            steps.meters.sample(step.id, executor).await;
             let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
             let stop = || executor.stop(step.id, steps.stop_grace);
             while let Err(error) = failpoint::around(STOP, stop).await {
@@ -285,7 +298,13 @@ impl Steps {
                 Err(CollectError::Executor(error @ ExecutorError::Unreachable { .. })) => {
                     debug!(%error, "the engine is unreachable; retrying the collection");
                 }
-                outcome => return Ok(outcome?),
+                outcome => {
+                    let (mut collected, written_bytes) = outcome?;
+                    let usage = self.meters.totals(step.id).await;
+                    collected.usage =
+                        usage.map(|usage| Usage { disk: written_bytes.or(usage.disk), ..usage });
+                    return Ok(collected);
+                }
             }
             backoff.wait().await;
         }
@@ -295,6 +314,7 @@ impl Steps {
     pub(crate) fn discard(self: &Arc<Self>, step: Step) {
         let steps = Arc::clone(self);
         self.spawn(&step.clone(), async move {
+            steps.meters.forget(step.id);
             let Ok(executor) = steps.executor(&step.work) else { return };
             if let Err(error) = failpoint::around(REMOVE, || executor.remove(step.id)).await {
                 debug!(%error, "a container is left to the next sweep");

@@ -15,12 +15,13 @@ mod ending;
 mod error;
 mod image;
 mod making;
+mod meter;
 mod output;
 mod result_directories;
 mod room;
 mod sandbox;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
@@ -41,6 +42,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::{Availability, Executor, ExecutorError, OutputChunk, Run};
+use crate::host::cgroup::Reading;
 use crate::host::clock;
 use crate::host::settings::Settings;
 use bollard::errors::Error;
@@ -81,9 +83,10 @@ pub(crate) struct Docker {
     images: image::Images,
     sandboxes: Sandboxes,
     room: room::Room,
-    /// Containers that this process created and has not started yet. Only this process starts them,
-    /// so starting them needs no state check first.
-    fresh: Mutex<HashSet<ExecutionId>>,
+    meter: meter::Meter,
+    /// Containers that this process created and has not started yet, with the Engine's IDs. Only
+    /// this process starts them, so starting them needs no state check first.
+    fresh: Mutex<HashMap<ExecutionId, String>>,
 }
 
 // === impl Docker ===
@@ -99,6 +102,7 @@ impl Docker {
             images: image::Images::new(settings, record),
             sandboxes: Sandboxes::new(node_id, settings.docker.sandbox_pool),
             room: room::Room::default(),
+            meter: meter::Meter::default(),
             fresh: Mutex::default(),
         }
     }
@@ -135,7 +139,8 @@ impl Docker {
     async fn start_once(&self, id: ExecutionId) -> Result<Timestamp, ExecutorError> {
         let client = self.client()?;
         // Only once: a repeated request cannot tell whether the first one started it.
-        if !self.fresh().remove(&id) {
+        let container_id = self.fresh().remove(&id);
+        if container_id.is_none() {
             let state = self.state(id).await?;
             if state.status != Some(ContainerStateStatusEnum::CREATED) {
                 let started_at = moment(state.started_at.as_deref());
@@ -143,16 +148,20 @@ impl Docker {
             }
         }
         let _change = self.change().await;
-        let mut started = client.start_container(&name(id), None).await;
+        let mut started = match &container_id {
+            Some(container_id) => self.start_metered(&client, id, container_id).await,
+            None => client.start_container(&name(id), None).await,
+        };
         if let Err(Error::DockerResponseServerError { .. }) = started
             && self.remake_alone(&client, id).await?
         {
+            self.meter.forget(id);
             started = client.start_container(&name(id), None).await;
         }
         started.map(|()| clock::steady()).map_err(error::of_start)
     }
 
-    fn fresh(&self) -> MutexGuard<'_, HashSet<ExecutionId>> {
+    fn fresh(&self) -> MutexGuard<'_, HashMap<ExecutionId, String>> {
         self.fresh.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -180,6 +189,7 @@ impl Docker {
 
     async fn remove_whole(&self, id: ExecutionId) -> Result<(), ExecutorError> {
         self.fresh().remove(&id);
+        self.meter.forget(id);
         let client = self.client()?;
         // With its anonymous volumes, which an image can declare and which nothing else removes.
         let options = RemoveContainerOptions { v: true, force: true, link: false };
@@ -291,7 +301,25 @@ impl Executor for Docker {
     }
 
     fn wait(&self, id: ExecutionId) -> BoxFuture<'_, Result<Exit, ExecutorError>> {
-        self.wait_for_end(id).boxed()
+        async move {
+            let end = self.wait_for_end(id);
+            let metering = async {
+                self.meter_to_the_end(id).await;
+                std::future::pending().await
+            };
+            tokio::select! {
+                end = end => end.map(|exit| {
+                    let out_of_memory = exit.out_of_memory || self.meter.was_out_of_memory(id);
+                    Exit { out_of_memory, ..exit }
+                }),
+                never = metering => never,
+            }
+        }
+        .boxed()
+    }
+
+    fn usage(&self, id: ExecutionId) -> BoxFuture<'_, Result<Option<Reading>, ExecutorError>> {
+        self.usage_now(id).boxed()
     }
 
     fn stop(&self, id: ExecutionId, grace: Duration) -> BoxFuture<'_, Result<(), ExecutorError>> {

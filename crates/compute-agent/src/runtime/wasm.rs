@@ -48,6 +48,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use super::{Executor, ExecutorError, OutputChunk, Run};
+use crate::host::cgroup::Reading;
 use crate::host::clock;
 use crate::host::data_dir::{DataDir, ExecutionDirs};
 use crate::host::settings::Settings;
@@ -348,6 +349,11 @@ impl Executor for Wasm {
     fn written_bytes(&self, id: ExecutionId) -> BoxFuture<'_, Result<Option<u64>, ExecutorError>> {
         let dir = self.dirs.of(id).wasm();
         in_background(move || files::written_bytes(&dir).map(Some)).boxed()
+    }
+
+    fn usage(&self, id: ExecutionId) -> BoxFuture<'_, Result<Option<Reading>, ExecutorError>> {
+        let (directory, boot_id) = (self.dirs.of(id).wasm(), Arc::clone(&self.boot_id));
+        in_background(move || process::usage(&directory, &boot_id)).boxed()
     }
 
     fn fills_the_data_directory(&self) -> bool {

@@ -88,6 +88,7 @@ impl Session {
                     self.mailbox.send(Message::Input(Input::Change(assignment))).await;
                 }
                 Ok(AssignmentLine::Stream(request)) => self.streams.answer(request),
+                Ok(AssignmentLine::Usage(request)) => self.streams.answer_usage(request),
                 Ok(AssignmentLine::KeepAlive | AssignmentLine::Unknown) => {}
                 Ok(AssignmentLine::Snapshot { .. }) => {
                     return Broken::Protocol("a snapshot came in the middle of the stream");
@@ -106,7 +107,9 @@ async fn snapshot(
         match next(lines).await? {
             AssignmentLine::Snapshot { executions } => break executions,
             AssignmentLine::KeepAlive | AssignmentLine::Unknown => {}
-            AssignmentLine::Assignment(_) | AssignmentLine::Stream(_) => {
+            AssignmentLine::Assignment(_)
+            | AssignmentLine::Stream(_)
+            | AssignmentLine::Usage(_) => {
                 return Err(Broken::Protocol("it does not open with a snapshot"));
             }
         }
@@ -118,8 +121,11 @@ async fn snapshot(
     while (assignments.len() as u64) < executions {
         match next(lines).await? {
             AssignmentLine::Assignment(assignment) => assignments.push(*assignment),
-            // A reader whose request for output arrives within a snapshot repeats it.
-            AssignmentLine::KeepAlive | AssignmentLine::Stream(_) | AssignmentLine::Unknown => {}
+            // A reader whose request arrives within a snapshot repeats it.
+            AssignmentLine::KeepAlive
+            | AssignmentLine::Stream(_)
+            | AssignmentLine::Usage(_)
+            | AssignmentLine::Unknown => {}
             AssignmentLine::Snapshot { .. } => {
                 return Err(Broken::Protocol("a snapshot came within a snapshot"));
             }

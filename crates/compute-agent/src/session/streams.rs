@@ -1,4 +1,5 @@
-//! Answers requests for output and for published archives, each on a connection of its own that this node opens.
+//! Answers requests for output, for published archives and for what tasks use, each on a connection
+//! of its own that this node opens.
 //!
 //! Output is produced only as fast as it is consumed: a slow reader fills the connection and then
 //! the engine's, but no memory in this process.
@@ -10,6 +11,7 @@ use api_client::Client;
 use api_types::log::{
     FRAME_KEEP_ALIVE_SECONDS, LogFrame, LogOutput, MAX_FRAME_OUTPUT_BYTES, StreamRequest,
 };
+use api_types::usage::{MAX_FRAME_EXECUTIONS, UsageRequest};
 use api_types::{Code, NodeId};
 use bytes::Bytes;
 use futures_util::future::FutureExt;
@@ -21,6 +23,7 @@ use super::archives;
 use crate::data::logs::{Begin, Output, OutputError, Outputs, Wanted};
 use crate::data::results::publisher::PublishedDir;
 use crate::node::tasks::Tasks;
+use crate::node::usage::Meters;
 use crate::runtime::OutputChunk;
 
 /// Concurrent streams: each holds a connection to the orchestrator, and one to the engine while its
@@ -36,6 +39,7 @@ pub(crate) struct Streams {
     node_id: NodeId,
     outputs: Arc<Outputs>,
     published: PublishedDir,
+    meters: Arc<Meters>,
     tasks: Tasks,
     places: Arc<Semaphore>,
 }
@@ -48,10 +52,11 @@ impl Streams {
         node_id: NodeId,
         outputs: Arc<Outputs>,
         published: PublishedDir,
+        meters: Arc<Meters>,
         tasks: Tasks,
     ) -> Self {
         let places = Arc::new(Semaphore::new(MAX_STREAMS));
-        Self { client, node_id, outputs, published, tasks, places }
+        Self { client, node_id, outputs, published, meters, tasks, places }
     }
 
     /// Answers in the background, until everything is sent or the reader has disconnected.
@@ -79,6 +84,23 @@ impl Streams {
                     debug!(%execution, %stream_id, "no reader waits for the log stream any more");
                 }
                 Err(error) => debug!(%execution, %stream_id, %error, "a log stream broke off"),
+            }
+        });
+    }
+
+    /// Answers in the background. The orchestrator asks again only when it has the answer or has
+    /// given up, so that there are never many.
+    pub(crate) fn answer_usage(&self, UsageRequest { stream_id }: UsageRequest) {
+        let (client, node_id) = (self.client.clone(), self.node_id);
+        let meters = Arc::clone(&self.meters);
+        self.tasks.spawn(async move {
+            let used = meters.all().await;
+            let frames = used.chunks(MAX_FRAME_EXECUTIONS);
+            let frames = frames.map(|part| LogFrame::Usage { executions: part.to_vec() });
+            let frames: Vec<_> = frames.chain([LogFrame::End]).collect();
+            let body = pieces(stream::iter(frames));
+            if let Err(error) = client.answer_stream(node_id, stream_id, body).await {
+                debug!(%stream_id, %error, "what the tasks use could not be sent");
             }
         });
     }

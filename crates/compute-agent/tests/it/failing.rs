@@ -29,7 +29,10 @@ async fn a_task_beyond_its_memory_limit_fails_with_the_limit() {
     let Some(node) = DockerNode::start().await else { return };
     let report = fails(&node, node.work(&["fill-memory"])).await;
     assert_eq!(report.cause, FailureCause::Task);
-    assert_eq!(report.message, "killed: out of memory (limit 64 MB)");
+    assert_eq!(
+        report.message,
+        "used more than its 64 MB of memory and was killed; its limit is Resources.Memory"
+    );
     let output = report.run_output.unwrap();
     assert_eq!((output.exit_code, output.runner_error), (137, report.message));
 }

@@ -40,4 +40,5 @@ mod running;
 mod sandboxes;
 mod sessions;
 mod stopping;
+mod usage;
 mod wasm;

@@ -10,7 +10,10 @@ use std::time::Duration;
 
 unsafe extern "C" {
     fn signal(number: i32, handler: usize) -> usize;
+    fn clock_gettime(clock: i32, time: *mut [i64; 2]) -> i32;
 }
+
+const CLOCK_PROCESS_CPUTIME_ID: i32 = 2;
 
 const SIGTERM: i32 = 15;
 const IGNORE: usize = 1;
@@ -99,6 +102,18 @@ fn main() {
             "sleep" => {
                 std::thread::sleep(Duration::from_millis(next().parse().expect("a number")));
             }
+            "burn" => {
+                // This much more CPU time of this process.
+                let end = cpu_millis() + next().parse::<i64>().expect("a number");
+                while cpu_millis() < end {}
+            }
+            "hold-memory" => {
+                // Written to, since the kernel provides pages when they are used.
+                let mebibytes: usize = next().parse().expect("a number");
+                let held = std::hint::black_box(vec![1_u8; mebibytes << 20]);
+                println!("holds memory");
+                std::mem::forget(held);
+            }
             "fill-memory" => {
                 let mut blocks = Vec::new();
                 loop {
@@ -109,6 +124,13 @@ fn main() {
             other => panic!("'{other}' is no step"),
         }
     }
+}
+
+fn cpu_millis() -> i64 {
+    let mut time = [0; 2];
+    // SAFETY: a `timespec` is two 64-bit integers on the platforms of these tests.
+    unsafe { clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    time[0] * 1000 + time[1] / 1_000_000
 }
 
 /// Holds its resources until it ends.

@@ -251,7 +251,7 @@ async fn memory_beyond_the_limit_is_refused_and_reported() {
     let (message, cause, _) = failure(&node, wasm_work(&grow, json!({}))).await;
     assert_eq!(
         message,
-        "out of memory (limit 64 MB): wasm trap: wasm `unreachable` instruction executed (in \
+        "needed more than its 64 MB of memory, the limit in Resources.Memory: wasm trap: wasm `unreachable` instruction executed (in \
          function 'allocate')"
     );
     assert_eq!(cause, FailureCause::Task);
@@ -263,7 +263,9 @@ async fn memory_beyond_the_limit_is_refused_and_reported() {
     run(&node, wasm_work(&modest, json!({})), ComputeState::Completed).await;
     let large = wat::parse_str(r#"(module (memory 2000) (func (export "_start")))"#).unwrap();
     let (message, _, output) = failure(&node, wasm_work(&large, json!({}))).await;
-    assert!(message.starts_with("out of memory (limit 64 MB): the program cannot"), "{message}");
+    let words =
+        "needed more than its 64 MB of memory, the limit in Resources.Memory: the program cannot";
+    assert!(message.starts_with(words), "{message}");
     assert_eq!(output.exit_code, 126);
 }
 

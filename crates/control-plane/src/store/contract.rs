@@ -11,6 +11,7 @@ mod listing;
 mod live;
 mod model;
 mod nodes;
+mod outputs;
 mod records;
 mod retention;
 mod samples;

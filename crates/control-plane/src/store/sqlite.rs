@@ -18,6 +18,7 @@ mod load;
 mod marks;
 mod nodes;
 mod open;
+mod outputs;
 mod progress;
 mod prune;
 mod reads;

@@ -76,7 +76,9 @@ impl FakeNode {
                 match line {
                     AssignmentLine::Assignment(assignment) => simulation.act(*assignment).await,
                     AssignmentLine::Stream(request) => simulation.send_output(&request),
-                    AssignmentLine::Snapshot { .. }
+                    // What its tasks use is not known.
+                    AssignmentLine::Usage(_)
+                    | AssignmentLine::Snapshot { .. }
                     | AssignmentLine::KeepAlive
                     | AssignmentLine::Unknown => {}
                 }
@@ -258,6 +260,7 @@ fn empty(execution_id: ExecutionId) -> Report {
         cause: FailureCause::Task,
         run_output: None,
         published_result: None,
+        usage: None,
     }
 }
 

@@ -29,6 +29,7 @@ const POLICY: &[(&str, Method, &str, Needs)] = &[
     (routes::JOB_LOGS, Method::GET, "readLogs", SUBMITTER),
     (routes::EXECUTIONS, Method::GET, "listLiveExecutions", VIEWER),
     (routes::EXECUTION, Method::GET, "describeExecution", VIEWER),
+    (routes::USAGE, Method::GET, "listUsage", VIEWER),
     (routes::EXECUTION_RESULTS, Method::GET, "readExecutionResults", SUBMITTER),
     (routes::EVENTS, Method::GET, "streamEvents", VIEWER),
     (routes::CHANGES, Method::GET, "streamChanges", VIEWER),

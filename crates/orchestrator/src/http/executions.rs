@@ -112,7 +112,7 @@ async fn list(
             Ok(ListExecutions { executions, next_token })
         })
         .await?;
-    json(&answer)
+    measured(&api, answer).await
 }
 
 /// List Live Executions
@@ -146,7 +146,13 @@ async fn list_live(State(api): State<Arc<Api>>, access: Access, query: LiveQuery
             Ok(ListExecutions { executions, next_token })
         })
         .await?;
-    json(&answer)
+    measured(&api, answer).await
+}
+
+/// The page, with what its running executions use.
+async fn measured(api: &Api, mut page: ListExecutions) -> Handled {
+    api.logs.measure(&mut page.executions).await;
+    json(&page)
 }
 
 /// Describe Execution
@@ -166,7 +172,7 @@ async fn describe(
     access: Access,
     Parameter(text): Parameter,
 ) -> Handled {
-    let execution = api
+    let mut execution = api
         .read(move |reads| {
             let stored = lookup::execution(reads, &access, &text)?;
             // Retention may have removed the job since.
@@ -175,17 +181,18 @@ async fn describe(
             Ok(record(stored, &jobs::specification(&job.spec_json)?, &access))
         })
         .await?;
+    api.logs.measure(std::slice::from_mut(&mut execution)).await;
     json(&DescribeExecution { execution })
 }
 
 /// An execution as responses render it for this caller.
-fn record(stored: StoredExecution, spec: &JobSpec, access: &Access) -> Execution {
+pub(super) fn record(stored: StoredExecution, spec: &JobSpec, access: &Access) -> Execution {
     let whole = whole_record(stored, spec);
     if access.shows_content(&spec.namespace) { whole } else { masking::execution(whole) }
 }
 
 fn whole_record(stored: StoredExecution, spec: &JobSpec) -> Execution {
-    let StoredExecution { row, next, run_output, published_result } = stored;
+    let StoredExecution { row, next, run_output, usage, published_result } = stored;
     let task = spec.tasks.first().map(|task| task.name.clone()).unwrap_or_default();
     Execution {
         id: row.id,
@@ -207,6 +214,7 @@ fn whole_record(stored: StoredExecution, spec: &JobSpec) -> Execution {
         },
         published_result: published_result.unwrap_or_default(),
         run_output: run_output.unwrap_or_default(),
+        usage,
         previous_execution: row.previous,
         next_execution: next,
         followup_eval_id: row.followup,

@@ -21,7 +21,7 @@ pub(super) use parts::{
     EventFilters, HundredAPage, Labels, Reverse, Since, StreamFilters, TenAPage,
 };
 pub(super) use shapes::{
-    Choice, Flag, IdPrefix, JobStates, Moment, Namespace, Number, OneJobType, Positions,
+    Choice, Flag, IdPrefix, JobStates, Limit, Moment, Namespace, Number, OneJobType, Positions,
     RequiredNumber, Text, Wait,
 };
 pub(super) use typed::{Parameters, Shape, described, query};

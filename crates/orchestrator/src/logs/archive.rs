@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use api_types::log::{ArchiveHead, ArchiveRequest, LogFrame, StreamRequest};
+use api_types::protocol::AssignmentLine;
 use api_types::{ExecutionId, NodeId};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -50,14 +51,16 @@ impl Access {
         execution_id: ExecutionId,
         request: ArchiveRequest,
     ) -> Result<Archive, NoArchive> {
-        let request = |stream_id| StreamRequest {
-            stream_id,
-            execution_id,
-            follow: false,
-            tail: None,
-            stream: None,
-            from: None,
-            archive: Some(request),
+        let request = |stream_id| {
+            AssignmentLine::Stream(StreamRequest {
+                stream_id,
+                execution_id,
+                follow: false,
+                tail: None,
+                stream: None,
+                from: None,
+                archive: Some(request),
+            })
         };
         let mut answer = self.relay.ask(node, request).ok_or(NoArchive::Unreachable)?;
         let connected = tokio::time::timeout(CONNECT_TIMEOUT, answer.next()).await;
@@ -77,6 +80,7 @@ impl Access {
                     LogFrame::Begin(_)
                     | LogFrame::Output(_)
                     | LogFrame::Content { .. }
+                    | LogFrame::Usage { .. }
                     | LogFrame::End => return Err(NoArchive::Unreachable),
                 }
             }
@@ -117,6 +121,7 @@ impl Archive {
                 LogFrame::End
                 | LogFrame::Absent
                 | LogFrame::Archive(_)
+                | LogFrame::Usage { .. }
                 | LogFrame::Begin(_)
                 | LogFrame::Output(_) => return incomplete("the node sent less than it announced"),
             }

@@ -1,4 +1,4 @@
-//! Connects log readers with the nodes that hold the output.
+//! Connects readers of output, archives and usage with the nodes that have them.
 //!
 //! A request goes out on the node's assignments stream, beside the scheduler's decisions. The node
 //! answers on a connection of its own, and its frames go to the waiting reader. Nothing is stored
@@ -9,7 +9,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api_types::NodeId;
-use api_types::log::{LogFrame, StreamRequest};
+use api_types::log::LogFrame;
+use api_types::protocol::AssignmentLine;
 use tokio::sync::{mpsc, watch};
 use uuid::Uuid;
 
@@ -37,7 +38,7 @@ struct Links {
 struct Link {
     /// The stream's number: a newer stream of the node replaces the older one.
     number: u64,
-    requests: mpsc::Sender<StreamRequest>,
+    requests: mpsc::Sender<AssignmentLine>,
 }
 
 struct Awaited {
@@ -50,7 +51,7 @@ pub(crate) struct Attachment {
     relay: Arc<Relay>,
     node: NodeId,
     number: u64,
-    requests: mpsc::Receiver<StreamRequest>,
+    requests: mpsc::Receiver<AssignmentLine>,
 }
 
 /// Frames from a node as they arrive; dropping it makes the node stop.
@@ -88,11 +89,11 @@ impl Relay {
         self.attached.subscribe()
     }
 
-    /// Asks a node for output; `None` when the node cannot be reached now.
+    /// Sends a node a request that it answers on a connection; `None` when the node cannot be reached now.
     pub(super) fn ask(
         self: &Arc<Self>,
         node: NodeId,
-        request: impl FnOnce(Uuid) -> StreamRequest,
+        request: impl FnOnce(Uuid) -> AssignmentLine,
     ) -> Option<Answer> {
         let id = mint();
         let (sender, frames) = mpsc::channel(BATCHES_AHEAD);
@@ -128,7 +129,7 @@ fn mint() -> Uuid {
 
 impl Attachment {
     /// The next request; pending forever once another stream of the node took over.
-    pub(crate) async fn next(&mut self) -> StreamRequest {
+    pub(crate) async fn next(&mut self) -> AssignmentLine {
         match self.requests.recv().await {
             Some(request) => request,
             None => std::future::pending().await,
@@ -163,20 +164,18 @@ impl Drop for Answer {
 
 #[cfg(test)]
 mod tests {
-    use api_types::ExecutionId;
+    use api_types::usage::UsageRequest;
 
     use super::*;
 
-    fn request(stream_id: Uuid) -> StreamRequest {
-        let execution_id = ExecutionId::from_uuid(Uuid::nil());
-        StreamRequest {
-            stream_id,
-            execution_id,
-            follow: false,
-            tail: None,
-            stream: None,
-            from: None,
-            archive: None,
+    fn request(stream_id: Uuid) -> AssignmentLine {
+        AssignmentLine::Usage(UsageRequest { stream_id })
+    }
+
+    async fn requested(attachment: &mut Attachment) -> Uuid {
+        match attachment.next().await {
+            AssignmentLine::Usage(UsageRequest { stream_id }) => stream_id,
+            other => panic!("{other:?} was never requested"),
         }
     }
 
@@ -188,14 +187,14 @@ mod tests {
         assert!(relay.ask(node, request).is_none(), "it has no stream");
         let mut attachment = relay.attach(node);
         let answer = relay.ask(node, request).unwrap();
-        let id = attachment.next().await.stream_id;
+        let id = requested(&mut attachment).await;
         assert!(relay.take(other, id).is_none());
         assert!(relay.take(node, id).is_some());
         assert!(relay.take(node, id).is_none());
         drop(answer);
 
         let forgotten = relay.ask(node, request).unwrap();
-        let id = attachment.next().await.stream_id;
+        let id = requested(&mut attachment).await;
         drop(forgotten);
         assert!(relay.take(node, id).is_none(), "no reader waits any more");
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use api_types::execution::ComputeState;
 use api_types::log::{LogFrame, LogOutput, LogPosition, LogStream, StreamRequest};
 use api_types::node::Connection;
+use api_types::protocol::AssignmentLine;
 use api_types::{ExecutionId, NodeId, Timestamp};
 use control_plane::store::StoredExecution;
 use tokio::sync::watch;
@@ -194,14 +195,16 @@ impl Source {
         }
         let LogOptions { follow, tail, stream } = self.options;
         let (execution_id, from) = (self.id, self.position);
-        let mut answer = self.access.relay.ask(node, |stream_id| StreamRequest {
-            stream_id,
-            execution_id,
-            follow,
-            tail: tail.filter(|_| from.is_none()),
-            stream,
-            from,
-            archive: None,
+        let mut answer = self.access.relay.ask(node, |stream_id| {
+            AssignmentLine::Stream(StreamRequest {
+                stream_id,
+                execution_id,
+                follow,
+                tail: tail.filter(|_| from.is_none()),
+                stream,
+                from,
+                archive: None,
+            })
         })?;
         tokio::time::timeout(ANSWER_TIMEOUT, answer.next()).await.ok()??;
         Some(answer)
@@ -222,6 +225,7 @@ impl Source {
                 LogFrame::KeepAlive
                 | LogFrame::Archive(_)
                 | LogFrame::Content { .. }
+                | LogFrame::Usage { .. }
                 | LogFrame::Unknown => {}
             }
         }

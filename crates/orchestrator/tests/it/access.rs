@@ -145,6 +145,7 @@ impl Guarded {
             ("readLogs", (get.clone(), format!("{job}/logs"), None)),
             ("listLiveExecutions", (get.clone(), cluster("executions"), None)),
             ("describeExecution", (get.clone(), execution.clone(), None)),
+            ("listUsage", (get.clone(), cluster("usage"), None)),
             ("readExecutionResults", (get.clone(), format!("{execution}/results"), None)),
             ("streamEvents", (get.clone(), cluster("events?namespace=home"), None)),
             ("streamChanges", (get.clone(), cluster("changes"), None)),

@@ -51,5 +51,6 @@ mod stream;
 mod summaries;
 mod tls;
 mod tokens;
+mod usage;
 mod waiting;
 mod yaml;

@@ -45,6 +45,7 @@ const COVERED: &[crate::Covered] = &[
     crate::sessions::COVERS,
     crate::stop::COVERS,
     crate::tokens::COVERS,
+    crate::usage::COVERS,
 ];
 
 struct Operation {

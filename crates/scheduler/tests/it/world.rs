@@ -345,5 +345,6 @@ fn report(execution_id: ExecutionId, compute_state: ComputeState) -> Report {
         cause: FailureCause::Task,
         run_output: compute_state.is_terminal().then(RunOutput::default),
         published_result: None,
+        usage: None,
     }
 }

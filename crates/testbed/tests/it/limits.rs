@@ -17,8 +17,11 @@ async fn a_task_that_exceeds_its_memory_is_killed_with_the_reason() {
     let execution = cluster.execution(id).await;
     assert_eq!(execution.compute_state.state_type, ComputeState::Failed);
     assert_eq!(execution.run_output.exit_code, 137, "{:?}", execution.run_output);
-    let reason = execution.run_output.runner_error.to_lowercase();
-    assert!(reason.contains("memory") && reason.contains("64 mb"), "{reason}");
+    let words = "used more than its 64 MB of memory and was killed; its limit is Resources.Memory";
+    assert_eq!(execution.run_output.runner_error, words);
+    assert_eq!(execution.compute_state.message, words);
+    let peak = execution.usage.expect("it was measured").memory_peak;
+    assert!((57_600_000..=64_000_000).contains(&peak), "{peak}");
 }
 
 #[tokio::test]

@@ -41,3 +41,4 @@ mod tidy;
 mod traces;
 mod ui;
 mod upgrade;
+mod usage;

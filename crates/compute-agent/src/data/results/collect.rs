@@ -15,13 +15,14 @@ use crate::runtime::Executor;
 
 use intake::{CollectError, Intake, WHOLE};
 
-/// Collects and publishes everything, from the start if an earlier attempt was interrupted.
+/// Collects and publishes everything, from the start if an earlier attempt was interrupted. Also
+/// returns what the task has written, if that was measured.
 pub(crate) async fn collect(
     executor: &dyn Executor,
     publishers: &Publishers,
     run: &Publication<'_>,
     mut intake: Intake<'_>,
-) -> Result<Collected, CollectError> {
+) -> Result<(Collected, Option<u64>), CollectError> {
     let output = output::take_in(executor.logs(run.id, false), run.dir, &mut intake).await?;
     let mut notes = Vec::new();
     for result in &run.work.task.result_paths {
@@ -30,13 +31,15 @@ pub(crate) async fn collect(
         }
         notes.extend(results::take_in(executor, run, result, &mut intake).await?);
     }
+    let mut written_bytes = None;
     if intake.limit.is_the_tasks_own() && intake.spoilt.is_none() {
-        let written_bytes = executor.written_bytes(run.id).await?.unwrap_or_default();
-        intake.spoilt = intake.limit.check(WHOLE, written_bytes);
+        written_bytes = executor.written_bytes(run.id).await?;
+        intake.spoilt = intake.limit.check(WHOLE, written_bytes.unwrap_or_default());
     }
     let publishing = match intake.is_the_disk_full() {
         true => Publishing::NotAsked,
         false => publishers.publish(run).await,
     };
-    Ok(Collected { output, publishing, notes, spoilt: intake.spoilt })
+    let collected = Collected { output, usage: None, publishing, notes, spoilt: intake.spoilt };
+    Ok((collected, written_bytes))
 }

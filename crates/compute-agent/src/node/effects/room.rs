@@ -59,6 +59,7 @@ async fn beyond(steps: &Steps, step: &Step, executor: &dyn Executor) -> Failure 
         drop(measuring);
         match written {
             Ok(Some(bytes)) => {
+                steps.meters.wrote(step.id, bytes);
                 if let Some(failure) = limit.check(WHOLE, bytes) {
                     return failure;
                 }

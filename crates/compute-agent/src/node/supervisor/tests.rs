@@ -16,6 +16,7 @@ use crate::host::data_dir::DataDir;
 use crate::host::gpu::Inventory;
 use crate::host::settings::Settings;
 use crate::node::tasks::Tasks;
+use crate::node::usage::Meters;
 use crate::observer::Observer;
 use crate::runtime::Executor;
 use crate::runtime::noop::Noop;
@@ -40,9 +41,11 @@ fn start(root: TempDir, retain: Duration) -> Fixture {
     let ledger = Ledger::open(&path).unwrap();
     let contents = ledger.load(&path).unwrap();
     let settings = Settings { engines: vec![EngineType::Noop], ..Settings::default() };
+    let engines = Engines::new([(EngineType::Noop, Box::new(Noop) as Box<dyn Executor>)]);
     let steps = Arc::new(Steps {
         node_id: ledger.node_id(),
-        engines: Engines::new([(EngineType::Noop, Box::new(Noop) as Box<dyn Executor>)]),
+        meters: Arc::new(Meters::new(&engines, data_dir.executions())),
+        engines,
         gpus: Inventory::default(),
         observer: Observer::new(Tracer::default()),
         stop_grace: Duration::ZERO,

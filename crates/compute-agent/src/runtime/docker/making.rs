@@ -84,7 +84,7 @@ impl Docker {
                     for warning in answer.warnings {
                         debug!(execution = %run.id, warning, "docker warns");
                     }
-                    self.fresh().insert(run.id);
+                    self.fresh().insert(run.id, answer.id);
                     return Ok(());
                 }
                 Err(error) if is_conflict(&error) => {}

@@ -2,19 +2,19 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::time::Duration;
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
+use rustix::process::Pid;
 use tokio::process::Child;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use wasm_run::claim::Claimed;
-use wasm_run::{Claim, EXIT_CLAIMED};
+use wasm_run::{Claim, EXIT_CLAIMED, Used};
 
+use crate::host::cgroup::Reading;
+use crate::host::pidfd::Watched;
 use agent_core::execution::{Exit, Failure};
 
 /// The exit code that shells use after SIGTERM. A program of this engine has no signals, and so no
@@ -34,7 +34,7 @@ pub(super) enum Process {
     /// Started by this agent.
     Child(Box<Child>),
     /// Started by an earlier agent, and found by its claim.
-    Found(AsyncFd<OwnedFd>),
+    Found(Watched),
     /// It has ended, or never existed.
     Gone,
 }
@@ -63,12 +63,8 @@ impl Process {
     fn of(claim: &Claim, boot_id: &str) -> io::Result<Self> {
         let pid = i32::try_from(claim.pid).ok().and_then(Pid::from_raw);
         let Some(pid) = pid else { return Ok(Self::Gone) };
-        match pidfd_open(pid, PidfdFlags::NONBLOCK) {
-            Ok(pidfd) if claim.is_alive(boot_id) => Ok(Self::Found(watched(pidfd)?)),
-            Ok(_) => Ok(Self::Gone),
-            Err(error) if error == rustix::io::Errno::SRCH => Ok(Self::Gone),
-            Err(error) => Err(error.into()),
-        }
+        let watched = Watched::open(pid)?;
+        Ok(watched.filter(|_| claim.is_alive(boot_id)).map_or(Self::Gone, Self::Found))
     }
 
     /// Waits for the end of the run, and kills it on request.
@@ -104,26 +100,31 @@ impl Process {
                 }
                 child.wait().await.map(Some)
             }
-            Self::Found(pidfd) => {
+            Self::Found(process) => {
                 tokio::select! {
-                    ended = pidfd.readable() => return ended.map(|_| None),
-                    () = stop.cancelled() => match pidfd_send_signal(&*pidfd, Signal::KILL) {
-                        Ok(()) | Err(rustix::io::Errno::SRCH) => {}
-                        Err(error) => return Err(error.into()),
-                    },
+                    ended = process.end() => return ended.map(|()| None),
+                    () = stop.cancelled() => process.kill()?,
                 }
-                pidfd.readable().await.map(|_| None)
+                process.end().await.map(|()| None)
             }
         }
     }
 }
 
-#[expect(
-    deprecated,
-    reason = "its replacement is unsafe; an OwnedFd stays open while it is watched"
-)]
-fn watched(pidfd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    AsyncFd::with_interest(pidfd, Interest::READABLE)
+/// What the run uses, or what it used as its runner has recorded; none for one that was killed.
+pub(super) fn usage(directory: &Path, boot_id: &str) -> io::Result<Option<Reading>> {
+    let used = match wasm_run::Exit::read(directory)? {
+        Some(exit) => exit.used,
+        None => Claim::read(directory)?
+            .filter(|claim| claim.is_alive(boot_id))
+            // It may end now.
+            .and_then(|claim| wasm_run::process::used(claim.pid).ok()),
+    };
+    Ok(used.map(|Used { cpu_nanos, memory_bytes, memory_peak_bytes }| Reading {
+        cpu: Duration::from_nanos(cpu_nanos),
+        memory_bytes,
+        memory_peak_bytes: Some(memory_peak_bytes),
+    }))
 }
 
 /// The outcome of a run whose process is gone: from its own record, or unknown.
@@ -133,7 +134,7 @@ fn outcome(
     was_stopped: bool,
 ) -> Result<Exit, Failure> {
     match wasm_run::Exit::read(directory) {
-        Ok(Some(wasm_run::Exit { code, out_of_memory, fault })) => {
+        Ok(Some(wasm_run::Exit { code, out_of_memory, fault, used: _ })) => {
             return Ok(Exit { code, out_of_memory, fault, engine_away: false });
         }
         Ok(None) if was_stopped => return Ok(Exit { code: EXIT_STOPPED, ..Exit::default() }),

@@ -5,7 +5,8 @@ use api_types::execution::{ComputeState, PublishedResult};
 use api_types::{ExecutionId, Timestamp};
 use scheduler::change::{Changes, ExecutionRow, OutputRow};
 
-use super::samples::{Put, Random, Sample, output, published};
+use super::outputs::{output, published};
+use super::samples::{Put, Random, Sample};
 use super::{Backend, Reads};
 use crate::store::{
     ExecutionOrder, ExecutionPosition, ExecutionQuery, ResultPosition, ResultQuery, StoreError,
@@ -85,8 +86,13 @@ pub(in crate::store) fn executions_carry_their_output_and_results(backend: &impl
     let mut changes = sample.changes();
     changes.executions.insert(row.id, row.clone());
     store.put(1, &changes, &[]).unwrap();
-    let mut expected =
-        StoredExecution { row: row.clone(), next: None, run_output: None, published_result: None };
+    let mut expected = StoredExecution {
+        row: row.clone(),
+        next: None,
+        run_output: None,
+        usage: None,
+        published_result: None,
+    };
     assert_eq!(reads.execution(row.id).unwrap(), Some(expected.clone()));
 
     row.compute = ComputeState::Completed;
@@ -95,9 +101,14 @@ pub(in crate::store) fn executions_carry_their_output_and_results(backend: &impl
     changes.outputs.push(output(row.id, "hello\0world"));
     changes.successors.push((row.id, successor));
     store.put(2, &changes, &[]).unwrap();
-    let OutputRow { run_output, published_result, .. } = output(row.id, "hello\0world");
-    expected =
-        StoredExecution { row: row.clone(), next: Some(successor), run_output, published_result };
+    let OutputRow { run_output, usage, published_result, .. } = output(row.id, "hello\0world");
+    expected = StoredExecution {
+        row: row.clone(),
+        next: Some(successor),
+        run_output,
+        usage,
+        published_result,
+    };
     assert_eq!(reads.execution(row.id).unwrap(), Some(expected.clone()));
 
     // A later change of the record leaves unmentioned parts alone.
@@ -139,7 +150,12 @@ pub(in crate::store) fn results_are_listed_by_slot(backend: &impl Backend) {
                 Some(published(&n.to_string()))
             }
         };
-        changes.outputs.push(OutputRow { id: row.id, run_output: None, published_result });
+        changes.outputs.push(OutputRow {
+            id: row.id,
+            run_output: None,
+            usage: None,
+            published_result,
+        });
         changes.executions.insert(row.id, row);
     }
     let alien = random_execution(&mut random, &other, 0);

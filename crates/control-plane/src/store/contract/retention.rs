@@ -10,7 +10,8 @@ use api_types::selector::Selector;
 use scheduler::change::{Changes, EventSubject, ExecutionRow};
 use scheduler::time::Moment;
 
-use super::samples::{Put, Random, Sample, key, key_row, output};
+use super::outputs::output;
+use super::samples::{Put, Random, Sample, key, key_row};
 use super::{Backend, load};
 use crate::store::{
     EventEntry, EventsQuery, ExecutionQuery, HistoryQuery, JobQuery, Namespaces, Reads, Removed,

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api_types::engine::{EngineType, PublisherType};
-use api_types::execution::{ComputeState, DesiredState, PublishedResult, RunOutput};
+use api_types::engine::EngineType;
+use api_types::execution::{ComputeState, DesiredState};
 use api_types::history::NodeStateType;
 use api_types::job::{JobStateType, JobType};
 use api_types::node::{ComputeNodeInfo, Connection, Eligibility, Membership};
@@ -13,8 +13,8 @@ use api_types::quantity::{Capacity, Resources};
 use api_types::version::VersionRecord;
 use api_types::{EvaluationId, ExecutionId, JobId, NodeId, Timestamp};
 use scheduler::change::{
-    Changes, EventRow, EventSubject, ExecutionRow, JobRow, NewJobRow, NodeRow, OutputRow,
-    PendingSlotRow, Tries,
+    Changes, EventRow, EventSubject, ExecutionRow, JobRow, NewJobRow, NodeRow, PendingSlotRow,
+    Tries,
 };
 use scheduler::exclusion::{Exclusion, Exclusions};
 use scheduler::health::{Health, Trouble};
@@ -260,27 +260,6 @@ pub(in crate::store) fn session_request() -> SessionRequest {
         default_resources: Capacity { cpu: 0.5, memory: 512_000_000, disk: 0, gpu: 0 },
         service_version: VersionRecord::default(),
     }
-}
-
-pub(super) fn output(id: ExecutionId, text: &str) -> OutputRow {
-    OutputRow {
-        id,
-        run_output: Some(RunOutput {
-            stdout: text.to_owned(),
-            stdout_truncated: true,
-            stderr: "warning".to_owned(),
-            stderr_truncated: false,
-            exit_code: -9,
-            runner_error: "was killed".to_owned(),
-        }),
-        published_result: Some(published(text)),
-    }
-}
-
-pub(super) fn published(text: &str) -> PublishedResult {
-    let mut params = api_types::engine::Params::new();
-    params.insert("Key".to_owned(), text.into());
-    PublishedResult { publisher_type: PublisherType::S3, params }
 }
 
 /// Commits under the present term and without a word about the time, and single lookups.

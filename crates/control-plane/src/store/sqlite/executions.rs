@@ -5,14 +5,15 @@
 
 use std::sync::Arc;
 
-use api_types::execution::{ComputeState, PublishedResult, RunOutput};
+use api_types::execution::{ComputeState, RunOutput};
 use api_types::quantity::Resources;
 use api_types::{ExecutionId, JobId};
 use rusqlite::{Connection, Row, Statement, Transaction, params};
-use scheduler::change::{Changes, ExecutionRow, OutputRow};
+use scheduler::change::{Changes, ExecutionRow};
 
 use super::commit::JobNumbers;
 use super::jobs::PAGE_BYTES;
+use super::outputs;
 use super::reads::name_list;
 use super::row::{
     self, Id, bad_record, compute_state, counter, desired_state, exclusion_bytes, moment_value,
@@ -38,10 +39,10 @@ const FROM: &str = "FROM execution AS e CROSS JOIN job AS j ON j.number = e.job
         AND p.create_time = e.create_time AND p.id = e.id";
 
 /// How many columns [`WHAT_IT_LEFT`] has.
-const LEFT_COUNT: usize = 8;
+const LEFT_COUNT: usize = 9;
 
 const WHAT_IT_LEFT: &str = "e.next, p.result, o.exit_code, o.stdout_truncated,
-    o.stderr_truncated, o.stdout, o.stderr, o.runner_error";
+    o.stderr_truncated, o.stdout, o.stderr, o.runner_error, o.usage";
 
 pub(super) fn write(
     transaction: &Transaction<'_>,
@@ -55,7 +56,7 @@ pub(super) fn write(
         let job = numbers.of(transaction, row.job)?;
         write_row(&mut upsert, job, row)?;
     }
-    write_outputs(transaction, &changes.outputs)?;
+    outputs::write(transaction, &changes.outputs)?;
     let mut successor =
         transaction.prepare_cached("UPDATE execution SET next = ?2 WHERE id = ?1")?;
     for (execution, next) in &changes.successors {
@@ -111,48 +112,6 @@ fn write_row(upsert: &mut Statement<'_>, job: i64, row: &ExecutionRow) -> rusqli
         row.process_ended_at.map(moment_value),
     ])?;
     Ok(())
-}
-
-/// A result with an empty type means that nothing was published, and is not stored.
-fn write_outputs(transaction: &Transaction<'_>, outputs: &[OutputRow]) -> Result<(), StoreError> {
-    let mut insert_run = transaction.prepare_cached(
-        "INSERT OR REPLACE INTO run_output (execution, exit_code, stdout_truncated,
-            stderr_truncated, stdout, stderr, runner_error)
-         SELECT number, ?2, ?3, ?4, ?5, ?6, ?7 FROM execution WHERE id = ?1",
-    )?;
-    let mut insert_published = transaction.prepare_cached(
-        "INSERT OR REPLACE INTO published (job, slot, create_time, id, result)
-         SELECT job, slot, create_time, id, ?2 FROM execution WHERE id = ?1",
-    )?;
-    let empty = PublishedResult::default().publisher_type;
-    for output in outputs {
-        if let Some(run) = &output.run_output {
-            let written = insert_run.execute(params![
-                output.id.bytes(),
-                run.exit_code,
-                run.stdout_truncated,
-                run.stderr_truncated,
-                run.stdout,
-                run.stderr,
-                run.runner_error,
-            ])?;
-            is_stored(written, output.id)?;
-        }
-        let published = output.published_result.as_ref();
-        if let Some(result) = published.filter(|result| result.publisher_type != empty) {
-            let json = serde_json::to_string(result).map_err(bad_record)?;
-            let written = insert_published.execute(params![output.id.bytes(), json])?;
-            is_stored(written, output.id)?;
-        }
-    }
-    Ok(())
-}
-
-fn is_stored(written: usize, id: ExecutionId) -> Result<(), StoreError> {
-    match written {
-        0 => Err(bad_record(format!("output of {id}, which is not stored"))),
-        _ => Ok(()),
-    }
 }
 
 pub(super) fn execution(
@@ -316,6 +275,7 @@ pub(super) fn read_row(row: &Row<'_>) -> Result<ExecutionRow, StoreError> {
 fn read_stored(row: &Row<'_>) -> Result<StoredExecution, StoreError> {
     let at = COLUMN_COUNT;
     let published_result = row.get::<_, Option<String>>(at + 1)?;
+    let usage = row.get::<_, Option<String>>(at + 8)?;
     let run_output = match row.get(at + 2)? {
         None => None,
         Some(exit_code) => Some(RunOutput {
@@ -331,6 +291,7 @@ fn read_stored(row: &Row<'_>) -> Result<StoredExecution, StoreError> {
         row: read_row(row)?,
         next: Id::get_option(row, at)?,
         run_output,
+        usage: usage.map(|json| serde_json::from_str(&json).map_err(bad_record)).transpose()?,
         published_result: published_result
             .map(|json| serde_json::from_str(&json).map_err(bad_record))
             .transpose()?,

@@ -30,13 +30,13 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::{audit, nodes, records};
+use super::{audit, nodes, outputs, records};
 
 /// "jobs", in the header of the file.
 pub(super) const APPLICATION_ID: i32 = 0x6a6f_6273;
 
 /// The format this release writes: one more than the last step's place.
-pub(super) const FORMAT: u32 = 11;
+pub(super) const FORMAT: u32 = 12;
 
 /// The oldest format whose releases may open what this one writes.
 pub(super) const OLDEST: u32 = 11;
@@ -57,6 +57,7 @@ pub(super) const STEPS: [&str; FORMAT as usize] = [
     records::STEP,
     audit::STEP,
     FORMAT_11,
+    outputs::STEP,
 ];
 
 const FORMAT_1: &str = "

@@ -30,6 +30,7 @@ use api_types::protocol::{
 use api_types::quantity::Capacity;
 use api_types::source::SourceType;
 use api_types::submission::{CreateJobRequest, JobSubmission, TaskSubmission, TypedSubmission};
+use api_types::usage::Usage;
 use api_types::version::VersionRecord;
 use api_types::{EvaluationId, ExecutionId, JobId, NodeId, Timestamp};
 use serde_json::{Value, json};
@@ -46,7 +47,7 @@ pub(in crate::http) use joining::{
 pub(in crate::http) use secrets::{
     describe_secret, list_secrets, put_secret, secrets_answer, secrets_request,
 };
-pub(in crate::http) use watching::{cluster, cluster_load, explanation};
+pub(in crate::http) use watching::{cluster, cluster_load, explanation, list_usage};
 
 const JOB: JobId = JobId::from_uuid(Uuid::from_u128(0x62df246c_d5cc_4c6d_aef9_bd480ed3b259));
 const EXECUTION: ExecutionId =
@@ -131,6 +132,17 @@ fn compute_node_info() -> ComputeNodeInfo {
         max_job_requirements: ROOM,
         running_executions: 0,
         enqueued_executions: 0,
+    }
+}
+
+fn usage() -> Usage {
+    Usage {
+        cpu_seconds: 12.5,
+        cpu: 0.0,
+        memory: 0,
+        memory_peak: 52_428_800,
+        disk: Some(1_048_576),
+        measure_time: MOMENT,
     }
 }
 
@@ -234,6 +246,7 @@ fn execution() -> Execution {
         },
         published_result: published(),
         run_output: run_output(),
+        usage: Some(usage()),
         previous_execution: None,
         next_execution: None,
         followup_eval_id: None,
@@ -329,6 +342,7 @@ pub(in crate::http) fn report_batch() -> ReportBatch {
         cause: FailureCause::Task,
         run_output: Some(run_output()),
         published_result: Some(published()),
+        usage: Some(usage()),
     };
     ReportBatch { session: 1, reports: vec![report] }
 }

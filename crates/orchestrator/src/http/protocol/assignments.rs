@@ -36,7 +36,7 @@ const PIECE_BYTES: usize = 1 << 20;
 struct Lines {
     api: Arc<Api>,
     items: mpsc::Receiver<StreamItem>,
-    /// Requests for output, which are not part of the desired state.
+    /// Requests for output and usage, which are not part of the desired state.
     requests: Attachment,
     /// Taken from the queue and not rendered yet.
     queue: VecDeque<Unrendered>,
@@ -60,7 +60,7 @@ query! {
 /// Assignments
 ///
 /// Stays open and carries one object a line: first a snapshot of the node's desired state, then
-/// each change, and requests for output. Opening another stream ends the previous one.
+/// each change, and requests for output and usage. Opening another stream ends the previous one.
 #[utoipa::path(
     get,
     path = routes::NODE_ASSIGNMENTS,
@@ -119,9 +119,9 @@ impl Lines {
                         return None;
                     }
                 }
-                // The snapshot comes before the first request for output.
+                // The snapshot comes before the first request.
                 request = self.requests.next() => {
-                    return Some(Bytes::from(line(&AssignmentLine::Stream(request))?));
+                    return Some(Bytes::from(line(&request)?));
                 }
                 () = tokio::time::sleep_until(silence_ends) => {
                     return Some(Bytes::from(line(&AssignmentLine::KeepAlive)?));

@@ -7,6 +7,7 @@ use api_types::NodeId;
 use api_types::error::FieldError;
 use api_types::execution::{RUN_OUTPUT_BYTES, RunOutput};
 use api_types::protocol::{Report, SessionRequest};
+use api_types::usage::Usage;
 
 use crate::http::Api;
 use crate::http::error::Failure;
@@ -66,6 +67,7 @@ pub(super) fn check_session(request: &SessionRequest, bytes: usize) -> Result<()
 /// Cuts the texts of a report to their bounds; returns what is wrong with it otherwise.
 pub(super) fn bound_report(report: &mut Report) -> Option<(&'static str, String)> {
     cut(&mut report.message);
+    report.usage = report.usage.map(Usage::bounded);
     if let Some(RunOutput {
         stdout,
         stdout_truncated,

@@ -1,4 +1,4 @@
-//! Output that a node sends, frame by frame, to a waiting reader.
+//! Output and usage that a node sends, frame by frame, to a waiting reader.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +43,7 @@ enum Ended {
 
 /// Streams
 ///
-/// Answers a `Stream` line of the assignments with output: a chunked body of one object a line,
+/// Answers a `Stream` or `Usage` line of the assignments: a chunked body of one object a line,
 /// consumed as fast as its reader reads.
 #[utoipa::path(
     post,

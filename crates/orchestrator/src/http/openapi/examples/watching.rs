@@ -1,12 +1,13 @@
 //! Examples of what people watch: why a job waits, and the cluster as a whole.
 
 use api_types::cluster::{Cluster, ClusterLoad, JobCounts, LiveExecutions, LoadSample, NodeCounts};
-use api_types::execution::ComputeState;
+use api_types::execution::{ComputeState, ComputeStateRecord, Execution, RunOutput};
 use api_types::explanation::{ExecutionFailure, Explanation, WaitingJob};
 use api_types::job::{DryRunNode, JobStateType};
 use api_types::summary::ExecutionCounts;
+use api_types::usage::{ListUsage, Usage};
 
-use super::{EXECUTION, JOB, MOMENT, NODE, ROOM, SHARE};
+use super::{EXECUTION, JOB, MOMENT, NODE, ROOM, SHARE, execution};
 
 pub(in crate::http) fn explanation() -> Explanation {
     let reason = "not enough memory (in use)".to_owned();
@@ -56,4 +57,22 @@ pub(in crate::http) fn cluster_load() -> ClusterLoad {
         ..LoadSample::empty(MOMENT)
     };
     ClusterLoad { step: 60, samples: vec![sample] }
+}
+
+pub(in crate::http) fn list_usage() -> ListUsage {
+    let state_type = ComputeState::BidAccepted;
+    let running = Execution {
+        compute_state: ComputeStateRecord { state_type, message: String::new() },
+        run_output: RunOutput::default(),
+        usage: Some(Usage {
+            cpu_seconds: 12.5,
+            cpu: 0.48,
+            memory: 41_943_040,
+            memory_peak: 52_428_800,
+            disk: None,
+            measure_time: MOMENT,
+        }),
+        ..execution()
+    };
+    ListUsage { executions: vec![running], measured: 1, unanswered_node_ids: Vec::new() }
 }

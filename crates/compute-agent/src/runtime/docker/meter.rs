@@ -1,0 +1,240 @@
+//! Measures what containers use: CPU time and memory.
+//!
+//! The kernel's counters of a container are gone soon after its last process. So while a container
+//! runs, the agent waits for the end of its first process and reads the counters once more at that
+//! moment, tens of milliseconds before the Engine removes them. A task of a few milliseconds is
+//! caught by readings while it is being started.
+//!
+//! Where this machine does not show the container's control group, the Engine is asked for its
+//! statistics. It has none of a container that has ended, and on cgroup v2 no peak: the last sample
+//! counts then.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use api_types::ExecutionId;
+use bollard::models::ContainerStatsResponse;
+use bollard::query_parameters::{InspectContainerOptions, StatsOptions};
+use futures_util::StreamExt;
+use tracing::debug;
+
+use super::{Docker, error, name};
+use crate::host::cgroup::{ControlGroup, Reading};
+use crate::runtime::ExecutorError;
+
+/// Interval between readings while a container starts, which takes some tenths of a second.
+const READ_WHILE_STARTING: Duration = Duration::from_millis(2);
+
+/// The containers of this node that have started and are not removed yet.
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    containers: Mutex<HashMap<ExecutionId, Metered>>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Metered {
+    /// None where this machine does not show it.
+    group: Option<ControlGroup>,
+    last: Option<Reading>,
+    out_of_memory: bool,
+}
+
+// === impl Meter ===
+
+impl Meter {
+    /// Takes a reading of a container that is starting or has started.
+    pub(super) fn started(&self, id: ExecutionId, container_id: &str) {
+        let mut containers = self.containers();
+        let metered = containers.entry(id).or_default();
+        if metered.group.is_none() {
+            metered.group = ControlGroup::of_container(container_id);
+        }
+        if let Some(reading) = metered.group.as_ref().and_then(|group| group.read().ok()) {
+            metered.keep(reading);
+        }
+    }
+
+    pub(super) fn forget(&self, id: ExecutionId) {
+        self.containers().remove(&id);
+    }
+
+    /// Whether the kernel killed a process of the container for its memory. The Engine learns that
+    /// on its own way, which may take longer than the end.
+    pub(super) fn was_out_of_memory(&self, id: ExecutionId) -> bool {
+        self.containers().get(&id).is_some_and(|metered| metered.out_of_memory)
+    }
+
+    fn note_out_of_memory(&self, id: ExecutionId) {
+        if let Some(metered) = self.containers().get_mut(&id) {
+            metered.out_of_memory = true;
+        }
+    }
+
+    fn get(&self, id: ExecutionId) -> Option<Metered> {
+        self.containers().get(&id).cloned()
+    }
+
+    fn keep(&self, id: ExecutionId, reading: Reading) -> Option<Reading> {
+        let mut containers = self.containers();
+        let metered = containers.get_mut(&id)?;
+        metered.keep(reading);
+        metered.last
+    }
+
+    fn containers(&self) -> MutexGuard<'_, HashMap<ExecutionId, Metered>> {
+        self.containers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Metered ===
+
+impl Metered {
+    /// Keeps a reading, unless it says less than the one before: the Engine returns zeros once the
+    /// container has ended.
+    fn keep(&mut self, reading: Reading) {
+        if self.last.is_none_or(|last| reading.cpu >= last.cpu) {
+            self.last = Some(reading);
+        }
+    }
+}
+
+// === impl Docker: usage ===
+
+impl Docker {
+    /// Starts a container, and reads what it uses meanwhile: a short task has ended, and its counters
+    /// are gone, before the Engine answers.
+    pub(super) async fn start_metered(
+        &self,
+        client: &bollard::Docker,
+        id: ExecutionId,
+        container_id: &str,
+    ) -> Result<(), bollard::errors::Error> {
+        let name = name(id);
+        let mut starting = std::pin::pin!(client.start_container(&name, None));
+        loop {
+            match tokio::time::timeout(READ_WHILE_STARTING, &mut starting).await {
+                Ok(started) => {
+                    self.meter.started(id, container_id);
+                    return started;
+                }
+                Err(_) => self.meter.started(id, container_id),
+            }
+        }
+    }
+
+    /// What the container uses now, or used when it was last seen.
+    pub(super) async fn usage_now(
+        &self,
+        id: ExecutionId,
+    ) -> Result<Option<Reading>, ExecutorError> {
+        let Some(Metered { group, last, .. }) = self.meter.get(id) else { return Ok(None) };
+        match group {
+            Some(group) => match group.read() {
+                Ok(reading) => Ok(self.meter.keep(id, reading)),
+                // It has ended.
+                Err(_) => Ok(last),
+            },
+            None => {
+                let reading = self.statistics(id).await?;
+                Ok(reading.and_then(|reading| self.meter.keep(id, reading)).or(last))
+            }
+        }
+    }
+
+    /// Takes a reading whenever a process of the container ends; returns when none is left.
+    pub(super) async fn meter_to_the_end(&self, id: ExecutionId) {
+        if self.meter.get(id).is_none() {
+            // An earlier agent started it.
+            let options = None::<InspectContainerOptions>;
+            let Ok(client) = self.client() else { return };
+            let found = client.inspect_container(&name(id), options).await;
+            let Some(container_id) = found.ok().and_then(|container| container.id) else { return };
+            self.meter.started(id, &container_id);
+        }
+        let Some(group) = self.meter.get(id).and_then(|metered| metered.group) else { return };
+        loop {
+            match group.process() {
+                Ok(Some(process)) => {
+                    if let Err(error) = process.end().await {
+                        return debug!(execution = %id, %error, "cannot wait for a process");
+                    }
+                }
+                Ok(None) | Err(_) => return,
+            }
+            if group.was_out_of_memory() {
+                self.meter.note_out_of_memory(id);
+            }
+            match group.read() {
+                Ok(reading) => drop(self.meter.keep(id, reading)),
+                Err(_) => return,
+            }
+            // Its init may be the last to go, and takes a moment to be gone.
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// The Engine's own statistics.
+    async fn statistics(&self, id: ExecutionId) -> Result<Option<Reading>, ExecutorError> {
+        let client = self.client()?;
+        let options = StatsOptions { stream: false, one_shot: true };
+        let mut answers = std::pin::pin!(client.stats(&name(id), Some(options)));
+        match answers.next().await {
+            Some(Ok(answer)) => Ok(reading(&answer)),
+            Some(Err(error)) => Err(error::of_container(error)),
+            None => Ok(None),
+        }
+    }
+}
+
+fn reading(answer: &ContainerStatsResponse) -> Option<Reading> {
+    let cpu = answer.cpu_stats.as_ref()?.cpu_usage.as_ref()?.total_usage?;
+    let memory = answer.memory_stats.as_ref()?;
+    let cache = |key: &str| memory.stats.as_ref().and_then(|stats| stats.get(key).copied());
+    let cache = cache("total_inactive_file").or_else(|| cache("inactive_file")).unwrap_or(0);
+    Some(Reading {
+        cpu: Duration::from_nanos(cpu),
+        // Absent once the container has ended.
+        memory_bytes: memory.usage?.saturating_sub(cache),
+        memory_peak_bytes: memory.max_usage.filter(|peak| *peak > 0),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::execution_id;
+
+    #[test]
+    fn the_zeros_of_an_ended_container_are_not_taken_for_its_use() {
+        let meter = Meter::default();
+        let id = execution_id(1);
+        meter.started(id, "0000");
+        let reading = |seconds, memory_bytes| Reading {
+            cpu: Duration::from_secs(seconds),
+            memory_bytes,
+            memory_peak_bytes: None,
+        };
+        assert_eq!(meter.keep(id, reading(2, 7)), Some(reading(2, 7)));
+        assert_eq!(meter.keep(id, reading(0, 0)), Some(reading(2, 7)));
+        assert_eq!(meter.keep(id, reading(3, 1)), Some(reading(3, 1)));
+        meter.forget(id);
+        assert_eq!(meter.keep(id, reading(4, 1)), None);
+    }
+
+    #[test]
+    fn the_engines_statistics_are_read_without_the_page_cache() {
+        let answer = serde_json::json!({
+            "cpu_stats": {"cpu_usage": {"total_usage": 1_500_000_000_u64}},
+            "memory_stats": {"usage": 5000, "stats": {"inactive_file": 1000}},
+        });
+        let answer: ContainerStatsResponse = serde_json::from_value(answer).unwrap();
+        let expected = Reading {
+            cpu: Duration::from_millis(1500),
+            memory_bytes: 4000,
+            memory_peak_bytes: None,
+        };
+        assert_eq!(reading(&answer), Some(expected));
+        assert_eq!(reading(&ContainerStatsResponse::default()), None);
+    }
+}

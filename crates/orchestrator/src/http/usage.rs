@@ -1,0 +1,153 @@
+//! List Usage: the running executions that use most.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use api_types::execution::{ComputeState, Execution};
+use api_types::job::JobSpec;
+use api_types::node::Connection;
+use api_types::usage::{ExecutionUsage, ListUsage};
+use api_types::{Code, JobId, NodeId, routes};
+use axum::extract::State;
+use control_plane::store::Reads;
+use futures_util::future::join_all;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes as collect;
+
+use super::authenticate::Access;
+use super::edge::json;
+use super::error::Failure;
+use super::openapi::{JOB, NODE, QUERY, READ, examples, refusals};
+use super::query::{Choice, IdPrefix, Limit, Namespace, query};
+use super::{Api, Handled, executions, jobs, lookup};
+
+const ORDERS: Choice<Order> =
+    Choice { permitted: &[("cpu", Order::Cpu), ("memory", Order::Memory)], default: Order::Cpu };
+
+/// Records that are read to find those listed: a node may name executions that are over by now.
+const MAX_READ: usize = 5000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Cpu,
+    Memory,
+}
+
+query! {
+    struct UsageQuery {
+        job: Option<String> = ("job_id", IdPrefix('j'), "Executions of one job, by ID or prefix.");
+        node: Option<String> = ("node_id", IdPrefix('n'), "Executions on one node, by ID or prefix.");
+        namespace: Option<String> = (
+            "namespace",
+            Namespace { default: "*" },
+            "Executions of one namespace; `*`, the default, means all that the caller sees."
+        );
+        order: Order = ("order_by", ORDERS, "What they are sorted by, the highest first.");
+        limit: u32 = (
+            "limit",
+            Limit { default: 20 },
+            "Rows; 0 selects the default, the maximum is 1,000."
+        );
+    }
+}
+
+pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
+    OpenApiRouter::default().routes(collect!(list))
+}
+
+/// List Usage
+///
+/// The running executions that use most CPU or memory, measured for this response: every connected
+/// node is asked, at most once a second. A response has no further pages, since the order changes
+/// between any two.
+#[utoipa::path(
+    get,
+    path = routes::USAGE,
+    operation_id = "listUsage",
+    tag = "Executions",
+    params(UsageQuery),
+    responses((status = 200, description = "The executions.", body = ListUsage, example = json!(examples::list_usage()))),
+    extensions(("x-error-codes" = json!(refusals(&[JOB, NODE, QUERY, READ, &[Code::NamespaceNotFound]])))),
+)]
+async fn list(State(api): State<Arc<Api>>, access: Access, query: UsageQuery) -> Handled {
+    let UsageQuery { job, node, namespace, order, limit } = query;
+    let node = node.map(|text| lookup::node(&api, &text)).transpose()?;
+    let visible = access.within(namespace)?;
+    let (job, access) = api
+        .read(move |reads| {
+            let job = job.map(|text| lookup::job_id(reads, &access, &text)).transpose()?;
+            Ok((job, access))
+        })
+        .await?;
+    let (mut used, unanswered_node_ids) = ask(&api, node).await;
+    used.retain(|(_, one)| {
+        visible.contain(&one.namespace) && job.is_none_or(|id| one.job_id == id)
+    });
+    used.sort_unstable_by(|(_, a), (_, b)| {
+        let by_order = match order {
+            Order::Cpu => b.usage.cpu.total_cmp(&a.usage.cpu),
+            Order::Memory => b.usage.memory.cmp(&a.usage.memory),
+        };
+        by_order.then(a.execution_id.cmp(&b.execution_id))
+    });
+    let measured = used.len() as u64;
+    let executions = api
+        .read(move |reads| {
+            let mut specs = HashMap::new();
+            let mut listed = Vec::new();
+            for (node, one) in used.into_iter().take(MAX_READ) {
+                if listed.len() == limit as usize {
+                    break;
+                }
+                if let Some(execution) = record(reads, &access, &mut specs, node, &one)?
+                    && visible.contain(&execution.namespace)
+                    && job.is_none_or(|id| execution.job_id == id)
+                {
+                    listed.push(execution);
+                }
+            }
+            Ok(listed)
+        })
+        .await?;
+    json(&ListUsage { executions, measured, unanswered_node_ids })
+}
+
+/// What the connected nodes, or one of them, say; and which of them did not answer.
+async fn ask(api: &Api, only: Option<NodeId>) -> (Vec<(NodeId, ExecutionUsage)>, Vec<NodeId>) {
+    let nodes = api.view.nodes();
+    let connected = nodes.iter().filter(|node| node.connection == Connection::Connected);
+    let asked = connected
+        .filter(|node| node.compute_node_info.running_executions > 0)
+        .map(|node| node.peer_info.id)
+        .filter(|node| only.is_none_or(|only| only == *node));
+    let answers = join_all(asked.map(async |node| (node, api.logs.usage_on(node).await))).await;
+    let (mut used, mut unanswered) = (Vec::new(), Vec::new());
+    for (node, answer) in answers {
+        match answer {
+            Some(answer) => used.extend(answer.values().cloned().map(|one| (node, one))),
+            None => unanswered.push(node),
+        }
+    }
+    (used, unanswered)
+}
+
+/// The record of an execution that runs on the node which measured it.
+fn record(
+    reads: &dyn Reads,
+    access: &Access,
+    specs: &mut HashMap<JobId, JobSpec>,
+    node: NodeId,
+    one: &ExecutionUsage,
+) -> Result<Option<Execution>, Failure> {
+    let Some(stored) = reads.execution(one.execution_id)? else { return Ok(None) };
+    if stored.row.node != node || stored.row.compute != ComputeState::BidAccepted {
+        return Ok(None);
+    }
+    let job = stored.row.job;
+    if !specs.contains_key(&job) {
+        let Some(stored) = reads.job(job)? else { return Ok(None) };
+        specs.insert(job, jobs::specification(&stored.spec_json)?);
+    }
+    let execution = executions::record(stored, &specs[&job], access);
+    Ok(Some(Execution { usage: Some(one.usage), ..execution }))
+}

@@ -1,0 +1,143 @@
+//! What running executions use: asked of their nodes while somebody reads it, and kept for a moment.
+//!
+//! A node is asked for all of its executions at once, whoever reads how many of them. Readers that
+//! come within a second, or while the node answers, share one answer.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use api_types::execution::{ComputeState, Execution};
+use api_types::log::LogFrame;
+use api_types::protocol::AssignmentLine;
+use api_types::usage::{ExecutionUsage, UsageRequest};
+use api_types::{ExecutionId, NodeId};
+use futures_util::future::join_all;
+use tokio::time::Instant;
+
+use super::Access;
+use super::relay::Relay;
+
+/// How long an answer is passed on.
+const CURRENT: Duration = Duration::from_secs(1);
+
+/// How long readers wait for a node; agents answer within 700 ms.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long a node that did not answer is not waited for: its release may not know the question.
+const MUTE: Duration = Duration::from_secs(30);
+
+/// Nodes that nobody has asked about for this long are dropped.
+const KEPT: Duration = Duration::from_secs(60);
+
+/// Executions of one node; a node that names more is not believed.
+const MAX_EXECUTIONS: usize = 20_000;
+
+/// What the executions of a node use.
+pub(crate) type OfNode = Arc<HashMap<ExecutionId, ExecutionUsage>>;
+
+#[derive(Default)]
+pub(super) struct Answers {
+    nodes: Mutex<HashMap<NodeId, Kept>>,
+}
+
+struct Kept {
+    read_at: Instant,
+    /// Locked while the node is asked, so that it is asked once.
+    last: Arc<tokio::sync::Mutex<Option<Last>>>,
+}
+
+struct Last {
+    asked_at: Instant,
+    /// None when it did not answer.
+    answer: Option<OfNode>,
+}
+
+// === impl Access ===
+
+impl Access {
+    /// What the executions of the node use; none when it does not say.
+    pub(crate) async fn usage_on(&self, node: NodeId) -> Option<OfNode> {
+        let kept = self.usage.kept(node);
+        let mut last = kept.lock().await;
+        if let Some(Last { asked_at, answer }) = &*last {
+            let kept_for = if answer.is_some() { CURRENT } else { MUTE };
+            if asked_at.elapsed() < kept_for {
+                return answer.clone();
+            }
+        }
+        // A node without a stream costs no time, and may be back any moment.
+        let asked = ask(&self.relay, node)?;
+        let answer = tokio::time::timeout(ANSWER_TIMEOUT, asked).await.ok().flatten();
+        let answer = answer.map(Arc::new);
+        *last = Some(Last { asked_at: Instant::now(), answer: answer.clone() });
+        answer
+    }
+
+    /// Completes the records of executions that run now.
+    pub(crate) async fn measure(&self, executions: &mut [Execution]) {
+        let runs =
+            |execution: &Execution| execution.compute_state.state_type == ComputeState::BidAccepted;
+        let mut nodes: Vec<_> =
+            executions.iter().filter(|one| runs(one)).map(|one| one.node_id).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        let answers = nodes.iter().map(async |node| (*node, self.usage_on(*node).await));
+        let answers: HashMap<_, _> = join_all(answers).await.into_iter().collect();
+        for execution in executions.iter_mut().filter(|one| runs(one)) {
+            let of_node = answers.get(&execution.node_id).and_then(Option::as_ref);
+            execution.usage = of_node.and_then(|used| used.get(&execution.id)).map(|it| it.usage);
+        }
+    }
+}
+
+/// Asks a node; none when it has no stream.
+fn ask(
+    relay: &Arc<Relay>,
+    node: NodeId,
+) -> Option<impl Future<Output = Option<HashMap<ExecutionId, ExecutionUsage>>> + use<>> {
+    let request = |stream_id| AssignmentLine::Usage(UsageRequest { stream_id });
+    let mut answer = relay.ask(node, request)?;
+    Some(async move {
+        let mut used = HashMap::new();
+        while let Some(frames) = answer.next().await {
+            for frame in frames {
+                match frame {
+                    LogFrame::Usage { executions } => {
+                        used.extend(executions.into_iter().map(|one| {
+                            let usage = one.usage.bounded();
+                            (one.execution_id, ExecutionUsage { usage, ..one })
+                        }));
+                    }
+                    LogFrame::End => return Some(used),
+                    LogFrame::KeepAlive | LogFrame::Unknown => {}
+                    LogFrame::Begin(_)
+                    | LogFrame::Output(_)
+                    | LogFrame::Archive(_)
+                    | LogFrame::Content { .. }
+                    | LogFrame::Absent
+                    | LogFrame::Failed { .. } => return None,
+                }
+                if used.len() > MAX_EXECUTIONS {
+                    return None;
+                }
+            }
+        }
+        None
+    })
+}
+
+// === impl Answers ===
+
+impl Answers {
+    fn kept(&self, node: NodeId) -> Arc<tokio::sync::Mutex<Option<Last>>> {
+        let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        let read_at = Instant::now();
+        if !nodes.contains_key(&node) {
+            nodes.retain(|_, kept| kept.read_at.elapsed() < KEPT);
+        }
+        let kept = nodes.entry(node).or_insert_with(|| Kept { read_at, last: Arc::default() });
+        kept.read_at = read_at;
+        Arc::clone(&kept.last)
+    }
+}

@@ -1,0 +1,110 @@
+//! What executions use: live while somebody reads it, and in the record afterwards.
+
+use std::process::Output;
+
+use api_client::UsageQuery;
+use api_types::JobId;
+use api_types::execution::{ComputeState, Execution};
+use api_types::job::JobStateType;
+use serde_json::json;
+use testbed::harness::{Cluster, batch, eventually};
+use tokio::process::Command;
+
+const MIB: u64 = 1 << 20;
+
+/// Keeps half a core busy, which is what it asks for, and holds this many megabytes.
+fn burning(image: &str, megabytes: &str, seconds: &str) -> serde_json::Value {
+    let mut job = batch(image, &["memory", megabytes, seconds]);
+    job["Tasks"][0]["ResourcesConfig"] = json!({ "CPU": "500m", "Memory": "128MB" });
+    job
+}
+
+async fn jobctl(cluster: &Cluster, arguments: &[&str]) -> Output {
+    let program = tokio::task::spawn_blocking(|| programs::binary("jobctl")).await.unwrap();
+    let mut command = Command::new(program);
+    command.args(arguments).env("JOBCTL_URL", cluster.client().base_url());
+    command.output().await.expect("the program runs")
+}
+
+async fn live(cluster: &Cluster, job: JobId, wanted: impl Fn(&Execution) -> bool) -> Execution {
+    let id = cluster.execution(job).await.id;
+    let client = cluster.client();
+    eventually("what the execution uses", async || {
+        let found = client.describe_execution(id).await.map_err(|error| error.to_string())?;
+        if wanted(&found) { Ok(found) } else { Err(format!("{:?}", found.usage)) }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_running_execution_shows_what_it_uses_and_an_ended_one_what_it_used() {
+    let Some(mut cluster) = Cluster::of(1).await else { return };
+    let job = cluster.submit(&burning(&cluster.image, "48", "6")).await;
+    let about = |bytes: u64| (43 * MIB..=54 * MIB).contains(&bytes);
+    let running = live(&cluster, job, |found| {
+        found.usage.is_some_and(|usage| about(usage.memory) && about(usage.memory_peak))
+    })
+    .await;
+    assert_eq!(running.compute_state.state_type, ComputeState::BidAccepted);
+    let seen = running.usage.unwrap();
+    assert!(seen.cpu_seconds > 0.0, "{seen:?}");
+
+    // The orchestrator keeps nothing of it, and asks again.
+    cluster.orchestrator.kill();
+    cluster.orchestrator.restart().await;
+    live(&cluster, job, |found| found.usage.is_some()).await;
+
+    cluster.wait_for_job(job, JobStateType::Completed).await;
+    let ended = cluster.execution(job).await.usage.expect("it is in the record");
+    assert!(ended.cpu_seconds >= seen.cpu_seconds && about(ended.memory_peak), "{ended:?}");
+    assert_eq!((ended.cpu, ended.memory), (0.0, 0));
+    cluster.orchestrator.kill();
+    cluster.orchestrator.restart().await;
+    assert_eq!(cluster.execution(job).await.usage, Some(ended));
+}
+
+#[tokio::test]
+async fn the_executions_that_use_most_come_first() {
+    let Some(cluster) = Cluster::of(2).await else { return };
+    let mut busy = batch(&cluster.image, &["burn", "60"]);
+    busy["Name"] = json!("busy");
+    busy["Tasks"][0]["ResourcesConfig"] = json!({ "CPU": "500m", "Memory": "64MB" });
+    let mut large = burning(&cluster.image, "64", "60");
+    large["Name"] = json!("large");
+    let (busy, large) = (cluster.submit(&busy).await, cluster.submit(&large).await);
+    let names = async |order_by: &str| {
+        let order_by = Some(order_by.to_owned());
+        let query = UsageQuery { order_by, ..Default::default() };
+        let usage = cluster.client().list_usage(&query).await.expect("the usage");
+        assert_eq!(usage.unanswered_node_ids, []);
+        usage.executions.into_iter().map(|one| one.name).collect::<Vec<_>>()
+    };
+    eventually("both to be measured", async || {
+        match (names("cpu").await.join(" "), names("memory").await.join(" ")) {
+            (cpu, memory) if cpu == "busy[0] large[0]" && memory == "large[0] busy[0]" => Ok(()),
+            seen => Err(format!("{seen:?}")),
+        }
+    })
+    .await;
+    // Half a core is all that it may use; a loaded machine gives it less.
+    let execution = live(&cluster, busy, |found| found.usage.is_some_and(|it| it.cpu > 0.2)).await;
+    assert!(execution.usage.unwrap().cpu < 0.6, "{:?}", execution.usage);
+
+    let job = large.to_string();
+    let of_job = UsageQuery { job_id: Some(job.clone()), ..Default::default() };
+    let of_job = cluster.client().list_usage(&of_job).await.unwrap();
+    assert_eq!((of_job.executions.len(), of_job.measured), (1, 1));
+
+    let shown = jobctl(&cluster, &["top", "--once", "--sort", "memory", "-n", "1"]).await;
+    let text = String::from_utf8(shown.stdout).unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines.len(), 2, "{text}");
+    assert!(lines[0].starts_with("ID ") && lines[1].contains("large[0]"), "{text}");
+    // Of 128 MB.
+    let share = lines[1].split_whitespace().filter_map(|word| word.strip_suffix('%')).next_back();
+    let share: u32 = share.unwrap().parse().unwrap();
+    assert!((45..=62).contains(&share), "{text}");
+    let described = jobctl(&cluster, &["describe", &execution.id.to_string()]).await;
+    let text = String::from_utf8(described.stdout).unwrap();
+    assert!(text.contains("Used:") && text.contains("of CPU"), "{text}");
+}
