@@ -13,6 +13,7 @@ mod nodes;
 mod run;
 mod secrets;
 mod submit;
+mod top;
 
 use std::path::PathBuf;
 
@@ -36,6 +37,7 @@ pub(crate) use nodes::{DrainArgs, NodeActionArgs, NodeCommand, NodeHistoryArgs, 
 pub(crate) use run::{Engine, Network, RunArgs};
 pub(crate) use secrets::{SecretCommand, SecretSetArgs};
 pub(crate) use submit::{Goal, SubmitArgs, ValidateArgs, WaitArgs};
+pub(crate) use top::TopArgs;
 
 /// Submit and watch jobs, and manage the nodes that run them.
 #[derive(Debug, Parser)]
@@ -77,7 +79,7 @@ pub(crate) enum Command {
     /// List jobs, newest first
     #[command(visible_alias = "ls")]
     List(ListArgs),
-    /// Show a job with its executions and events
+    /// Show a job with its executions and events, or one execution with what it uses
     Describe(DescribeArgs),
     /// List the executions of a job, or those that are live
     Executions(ExecutionsArgs),
@@ -95,6 +97,8 @@ pub(crate) enum Command {
     Get(GetArgs),
     /// Explain what a job waits for, node by node
     Explain(DescribeArgs),
+    /// Show the running executions that use most, live
+    Top(TopArgs),
     /// Show how busy the cluster is
     Cluster {
         #[command(flatten)]

@@ -16,6 +16,7 @@ mod secrets;
 mod shell;
 mod stop;
 mod submit;
+mod top;
 mod validate;
 mod version;
 mod wait;
@@ -77,6 +78,7 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit> {
         Command::Cluster { output } => {
             cluster::describe(&Session::open(out, &global)?, output.format).await
         }
+        Command::Top(args) => top::top(&Session::open(out, &global)?, &args).await,
         Command::Node(command) => nodes::run(&Session::open(out, &global)?, &command).await,
     }
 }

@@ -102,6 +102,15 @@ impl Out {
         }
     }
 
+    pub(crate) fn is_terminal(self) -> bool {
+        std::io::stdout().is_terminal()
+    }
+
+    /// Empties the terminal, for what takes the place of everything shown.
+    pub(crate) fn clear(self) -> Result<()> {
+        self.text("\x1b[H\x1b[2J\x1b[3J")
+    }
+
     pub(crate) const fn colours(self) -> bool {
         self.colours
     }

@@ -8,13 +8,15 @@ mod execution;
 mod history;
 mod job;
 mod node;
+mod usage;
 
 pub(crate) use access::{namespace_fields, secret_fields};
-pub(crate) use describe::{job_fields, node_fields};
+pub(crate) use describe::{execution_fields, job_fields, node_fields};
 pub(crate) use dry_run::DryRunRow;
 pub(crate) use event::NumberedEvent;
 pub(crate) use execution::state_word;
 pub(crate) use history::NodeEvent;
+pub(crate) use usage::Consumer;
 
 use api_types::execution::ComputeState;
 use api_types::job::JobStateType;

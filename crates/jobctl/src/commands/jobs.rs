@@ -10,7 +10,7 @@ use crate::cli::{DescribeArgs, ExecutionsArgs, HistoryArgs, ListArgs};
 use crate::clock;
 use crate::output::{Format, Layout, Listed, note, show, watch};
 use crate::pages::{Collected, collect};
-use crate::view::job_fields;
+use crate::view::{execution_fields, job_fields};
 use crate::waiting;
 
 /// The query value of `--all-namespaces`.
@@ -18,6 +18,9 @@ const ALL_NAMESPACES: &str = "*";
 
 /// The query value of `--changed`.
 const BY_CHANGE: &str = "modify_time";
+
+/// How the ID of an execution begins.
+const EXECUTION_PREFIX: &str = "e-";
 
 /// Number of latest events that `describe` shows.
 const DESCRIBED_EVENTS: usize = 10;
@@ -95,6 +98,12 @@ async fn list_as<T: Listed + Serialize>(
 pub(super) async fn describe(session: &Session, args: &DescribeArgs) -> Result<Exit> {
     let out = session.out;
     let format = args.output.format;
+    if args.job.starts_with(EXECUTION_PREFIX) {
+        let execution = session.client.describe_execution(&args.job).await?;
+        let fields = || execution_fields(&execution, clock::now()).render(out.colours());
+        out.record(format, &execution, &execution.id.to_string(), fields)?;
+        return Ok(Exit::Done);
+    }
     let job = session.client.describe_job(&args.job).await?;
     match format {
         Format::Json => out.json(&job)?,

@@ -1,16 +1,18 @@
-//! All fields of one job or node.
+//! All fields of one job, execution or node.
 
 use std::collections::BTreeMap;
 
-use api_types::Timestamp;
 use api_types::engine::Params;
+use api_types::execution::Execution;
 use api_types::job::{Constraint, Job, JobSpec, RetryPolicy, Task, Timeouts};
 use api_types::node::{Node, NodeHealth};
 use api_types::quantity::Resources;
+use api_types::{ExecutionId, Timestamp};
 use serde_json::Value;
 
-use super::job_tone;
+use super::execution::{exit_code, state_word};
 use super::node::{status, words};
+use super::{compute_tone, job_tone, usage};
 use crate::output::{Fields, age, age_of_text};
 use crate::submission::SERVICE_META;
 
@@ -184,5 +186,37 @@ pub(crate) fn node_fields(node: &Node, now: Timestamp) -> Fields {
         .add("Largest job", Resources::from(info.max_job_requirements).to_string())
         .add("Running", info.running_executions.to_string())
         .add("Enqueued", info.enqueued_executions.to_string());
+    fields
+}
+
+pub(crate) fn execution_fields(execution: &Execution, now: Timestamp) -> Fields {
+    let state = execution.compute_state.state_type;
+    let output = &execution.run_output;
+    let held = execution.allocated_resources.tasks.values().next().copied();
+    let id = |id: Option<ExecutionId>| id.map(|id| id.to_string()).unwrap_or_default();
+    let mut fields = Fields::default();
+    fields
+        .add("ID", execution.id.to_string())
+        .add("Name", &execution.name)
+        .add("Namespace", &execution.namespace)
+        .add("Job", execution.job_id.to_string())
+        .add("Node", execution.node_id.to_string())
+        .add_toned("State", state_word(state), compute_tone(state))
+        .add_some("Message", &execution.compute_state.message)
+        .add("Exit code", exit_code(execution))
+        .add_some(
+            "Reserved",
+            held.map(|held| Resources::from(held).to_string()).unwrap_or_default(),
+        )
+        .add_some("Used", usage::words(execution))
+        .add_some("Retry of", id(execution.previous_execution))
+        .add_some("Retried by", id(execution.next_execution))
+        .add("Created", time_and_age(execution.create_time, now))
+        .add("Changed", time_and_age(execution.modify_time, now));
+    let published = &execution.published_result;
+    fields.add_some("Result", params(published.publisher_type.as_str(), &published.params));
+    for (stream, text) in [("Stdout", &output.stdout), ("Stderr", &output.stderr)] {
+        fields.add_some(stream, text.trim_end());
+    }
     fields
 }

@@ -2,7 +2,7 @@
 
 use api_types::execution::{ComputeState, DesiredState, Execution};
 
-use super::compute_tone;
+use super::{compute_tone, usage};
 use crate::output::{Cell, Layout, Listed, age};
 
 /// The word for a state that the API numbers.
@@ -30,7 +30,7 @@ const fn desired_word(state: DesiredState) -> &'static str {
 }
 
 /// The exit code of an ended process, or `-`.
-fn exit_code(execution: &Execution) -> String {
+pub(super) fn exit_code(execution: &Execution) -> String {
     let code = execution.run_output.exit_code;
     match execution.compute_state.state_type {
         ComputeState::Completed => code.to_string(),
@@ -51,8 +51,8 @@ impl Listed for Execution {
     fn columns(layout: &Layout) -> Vec<&'static str> {
         if layout.wide {
             vec![
-                "ID", "NAME", "NODE", "STATE", "DESIRED", "EXIT", "AGE", "CHANGED", "RETRY-OF",
-                "MESSAGE",
+                "ID", "NAME", "NODE", "STATE", "DESIRED", "EXIT", "CPU-TIME", "PEAK", "AGE",
+                "CHANGED", "RETRY-OF", "MESSAGE",
             ]
         } else {
             vec!["ID", "NAME", "NODE", "STATE", "EXIT", "AGE", "MESSAGE"]
@@ -67,6 +67,7 @@ impl Listed for Execution {
         let message = Cell::plain(&self.compute_state.message);
         if layout.wide {
             let previous = self.previous_execution;
+            let [cpu_time, peak] = usage::totals(self.usage.as_ref());
             vec![
                 Cell::plain(self.id.to_string()),
                 Cell::plain(&self.name),
@@ -74,6 +75,8 @@ impl Listed for Execution {
                 state_cell,
                 Cell::plain(desired_word(self.desired_state.state_type)),
                 exit,
+                cpu_time,
+                peak,
                 created,
                 Cell::age(age(layout.now, self.modify_time)),
                 Cell::plain(previous.map_or_else(|| "-".to_owned(), |id| id.short())),
