@@ -1,8 +1,8 @@
 //! Task output, line by line: stdout to stdout, stderr to stderr.
 //!
-//! A followed stream that breaks is opened again, and the lines of each execution that were already
-//! shown are skipped by count: the service returns them in the same order every time. With `--tail`
-//! there is no line to count from, and the command fails instead.
+//! A followed stream that breaks is opened again after the last line of each execution that was
+//! shown: each line says how many bytes of its stream were before its end. Of more executions than
+//! fit into a request, the others begin again, and their lines that were shown are skipped by count.
 
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
@@ -10,7 +10,7 @@ use std::io::Write;
 use anyhow::{Context, Result};
 use api_client::{Client, JobLogsQuery};
 use api_types::job::{Job, JobType};
-use api_types::log::{LogLine, LogSource, LogStream};
+use api_types::log::{LogLine, LogPosition, LogSource, LogStream};
 use api_types::{ExecutionId, JobId};
 use futures_util::StreamExt;
 
@@ -20,6 +20,18 @@ use crate::reconnect::Reconnect;
 /// The execution and stream of a line.
 type Source = (ExecutionId, LogStream);
 
+/// Executions of which a request says where it resumes: their positions have to fit into the head of
+/// a request, about 64 KiB.
+const MAX_RESUMED: usize = 300;
+
+/// How far an execution was shown.
+#[derive(Debug, Default)]
+struct Position {
+    bytes: LogPosition,
+    /// The number of its last line among those of all executions.
+    last: u64,
+}
+
 /// Writes lines to the terminal.
 #[derive(Debug)]
 pub(crate) struct Printer {
@@ -28,6 +40,9 @@ pub(crate) struct Printer {
     prefixed: bool,
     timestamps: bool,
     shown: HashMap<Source, u64>,
+    /// How far each execution was shown.
+    positions: HashMap<ExecutionId, Position>,
+    printed: u64,
     /// Lines to skip after a stream was opened again.
     to_skip: HashMap<Source, u64>,
     /// Sources whose last line is incomplete on the terminal.
@@ -63,8 +78,9 @@ pub(crate) async fn read(
     printer: &mut Printer,
 ) -> Result<()> {
     let mut reconnect = Reconnect::default();
+    let mut resumed = query.clone();
     loop {
-        let error = match client.job_logs(job, query).await {
+        let error = match client.job_logs(job, &resumed).await {
             Ok(mut lines) => {
                 reconnect.succeeded();
                 loop {
@@ -77,11 +93,11 @@ pub(crate) async fn read(
             }
             Err(error) => error,
         };
-        if !query.follow || query.tail.is_some() {
+        if !query.follow || !printer.can_resume(query.tail) {
             return Err(error).context("the output stream broke");
         }
         tokio::time::sleep(reconnect.retry_delay(error)?).await;
-        printer.skip_shown();
+        resumed = printer.resume(query);
     }
 }
 
@@ -94,6 +110,8 @@ impl Printer {
             prefixed: false,
             timestamps: false,
             shown: HashMap::new(),
+            positions: HashMap::new(),
+            printed: 0,
             to_skip: HashMap::new(),
             unfinished: HashSet::new(),
             remarks: HashSet::new(),
@@ -115,8 +133,39 @@ impl Printer {
         self
     }
 
-    fn skip_shown(&mut self) {
+    /// Whether a further request can begin where this output ends. With `--tail 0` no line says
+    /// where that is, and of executions beyond those that a request names, the lines before the
+    /// tail were not shown and cannot be skipped.
+    fn can_resume(&self, tail: Option<u64>) -> bool {
+        match tail {
+            None => true,
+            Some(0) => false,
+            Some(_) => self.positions.len() <= MAX_RESUMED,
+        }
+    }
+
+    /// The request for everything after what was shown.
+    fn resume(&mut self, query: &JobLogsQuery) -> JobLogsQuery {
+        // The latest: long jobs have many that ended before.
+        let mut named: Vec<_> = self.positions.iter().collect();
+        named.sort_unstable_by_key(|(_, position)| std::cmp::Reverse(position.last));
+        named.truncate(MAX_RESUMED);
+        let from = named.iter().map(|(id, position)| {
+            let LogPosition { stdout, stderr } = position.bytes;
+            format!("{id}.stdout.{stdout},{id}.stderr.{stderr}")
+        });
+        let from: Vec<_> = from.collect();
         self.to_skip.clone_from(&self.shown);
+        for (id, _) in named {
+            self.to_skip.remove(&(*id, LogStream::Stdout));
+            self.to_skip.remove(&(*id, LogStream::Stderr));
+        }
+        JobLogsQuery {
+            from: (!from.is_empty()).then(|| from.join(",")),
+            // An execution that has shown nothing had printed nothing, unless no line came at all.
+            tail: query.tail.filter(|_| from.is_empty()),
+            ..query.clone()
+        }
     }
 
     fn print(&mut self, line: &LogLine) -> Result<()> {
@@ -137,6 +186,12 @@ impl Printer {
             return Ok(());
         }
         *self.shown.entry(source).or_default() += 1;
+        if let Some(offset) = line.offset {
+            self.printed += 1;
+            let position = self.positions.entry(line.execution_id).or_default();
+            *position.bytes.of_mut(stream) = offset;
+            position.last = self.printed;
+        }
         self.spinner.clear();
         let text = self.text(source, line);
         match stream {
@@ -203,12 +258,41 @@ mod tests {
         assert_eq!(text(&mut printer, &line(2, "cd", false)), "e-00000002 | cd\n");
     }
 
-    #[test]
-    fn shown_lines_are_skipped_after_a_break() {
+    fn shown(lines: &[LogLine]) -> Printer {
         let mut printer = Printer::new(Out::new());
+        lines.iter().for_each(|line| printer.print(line).unwrap());
+        printer
+    }
+
+    #[test]
+    fn a_broken_stream_resumes_after_the_last_line_of_each_stream() {
+        let at = |execution, stream, offset| LogLine {
+            source: stream,
+            offset: Some(offset),
+            ..line(execution, "a line of a test", false)
+        };
+        let mut printer = shown(&[
+            at(1, LogSource::Stdout, 17),
+            at(1, LogSource::Stderr, 9),
+            at(1, LogSource::Stdout, 34),
+            at(2, LogSource::Stdout, 5),
+        ]);
+        let query = JobLogsQuery { follow: true, tail: Some(5), ..JobLogsQuery::default() };
+        assert!(printer.can_resume(query.tail) && !printer.can_resume(Some(0)));
+        let (one, two) = (line(1, "", false).execution_id, line(2, "", false).execution_id);
+        let from = format!("{two}.stdout.5,{two}.stderr.0,{one}.stdout.34,{one}.stderr.9");
+        let resumed = printer.resume(&query);
+        assert_eq!(resumed, JobLogsQuery { follow: true, from: Some(from), ..Default::default() });
+        assert!(printer.to_skip.is_empty());
+        // Nothing was shown: the same request again.
+        assert_eq!(shown(&[]).resume(&query), query);
+    }
+
+    #[test]
+    fn lines_without_a_position_are_skipped_by_count() {
+        let mut printer = shown(&[line(1, "a line of a test", false)]);
         let source = (line(1, "", false).execution_id, LogStream::Stdout);
-        printer.print(&line(1, "a line of a test", false)).unwrap();
-        printer.skip_shown();
+        printer.resume(&JobLogsQuery::default());
         printer.print(&line(1, "a line of a test", false)).unwrap();
         assert_eq!(printer.shown[&source], 1);
         printer.print(&line(1, "another line of a test", false)).unwrap();

@@ -1,6 +1,7 @@
 //! Task output for readers: live and later, of one or all executions, with fast and slow readers.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::process::Stdio;
 use std::time::Duration;
 
 use api_client::{ClientError, JobLogsQuery, LogsQuery};
@@ -287,4 +288,47 @@ async fn a_reader_survives_a_restart_of_the_agent() {
     assert_eq!(of_source(&lines, LogSource::Stderr), numbered(300));
     assert_eq!(lines.len(), 600);
     cluster.wait_for_job(job, JobStateType::Completed).await;
+}
+
+/// Each line once, whatever breaks in between.
+#[tokio::test]
+async fn jobctl_follows_over_restarts_of_the_orchestrator() {
+    let Some(mut cluster) = Cluster::of(1).await else { return };
+    let job = cluster.submit(&batch(&cluster.image, &["lines", "400", "both", "20"])).await;
+    cluster.wait_for_execution(job, ComputeState::BidAccepted).await;
+    let program = tokio::task::spawn_blocking(|| programs::binary("jobctl")).await.unwrap();
+    let follower = |arguments: &[&str]| {
+        let mut command = tokio::process::Command::new(program);
+        command.args(["logs", "--follow"]).args(arguments).arg(job.to_string());
+        command.env("JOBCTL_URL", cluster.client().base_url());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        command.spawn().expect("the program starts")
+    };
+    let (all, tail) = (follower(&[]), follower(&["--tail", "6"]));
+    for _ in 0..2 {
+        // Some lines later.
+        let before = lines(&cluster, job, &all_of_stdout()).await.len();
+        eventually("more lines", async || {
+            let count = lines(&cluster, job, &all_of_stdout()).await.len();
+            if count >= before + 40 { Ok(()) } else { Err(count.to_string()) }
+        })
+        .await;
+        cluster.orchestrator.kill();
+        cluster.orchestrator.restart().await;
+    }
+    let text = |bytes: Vec<u8>| -> Vec<String> {
+        String::from_utf8(bytes).unwrap().lines().map(str::to_owned).collect()
+    };
+    let ended = tokio::time::timeout(TIMEOUT, all.wait_with_output()).await.unwrap().unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    assert_eq!(text(ended.stdout), numbered(400));
+    assert_eq!(text(ended.stderr), numbered(400));
+    let ended = tokio::time::timeout(TIMEOUT, tail.wait_with_output()).await.unwrap().unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    let got = text(ended.stdout);
+    assert!(got.len() > 100 && got[..] == numbered(400)[400 - got.len()..], "{}", got.len());
+}
+
+fn all_of_stdout() -> JobLogsQuery {
+    JobLogsQuery { stream: Some(LogStream::Stdout), ..all() }
 }
