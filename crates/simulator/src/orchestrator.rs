@@ -199,9 +199,13 @@ impl Orchestrator {
     }
 }
 
+/// Longer than any run of the simulation.
+const FOR_EVER: Duration = Duration::from_hours(24 * 365);
+
 fn settings(sabotage: Option<Sabotage>) -> Settings {
     match sabotage {
         Some(Sabotage::NoReservations) => Settings { starvation: None, ..SETTINGS },
+        Some(Sabotage::NoSilence) => Settings { lease: FOR_EVER, ..SETTINGS },
         _ => SETTINGS,
     }
 }
@@ -218,6 +222,7 @@ fn sabotaged(stamp: Stamp, sabotage: Option<Sabotage>) -> Stamp {
             | Sabotage::ForgetBoot
             | Sabotage::NoFence
             | Sabotage::NoReservations
+            | Sabotage::NoSilence
             | Sabotage::LoadBeforeTerm,
         )
         | None => stamp,

@@ -103,4 +103,6 @@ pub enum Sabotage {
     LoadBeforeTerm,
     /// The scheduler reserves no node.
     NoReservations,
+    /// No silence ends a lease.
+    NoSilence,
 }

@@ -90,6 +90,11 @@ fn a_large_job_that_starves_is_detected() {
     assert!(is_detected(Sabotage::NoReservations));
 }
 
+#[test]
+fn work_of_a_dead_node_that_is_never_replaced_is_detected() {
+    assert!(is_detected(Sabotage::NoSilence));
+}
+
 fn is_detected(sabotage: Sabotage) -> bool {
     (0..SABOTAGED_SEEDS).any(|seed| simulator::run_with(seed, Some(sabotage)).is_err())
 }
