@@ -165,8 +165,10 @@ if [ $services = yes ] && [ -n "$daemons" ]; then
             kept_settings "$name"
         else
             # It may hold passwords; the daemon's group gets it below, or after a package's installation.
-            install -m 0640 /dev/null "$destdir/etc/$name/$name.toml"
-            settings "$name" >"$destdir/etc/$name/$name.toml"
+            # Half a file would be kept by the next installation, and ask nobody for credentials.
+            install -m 0640 /dev/null "$destdir/etc/$name/.$name.toml.new"
+            settings "$name" >"$destdir/etc/$name/.$name.toml.new"
+            mv "$destdir/etc/$name/.$name.toml.new" "$destdir/etc/$name/$name.toml"
         fi
         sed "s|^ExecStart=/usr/local/bin/|ExecStart=$prefix/bin/|" "$root/deploy/systemd/$name.service" \
             >"$units/$name.service"

@@ -6,6 +6,7 @@
 pub mod access;
 pub mod audit;
 pub mod cluster;
+pub mod constraint;
 pub mod engine;
 pub mod error;
 pub mod execution;

@@ -131,12 +131,11 @@ impl Target {
     }
 
     /// The service whose CA lies beside this file with a token, as in the data directory of an
-    /// orchestrator; what the user chose stays.
+    /// orchestrator. That is later news than a context has: the service may have been made anew.
     pub(crate) fn beside(self, token_file: &Path) -> Result<Self> {
         let is_default = self.url == DEFAULT_URL;
         let path = token_file.with_file_name(CA_FILE);
-        if self.ca.is_some() || !(is_default || self.url.starts_with("https://")) || !path.exists()
-        {
+        if !(is_default || self.url.starts_with("https://")) || !path.exists() {
             return Ok(self);
         }
         let pem = std::fs::read_to_string(&path)

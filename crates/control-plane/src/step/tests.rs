@@ -62,18 +62,7 @@ fn submit(caller: u32, id: u128, namespace: &str, key: Option<(&str, u8)>) -> (u
         meta: Default::default(),
         labels: Default::default(),
         retry_policy: RetryPolicy::default_for(JobType::Daemon),
-        tasks: vec![Task {
-            name: "main".to_owned(),
-            engine: EngineSpec { engine_type: EngineType::Noop, params: Params::new() },
-            publisher: PublisherSpec::default(),
-            env: Default::default(),
-            meta: Default::default(),
-            input_sources: Vec::new(),
-            result_paths: Vec::new(),
-            resources: TaskResources::default(),
-            network: NetworkSpec { network_type: NetworkType::None, domains: Vec::new() },
-            timeouts: Timeouts::default(),
-        }],
+        tasks: vec![Task::new("main", EngineType::Noop)],
     };
     let submit = Submit { id: job(id), spec_json: spec_json(&spec), spec: Arc::new(spec) };
     let key = key.map(|(key, hash)| IdempotencyKey { key: key.to_owned(), body_hash: [hash; 32] });

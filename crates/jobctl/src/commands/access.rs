@@ -20,9 +20,12 @@ use crate::view::namespace_fields;
 
 /// Verifies a token with the service, and keeps both for later commands.
 pub(super) async fn login(out: Out, global: &Global, args: &LoginArgs) -> Result<Exit> {
-    let target = Target::choose(global, &Environment::read())?;
+    let environment = Environment::read();
+    let target = Target::choose(global, &environment)?;
+    let names_the_ca = global.ca.is_some() || environment.ca.is_some();
     let (target, token) = match &args.token_file {
         Some(path) if path.as_os_str() == "-" => (target, token_of(prompt::line()?)?),
+        Some(path) if names_the_ca => (target, read_token(path)?),
         Some(path) => (target.beside(path)?, read_token(path)?),
         None => {
             let token = asked(&target.url)?;

@@ -89,6 +89,12 @@ async fn a_login_with_the_first_token_pins_the_ca_beside_it_and_keeps_the_servic
     // Neither the address nor the CA is given again.
     assert_eq!(done(&run(&["whoami"], &[]).await), "admin (admin of all namespaces)");
 
+    // A service that was made anew has another CA than the context.
+    service.write("jobctl/config.yaml", &file.replace(ca, &format!("sha256:{}", "07".repeat(32))));
+    assert_ne!(run(&["whoami"], &[]).await.code, Some(0));
+    done(&run(&login, &[]).await);
+    done(&run(&["whoami"], &[]).await);
+
     // Without the CA beside the token, nobody is trusted who is not known.
     let copied = service.folder().join("elsewhere.token");
     std::fs::copy(service.folder().join("data/admin.token"), &copied).unwrap();

@@ -18,7 +18,6 @@ crate::covers! {
     "listNodeTokens" => a_join_token_is_listed_without_its_secret_and_revoked;
     "createNodeToken" => a_join_token_is_listed_without_its_secret_and_revoked;
     "revokeNodeToken" => a_join_token_is_listed_without_its_secret_and_revoked;
-    "labelNode" => an_operator_labels_a_node_that_has_a_certificate;
     "enrolNode" => a_token_makes_one_node_and_says_what_it_is;
     "renewCertificate" => an_expired_certificate_may_only_be_renewed;
 }
@@ -27,14 +26,14 @@ const TOKENS: &str = "/api/v1/orchestrator/nodes/tokens";
 const JOIN: &str = "/api/v1/orchestrator/nodes/join";
 
 /// An orchestrator whose nodes need certificates.
-struct Protected {
+pub(crate) struct Protected {
     server: Server,
     admin: String,
 }
 
 /// A node that has joined.
-struct Node {
-    id: String,
+pub(crate) struct Node {
+    pub(crate) id: String,
     key: NodeKey,
     client: reqwest::Client,
     url: String,
@@ -43,7 +42,7 @@ struct Node {
 // === impl Protected ===
 
 impl Protected {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::start_with(|settings| settings).await
     }
 
@@ -55,13 +54,13 @@ impl Protected {
         Self { admin: admin.expect("the first token").trim().to_owned(), server }
     }
 
-    async fn ask(&self, method: Method, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn ask(&self, method: Method, path: &str, body: &Value) -> Answer {
         let request = self.server.request(method, path).bearer_auth(&self.admin);
         answer(if body.is_null() { request } else { request.json(body) }).await
     }
 
     /// The secret of a new join token.
-    async fn token(&self, body: Value) -> String {
+    pub(crate) async fn token(&self, body: Value) -> String {
         text(&self.ask(Method::POST, TOKENS, &body).await.ok()["Secret"])
     }
 
@@ -74,7 +73,7 @@ impl Protected {
         answer(self.server.request(Method::POST, JOIN).json(&body)).await
     }
 
-    async fn node(&self, token: &str) -> Node {
+    pub(crate) async fn node(&self, token: &str) -> Node {
         let key = NodeKey::make().expect("a key");
         let certified = self.enrol(token, &key, None).await;
         self.holder(key, certified.ok())
@@ -110,12 +109,12 @@ impl Node {
         self.client.request(method, format!("{}{path}", self.url)).timeout(PATIENCE)
     }
 
-    async fn ask(&self, method: Method, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn ask(&self, method: Method, path: &str, body: &Value) -> Answer {
         let request = self.request(method, path);
         answer(if body.is_null() { request } else { request.json(body) }).await
     }
 
-    async fn session(&self) -> Answer {
+    pub(crate) async fn session(&self) -> Answer {
         self.ask(Method::PUT, &node_path(&self.id, "/session"), &session_request()).await
     }
 
@@ -388,98 +387,4 @@ async fn an_open_listener_has_no_certificates_to_give() {
     let body = json!({ "Token": "jn1", "CSR": key.request().unwrap() });
     let join = server.request(Method::POST, JOIN).json(&body);
     answer(join).await.refused(409, "Conflict");
-}
-
-#[tokio::test]
-async fn an_operator_labels_a_node_that_has_a_certificate() {
-    let protected = Protected::start().await;
-    let token = protected.token(json!({ "Labels": { "zone": "a" } })).await;
-    let node = protected.node(&token).await;
-    let claims = |labels: Value| {
-        let mut request = session_request();
-        request["Labels"] = labels;
-        request
-    };
-    let join = async |labels: Value| {
-        let path = node_path(&node.id, "/session");
-        node.ask(Method::PUT, &path, &claims(labels)).await.ok().clone()
-    };
-    let labels = async || {
-        let path = node_path(&node.id, "");
-        protected.ask(Method::GET, &path, &Value::Null).await.ok()["Node"]["Labels"].clone()
-    };
-    join(json!({ "disk": "ssd", "operator/pool": "prod", "zone": "z" })).await;
-    let expected = json!({ "disk": "ssd", "zone": "a", "operator/zone": "a" });
-    assert_eq!(labels().await, expected);
-
-    let path = node_path(&node.id, "/labels");
-    protected.ask(Method::PUT, &path, &json!({ "Labels": { "pool": "b" } })).await.ok();
-    assert_eq!(labels().await, json!({ "disk": "ssd", "pool": "b", "operator/pool": "b" }));
-    join(json!({ "pool": "prod", "zone": "z" })).await;
-    assert_eq!(labels().await, json!({ "pool": "b", "operator/pool": "b", "zone": "z" }));
-
-    for (labels, problem) in [
-        (json!({ "": "x" }), "Labels: '': must have a key"),
-        (json!({ "operator/pool": "x" }), "Labels: 'operator/pool': the service itself adds"),
-    ] {
-        let refused = protected.ask(Method::PUT, &path, &json!({ "Labels": labels })).await;
-        assert!(refused.problems()[0].starts_with(problem), "{}", refused.text);
-    }
-    // On an open listener nobody knows which node it is.
-    let open = Server::start().await;
-    let plain = crate::node::FakeNode::join(&open).await;
-    let path = node_path(&plain.id, "/labels");
-    open.put(&path, &json!({ "Labels": { "pool": "b" } })).await.refused(409, "Conflict");
-}
-
-#[tokio::test]
-async fn a_node_that_claims_every_label_gets_no_work_of_a_namespace_that_excludes_it() {
-    let protected = Protected::start().await;
-    let namespace = json!({ "Nodes": "pool=ci" });
-    let path = "/api/v1/orchestrator/namespaces/ci";
-    assert_eq!(
-        protected.ask(Method::PUT, path, &namespace).await.ok()["Namespace"]["Nodes"],
-        "pool=ci"
-    );
-    let token = protected.token(json!({ "Labels": { "zone": "a" } })).await;
-    let node = protected.node(&token).await;
-    let mut request = session_request();
-    request["Labels"] = json!({ "pool": "ci", "operator/pool": "ci", "zone": "ci" });
-    request["ComputeNodeInfo"]["MaxCapacity"]["CPU"] = json!(100_000.0);
-    node.ask(Method::PUT, &node_path(&node.id, "/session"), &request).await.ok();
-
-    let job = crate::server::job_with(json!({ "Namespace": "ci" }));
-    let created = protected.ask(Method::PUT, JOBS, &json!({ "Job": job })).await;
-    let id = text(&created.ok()["JobID"]);
-    let described = protected.ask(Method::GET, &format!("{JOBS}/{id}"), &Value::Null).await;
-    let job = &described.ok()["Job"];
-    assert_eq!(job["State"]["StateType"], "Queued", "{}", described.text);
-    let expected = json!([{ "Key": "operator/pool", "Operator": "in", "Values": ["ci"] }]);
-    assert_eq!(job["Constraints"], expected);
-
-    // Once the operator says so, it gets the work.
-    let labels = json!({ "Labels": { "pool": "ci" } });
-    protected.ask(Method::PUT, &node_path(&node.id, "/labels"), &labels).await.ok();
-    let executions = format!("{JOBS}/{id}/executions");
-    let executions = protected.ask(Method::GET, &executions, &Value::Null).await;
-    assert_eq!(executions.ok()["Executions"][0]["NodeID"], node.id, "{}", executions.text);
-
-    let refused = protected.ask(Method::PUT, path, &json!({ "Nodes": "pool in" })).await;
-    assert!(refused.problems()[0].starts_with("Nodes: "), "{}", refused.text);
-}
-
-#[tokio::test]
-async fn a_node_that_never_came_can_be_rejected() {
-    let protected = Protected::start().await;
-    let token = protected.token(json!({})).await;
-    let node = protected.node(&token).await;
-    let reject = json!({ "Action": "reject" });
-    let rejected = protected.ask(Method::PUT, &node_path(&node.id, ""), &reject).await;
-    assert_eq!(rejected.ok()["Node"]["Membership"], "REJECTED");
-    let refused = node.session().await;
-    refused.refused(403, "Forbidden").says("was revoked");
-    protected
-        .ask(Method::PUT, &node_path(&node.id, ""), &reject)
-        .await
-        .refused(404, "NodeNotFound");
 }

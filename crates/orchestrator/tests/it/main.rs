@@ -30,6 +30,7 @@ mod health;
 mod history;
 mod jobs;
 mod joining;
+mod labels;
 mod logs;
 mod metrics;
 mod namespaces;

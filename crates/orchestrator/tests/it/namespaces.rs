@@ -54,7 +54,7 @@ async fn a_namespace_is_created_changed_and_deleted() {
 async fn what_is_wrong_with_a_namespace_is_said() {
     let server = Server::start().await;
     for (name, body, problem) in [
-        ("-a", json!({}), ": a namespace has 1 to 63 letters"),
+        ("-a", json!({}), ": the name of a namespace must have 1 to 63 letters"),
         ("a%20b", json!({}), ": a namespace has"),
         ("a", json!({ "Description": "x".repeat(1025) }), "Description: must have at most"),
         ("a", json!({ "Permissions": { "Engines": ["vm"] } }), "Permissions.Engines: 'vm' is not"),

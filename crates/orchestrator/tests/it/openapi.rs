@@ -33,6 +33,7 @@ const COVERED: &[crate::Covered] = &[
     crate::history::COVERS,
     crate::jobs::COVERS,
     crate::joining::COVERS,
+    crate::labels::COVERS,
     crate::logs::COVERS,
     crate::metrics::COVERS,
     crate::namespaces::COVERS,
