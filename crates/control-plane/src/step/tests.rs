@@ -4,8 +4,8 @@ mod records;
 
 use std::sync::Arc;
 
-use api_types::engine::{EngineSpec, EngineType, NetworkType, Params, PublisherSpec};
-use api_types::job::{JobSpec, JobType, NetworkSpec, RetryPolicy, Task, TaskResources, Timeouts};
+use api_types::engine::EngineType;
+use api_types::job::{JobSpec, JobType, RetryPolicy, Task};
 use api_types::{JobId, Timestamp};
 use scheduler::Settings;
 use scheduler::input::{Answer, Refusal, Submit};

@@ -55,7 +55,7 @@ async fn what_is_wrong_with_a_namespace_is_said() {
     let server = Server::start().await;
     for (name, body, problem) in [
         ("-a", json!({}), ": the name of a namespace must have 1 to 63 letters"),
-        ("a%20b", json!({}), ": a namespace has"),
+        ("a%20b", json!({}), ": the name of a namespace"),
         ("a", json!({ "Description": "x".repeat(1025) }), "Description: must have at most"),
         ("a", json!({ "Permissions": { "Engines": ["vm"] } }), "Permissions.Engines: 'vm' is not"),
         ("a", json!({ "Permissions": { "Networks": ["x"] } }), "Permissions.Networks: 'x'"),
