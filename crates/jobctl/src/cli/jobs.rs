@@ -74,7 +74,7 @@ pub(crate) struct ExecutionsArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: Option<u32>,
     /// Sort key of the executions of a job
-    #[arg(long, value_enum, value_name = "KEY", default_value_t, requires = "job")]
+    #[arg(long, value_enum, value_name = "KEY", default_value_t, conflicts_with_all = ["node", "live"])]
     pub(crate) sort: ExecutionOrder,
     /// Reverse the order
     #[arg(short, long)]

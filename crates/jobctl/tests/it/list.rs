@@ -91,7 +91,7 @@ async fn executions_are_listed() {
     let reversed = names(&["--sort", "id", "--reverse"]).await;
     assert!(reversed.iter().eq(by_id.iter().rev()), "{reversed:?}");
     let of_no_job = service.run(&["executions", "--live", "--sort", "id"]).await;
-    assert!(of_no_job.stderr.contains("required"), "{of_no_job}");
+    assert!(of_no_job.stderr.contains("cannot be used with"), "{of_no_job}");
 }
 
 #[tokio::test]

@@ -45,7 +45,9 @@ export async function createJoinToken(refresh) {
   });
   const body = () => {
     const { TTLSeconds, Uses, Labels, NodeID, Bounds } = asked();
-    const capacity = Object.fromEntries(BOUNDS.map(({ name, size }) => [name, Bounds[name] * size]));
+    const capacity = Object.fromEntries(
+      BOUNDS.map(({ name, size }) => [name, size === 1 ? Bounds[name] : Math.round(Bounds[name] * size)]),
+    );
     return {
       ...{ TTLSeconds, Uses, Labels },
       ...(NodeID ? { NodeID } : {}),
