@@ -1,6 +1,6 @@
 // Shows the lines of a log, only those in sight; heights follow from the width of one monospaced character.
 
-import { fill, h } from "../dom.js";
+import { h } from "../dom.js";
 import { short } from "../format.js";
 import { pieces, plain } from "../job/ansi.js";
 import { clock, millis } from "../time.js";
@@ -9,7 +9,7 @@ import { clock, millis } from "../time.js";
 
 const LINE_PX = 18;
 // Rows above and below the visible part, so that scrolling never shows an empty page.
-const MARGIN_ROWS = 40;
+const MARGIN_ROWS = 20;
 // A line longer than this is shown in part: laying it out would take longer than a frame.
 const LONGEST = 20_000;
 // Within this distance of the end the view follows.
@@ -32,6 +32,10 @@ export class LogView {
   #charPx = 7.5;
   #frame = 0;
   #measured = 0;
+  /** The rows in the document, from top to bottom. @type {Map<Line, HTMLElement>} */
+  #drawn = new Map();
+  /** How they look, apart from their lines. */
+  #look = "";
 
   /** @param {LogBuffer} buffer @param {(execution: string) => number} hue */
   constructor(buffer, hue) {
@@ -132,12 +136,29 @@ export class LogView {
     const first = this.#lineAt(Math.max(0, top - margin));
     const last = Math.min(lines.length, this.#lineAt(top + this.element.clientHeight + margin) + 1);
     this.rows.style.transform = `translateY(${this.#tops[first]}px)`;
-    fill(
-      this.rows,
-      lines.slice(first, last).map((line, at) =>
-        this.#row(line, this.#tops[first + at + 1] - this.#tops[first + at])
-      ),
-    );
+    this.#place(lines.slice(first, last), first);
+  }
+
+  /** Draws only rows that are not there yet: building all of them takes longer than a frame. @param {Line[]} lines @param {number} first */
+  #place(lines, first) {
+    const { times, ids, mark, current, wrap } = this;
+    const look = JSON.stringify([times, ids, mark, current, wrap, this.#columns]);
+    const wanted = new Set(look === this.#look ? lines : []);
+    this.#look = look;
+    for (const [line, row] of this.#drawn) if (!wanted.has(line)) row.remove();
+    /** @type {Map<Line, HTMLElement>} */
+    const drawn = new Map();
+    let next = this.rows.firstElementChild;
+    lines.forEach((line, at) => {
+      let row = wanted.has(line) ? this.#drawn.get(line) : undefined;
+      if (row) next = row.nextElementSibling;
+      else {
+        row = this.#row(line, this.#tops[first + at + 1] - this.#tops[first + at]);
+        this.rows.insertBefore(row, next);
+      }
+      drawn.set(line, row);
+    });
+    this.#drawn = drawn;
   }
 
   /** @param {Line} line @param {number} height */
