@@ -1,0 +1,148 @@
+//! Pages while the service works as fast as it can: one message a second, and a page that responds.
+
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt as _;
+use serde_json::json;
+use testbed::harness::{AgentSpec, Cluster, ClusterSpec, noop};
+use tokio::time::timeout;
+
+use super::browser::{Browser, in_browser};
+
+const AGENTS: usize = 2;
+
+/// Executions of each job of the load.
+const COUNT: u32 = 500;
+
+/// Jobs of the load that are under way at once.
+const AT_ONCE: usize = 4;
+
+/// How long the load is watched.
+const WATCHED: Duration = Duration::from_secs(10);
+
+/// How long a page may take to answer a click on a machine whose cores are all busy.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(6);
+
+/// Requests of the list of jobs that a refresh makes at most: the rows, those above, and ten that
+/// left the list; the namespaces and the identity once.
+const REQUESTS_PER_REFRESH: u64 = 12;
+
+const REQUESTS: &str = "performance.getEntriesByType('resource')
+    .filter((entry) => entry.name.includes('/api/')).length";
+
+/// Whether no request was sent for a while.
+const QUIET: &str = "new Promise((resolve) => {
+    const sent = () => performance.getEntriesByType('resource').length;
+    const before = sent();
+    setTimeout(() => resolve(sent() === before), 1500);
+})";
+
+/// Collects the longest time for which the page could not answer.
+const WATCH_TURNS: &str = "(() => {
+    performance.setResourceTimingBufferSize(100000);
+    window.longest = 0;
+    let last = performance.now();
+    setInterval(() => {
+        const now = performance.now();
+        longest = Math.max(longest, now - last - 50);
+        last = now;
+    }, 50);
+    return true;
+})()";
+
+/// Submits jobs as fast as they end, until the future is dropped.
+async fn load(cluster: &Cluster) {
+    let mut job = noop();
+    job["Count"] = json!(COUNT);
+    let one = async || {
+        loop {
+            cluster.run(&job).await;
+        }
+    };
+    futures_util::future::join_all((0..AT_ONCE).map(|_| one())).await;
+}
+
+/// Messages of the stream of changes within the time.
+async fn messages(cluster: &Cluster) -> u64 {
+    let url = format!("{}/api/v1/orchestrator/changes", cluster.orchestrator.base_url());
+    let response = reqwest::Client::builder().no_proxy().build().expect("a client").get(url);
+    let mut body = response.send().await.expect("open the stream").bytes_stream();
+    let mut read = Vec::new();
+    let _ = timeout(WATCHED, async {
+        while let Some(Ok(bytes)) = body.next().await {
+            read.extend_from_slice(&bytes);
+        }
+    })
+    .await;
+    String::from_utf8_lossy(&read).matches("event: changes").count() as u64
+}
+
+async fn requests(browser: &Browser) -> u64 {
+    browser.value(REQUESTS).await.as_u64().expect("a number")
+}
+
+async fn completed(cluster: &Cluster) -> u64 {
+    cluster.client().describe_cluster().await.expect("the figures").jobs.completed
+        * u64::from(COUNT)
+}
+
+/// A page that people see.
+async fn watch(cluster: &Cluster, browser: &Browser) {
+    assert_eq!(browser.value(WATCH_TURNS).await, json!(true));
+    let (before, begun, asked) =
+        (completed(cluster).await, Instant::now(), requests(browser).await);
+    let count = messages(cluster).await;
+    let took = begun.elapsed();
+    let made = requests(browser).await - asked;
+    let rate = (completed(cluster).await - before) / took.as_secs();
+    let longest = browser.value("longest").await.as_f64().expect("a number");
+    eprintln!(
+        "{rate} lifecycles/s: {count} messages, {made} requests of the page in {took:.0?}; \
+         it was busy for {longest:.0} ms at most"
+    );
+    assert!(rate > 0, "there was no load");
+    assert!((3..=WATCHED.as_secs() + 2).contains(&count), "{count} messages");
+    let most = (took.as_secs() + 2) * REQUESTS_PER_REFRESH;
+    assert!((1..=most).contains(&made), "{made} requests");
+    let clicked = Instant::now();
+    browser.click("Nodes").await;
+    let heading = "document.querySelector('h1')?.textContent === 'Nodes'";
+    browser.wait_for("the nodes", heading).await;
+    eprintln!("a click was answered after {:.0?}", clicked.elapsed());
+    assert!(clicked.elapsed() < ANSWERS_WITHIN, "after {:?}", clicked.elapsed());
+}
+
+/// A page that nobody sees asks for nothing.
+async fn hide(cluster: &Cluster, browser: &Browser) {
+    browser.client.minimize_window().await.expect("minimise");
+    browser.wait_for("it is hidden", "document.hidden").await;
+    browser.wait_for("what was under way has ended", QUIET).await;
+    let before = requests(browser).await;
+    messages(cluster).await;
+    assert_eq!(requests(browser).await, before, "a hidden page has asked");
+}
+
+#[tokio::test]
+async fn at_full_load_a_page_gets_a_message_a_second_and_goes_on_responding() {
+    let mut spec = ClusterSpec::new();
+    for _ in 0..AGENTS {
+        spec = spec.agent(AgentSpec::new().engines("noop").cpu("1000").memory("4000GB"));
+    }
+    let cluster = spec.start_without_docker().await;
+    in_browser(&cluster, async |browser| {
+        browser.visit("/jobs").await;
+        let watched = async {
+            browser
+                .wait_for("rows", "document.querySelector('table.jobs tbody tr') !== null")
+                .await;
+            watch(&cluster, browser).await;
+            hide(&cluster, browser).await;
+        };
+        tokio::select! {
+            () = load(&cluster) => {}
+            () = watched => {}
+        }
+        browser.assert_no_fault("load").await;
+    })
+    .await;
+}
