@@ -28,7 +28,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use api_types::execution::{ComputeState, DesiredState, RunOutput};
-use api_types::protocol::Work;
+use api_types::protocol::{Report, Work};
 use api_types::{ExecutionId, Timestamp};
 
 use crate::boot::Now;
@@ -291,7 +291,7 @@ impl Execution {
     fn collected(&mut self, collected: Collected, now: Timestamp) -> Vec<Effect> {
         let Phase::Collecting { verdict } = &self.phase else { return Vec::new() };
         let mut verdict = verdict.clone();
-        let mut message = verdict.message.clone();
+        let message = verdict.message.clone();
         let mut notes = collected.notes;
         if let Some(Failure { cause, message }) = collected.spoilt {
             // A run that was stopped for the same reason has already reported it.
@@ -307,22 +307,23 @@ impl Execution {
                 None
             }
         };
-        for note in &notes {
-            if !message.is_empty() {
-                message.push_str("; ");
-            }
-            message.push_str(note);
-        }
+        let told = [message].into_iter().filter(|told| !told.is_empty()).chain(notes);
+        let message = told.collect::<Vec<_>>().join("; ");
         self.finish(verdict.state, &message, now);
-        let mut report = self.next_report(verdict.state, &message);
-        report.cause = verdict.cause;
-        report.run_output = Some(RunOutput {
+        let output = RunOutput {
             exit_code: verdict.exit_code,
             runner_error: verdict.runner_error,
             ..collected.output
-        });
-        report.published_result = published;
-        report.usage = collected.usage;
+        };
+        let has_failed = verdict.state == ComputeState::Failed;
+        let report = Report {
+            cause: verdict.cause,
+            run_output: Some(output),
+            published_result: published,
+            tail: collected.tail.filter(|_| has_failed),
+            usage: collected.usage,
+            ..self.next_report(verdict.state, &message)
+        };
         vec![Effect::Report(Box::new(report)), Effect::Discard]
     }
 

@@ -246,6 +246,7 @@ impl NodeState {
             cause: FailureCause::Node,
             run_output: None,
             published_result: None,
+            tail: None,
             usage: None,
         };
         self.store_report(report, turn);

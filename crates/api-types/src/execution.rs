@@ -10,7 +10,7 @@ use crate::quantity::Capacity;
 use crate::time::Timestamp;
 use crate::usage::Usage;
 
-/// Bytes of each stream that `RunOutput` keeps.
+/// Bytes of each stream that `RunOutput` keeps of its beginning, and of its end.
 pub const RUN_OUTPUT_BYTES: usize = 2048;
 
 /// The state that the node observed. 4, 6, 7, 8 and 9 are terminal.
@@ -161,7 +161,7 @@ pub struct IpfsResultParams {
     pub cid: String,
 }
 
-/// The end of a run, with the first [`RUN_OUTPUT_BYTES`] of each stream.
+/// The end of a run, with the first and the last [`RUN_OUTPUT_BYTES`] of each stream.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
@@ -169,14 +169,29 @@ pub struct RunOutput {
     pub stdout: String,
     #[serde(rename = "stdouttruncated")]
     pub stdout_truncated: bool,
+    /// The last bytes of a truncated stream, as far as `stdout` does not hold them.
+    #[serde(rename = "stdouttail", skip_serializing_if = "String::is_empty")]
+    pub stdout_tail: String,
+    /// Bytes of a truncated stream in all.
+    #[serde(rename = "stdoutbytes", skip_serializing_if = "is_zero")]
+    pub stdout_bytes: u64,
     pub stderr: String,
     #[serde(rename = "stderrtruncated")]
     pub stderr_truncated: bool,
+    #[serde(rename = "stderrtail", skip_serializing_if = "String::is_empty")]
+    pub stderr_tail: String,
+    #[serde(rename = "stderrbytes", skip_serializing_if = "is_zero")]
+    pub stderr_bytes: u64,
     #[serde(rename = "exitCode")]
     pub exit_code: i32,
     /// Why the run failed, unless the reason is the task's exit code.
     #[serde(rename = "runnerError")]
     pub runner_error: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Response of Describe Execution.

@@ -13,6 +13,9 @@ use crate::usage::ExecutionUsage;
 /// The most output that one frame carries, in bytes; an agent splits longer output.
 pub const MAX_FRAME_OUTPUT_BYTES: usize = 64 << 10;
 
+/// The most output of a failed execution that its last report carries, of both streams together.
+pub const MAX_TAIL_BYTES: usize = 64 << 10;
+
 /// Longest interval between two frames of an agent's response.
 pub const FRAME_KEEP_ALIVE_SECONDS: u64 = 10;
 
@@ -173,6 +176,26 @@ pub struct LogOutput {
     pub stream: LogStream,
     #[serde(rename = "Time")]
     pub time: Timestamp,
+    #[serde(flatten)]
+    pub data: LogData,
+}
+
+/// The end of the output of a failed execution, at most [`MAX_TAIL_BYTES`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase")]
+pub struct OutputTail {
+    pub stdout: StreamTail,
+    pub stderr: StreamTail,
+}
+
+/// The last bytes of a stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct StreamTail {
+    /// Bytes of the stream before them.
+    #[serde(rename = "Offset")]
+    pub offset: u64,
     #[serde(flatten)]
     pub data: LogData,
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::execution::{ComputeState, DesiredState, PublishedResult, RunOutput};
 use crate::id::{ExecutionId, JobId, NodeId};
 use crate::job::{JobType, Task};
-use crate::log::StreamRequest;
+use crate::log::{OutputTail, StreamRequest};
 use crate::node::{ComputeNodeInfo, Membership};
 use crate::quantity::Capacity;
 use crate::usage::{Usage, UsageRequest};
@@ -188,6 +188,9 @@ pub struct Report {
     pub run_output: Option<RunOutput>,
     #[serde(rename = "PublishedResult", default, skip_serializing_if = "Option::is_none")]
     pub published_result: Option<PublishedResult>,
+    /// Of a failed run that printed more than `RunOutput` holds.
+    #[serde(rename = "Tail", default, skip_serializing_if = "Option::is_none")]
+    pub tail: Option<OutputTail>,
     /// Of a process that has ended.
     #[serde(rename = "Usage", default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,

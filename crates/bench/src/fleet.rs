@@ -76,6 +76,7 @@ pub(super) fn report(id: ExecutionId, sequence: u64, compute_state: ComputeState
         cause: FailureCause::Task,
         run_output: None,
         published_result: None,
+        tail: None,
         usage: None,
     }
 }

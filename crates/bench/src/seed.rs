@@ -120,6 +120,7 @@ impl Seed {
                     cause: FailureCause::Task,
                     run_output: None,
                     published_result: None,
+                    tail: None,
                     usage: None,
                 };
                 let reports = offered.iter().copied().map(report).collect();

@@ -13,6 +13,7 @@ use api_types::execution::{ComputeState, PublishedResult, RunOutput};
 use api_types::history::EventType;
 use api_types::id::IdPrefix;
 use api_types::job::{JobStateType, JobType};
+use api_types::log::OutputTail;
 use api_types::usage::Usage;
 use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 
@@ -37,6 +38,9 @@ pub use self::query::{
     ExecutionOrder, ExecutionPosition, ExecutionQuery, JobOrder, JobPosition, JobQuery,
     LiveExecution, LiveExecutionsQuery, Namespaces,
 };
+
+/// The most bytes of the ends of outputs that a job keeps; the oldest make room for new ones.
+pub const MAX_TAILS_BYTES: u64 = 16 << 20;
 
 /// How long an idempotency key is remembered: an hour longer than the API promises, because the
 /// clocks of clients differ.
@@ -111,6 +115,8 @@ pub trait Reads: Send + Sync {
     /// Counts every job that is over.
     fn job_totals(&self) -> Result<JobTotals, StoreError>;
     fn execution(&self, id: ExecutionId) -> Result<Option<StoredExecution>, StoreError>;
+    /// The end of the output of a failed execution, unless later ones of its job took its place.
+    fn output_tail(&self, id: ExecutionId) -> Result<Option<OutputTail>, StoreError>;
     fn executions(&self, query: &ExecutionQuery) -> Result<Page<StoredExecution>, StoreError>;
     /// The executions of a job that failed or were declined, the latest first.
     fn failures(&self, job: JobId, limit: u32) -> Result<Vec<ExecutionRow>, StoreError>;

@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use api_types::execution::{ComputeState, DesiredState, PublishedResult, RunOutput};
 use api_types::history::{EventType, NodeStateType};
 use api_types::job::{JobStateType, JobType};
+use api_types::log::OutputTail;
 use api_types::node::{Connection, Eligibility, Membership};
 use api_types::protocol::SessionRequest;
 use api_types::quantity::Resources;
@@ -137,6 +138,8 @@ pub struct Tries {
 pub struct OutputRow {
     pub id: ExecutionId,
     pub run_output: Option<RunOutput>,
+    /// The end of the output of a failed run.
+    pub tail: Option<OutputTail>,
     /// Kept with the output of the run.
     pub usage: Option<Usage>,
     pub published_result: Option<PublishedResult>,

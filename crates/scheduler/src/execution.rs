@@ -332,6 +332,7 @@ impl Scheduler {
         turn.out.changes.outputs.push(OutputRow {
             id: report.execution_id,
             run_output: report.run_output,
+            tail: report.tail,
             usage: report.usage,
             published_result: report.published_result,
         });

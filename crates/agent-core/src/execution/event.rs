@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use api_types::Timestamp;
 use api_types::execution::{DesiredState, PublishedResult, RunOutput};
+use api_types::log::OutputTail;
 use api_types::protocol::{FailureCause, Report};
 use api_types::usage::Usage;
 use serde::{Deserialize, Serialize};
@@ -55,6 +56,8 @@ pub struct Exit {
 pub struct Collected {
     /// Its `exitCode` and `runnerError` are ignored: the verdict holds them.
     pub output: RunOutput,
+    /// The end of the output, if the report is to carry it.
+    pub tail: Option<OutputTail>,
     pub usage: Option<Usage>,
     pub publishing: Publishing,
     /// Notes for the user, such as a result path that does not exist.

@@ -46,6 +46,7 @@ impl Execution {
             cause: FailureCause::default(),
             run_output: None,
             published_result: None,
+            tail: None,
             usage: None,
         }
     }

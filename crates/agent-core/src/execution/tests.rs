@@ -73,6 +73,7 @@ fn plain(sequence: u64, compute_state: ComputeState, message: &str) -> Report {
         cause: FailureCause::Task,
         run_output: None,
         published_result: None,
+        tail: None,
         usage: None,
     }
 }

@@ -100,6 +100,7 @@ mod tests {
             cause: FailureCause::Task,
             run_output: None,
             published_result: None,
+            tail: None,
             usage: None,
         };
         StoredReport { position, report, json: "x".repeat(bytes) }

@@ -31,6 +31,7 @@ pub(super) use self::listing::*;
 pub(super) use self::live::*;
 pub(super) use self::model::{Model, random_query};
 pub(super) use self::nodes::*;
+pub(super) use self::outputs::the_latest_tails_of_a_job_stay_and_go_with_it;
 pub(super) use self::records::*;
 pub(super) use self::retention::*;
 pub(super) use self::samples::{Put, Random, Sample, key, key_row, session_request};
@@ -107,6 +108,7 @@ macro_rules! store_contract {
             created_and_ended_jobs_do_not_disturb_a_walk,
             executions_are_listed_in_every_order,
             executions_carry_their_output_and_results,
+            the_latest_tails_of_a_job_stay_and_go_with_it,
             history_is_filtered_and_paged,
             results_are_listed_by_slot,
             events_of_all_jobs_are_listed_in_order,

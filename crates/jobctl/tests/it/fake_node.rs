@@ -260,6 +260,7 @@ fn empty(execution_id: ExecutionId) -> Report {
         cause: FailureCause::Task,
         run_output: None,
         published_result: None,
+        tail: None,
         usage: None,
     }
 }

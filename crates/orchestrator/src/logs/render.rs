@@ -68,21 +68,32 @@ impl Render {
                 pieces.into_iter().for_each(|piece| self.piece(id, &piece, &mut out));
             }
             (Event::Item(_, Item::Remark(_)) | Event::Ended(_), Form::Raw) => {}
+            // The bytes cannot pass for complete, and the end is worth having.
+            (Event::Item(_, Item::Gap(text)), Form::Raw) => {
+                out.extend_from_slice(format!("\n[{text}]\n").as_bytes());
+            }
             (Event::Item(_, Item::Missing(reason)), Form::Raw) => return Err(BrokenOff(reason)),
             (
                 Event::Item(id, Item::Remark(text) | Item::Missing(text)),
                 Form::Prefixed | Form::Json,
             ) => self.remark(id, text, &mut out),
-            (Event::Ended(id), Form::Prefixed | Form::Json) => {
-                for stream in [LogStream::Stdout, LogStream::Stderr] {
-                    if let Some(line) = self.open.remove(&(id, stream)) {
-                        self.line(id, stream, &line, LineEnd::OfOutput, &mut out);
-                    }
-                }
+            (Event::Item(id, Item::Gap(text)), Form::Prefixed | Form::Json) => {
+                self.end_lines(id, &mut out);
+                self.remark(id, text, &mut out);
             }
+            (Event::Ended(id), Form::Prefixed | Form::Json) => self.end_lines(id, &mut out),
             (Event::Interrupted(reason), _) => return Err(BrokenOff(reason.to_owned())),
         }
         Ok(out)
+    }
+
+    /// Renders lines that nothing will complete.
+    fn end_lines(&mut self, id: ExecutionId, out: &mut Vec<u8>) {
+        for stream in [LogStream::Stdout, LogStream::Stderr] {
+            if let Some(line) = self.open.remove(&(id, stream)) {
+                self.line(id, stream, &line, LineEnd::OfOutput, out);
+            }
+        }
     }
 
     /// Cuts a piece into lines; the beginning of the first may have come before.

@@ -58,6 +58,8 @@ pub(super) enum Item {
     Output(Vec<Piece>),
     /// A remark about the output, in words for the user.
     Remark(String),
+    /// Output is missing between what came before and what follows.
+    Gap(String),
     /// The output is incomplete, and why.
     Missing(String),
 }
@@ -160,7 +162,7 @@ impl Source {
             return Stage::Reading(answer);
         }
         if is_over {
-            return Stage::remaining(self.left_behind(&stored));
+            return Stage::remaining(self.left_behind(&stored).await);
         }
         let node = stored.row.node;
         let reason = match self.trouble.reason.as_str() {
@@ -251,7 +253,13 @@ impl Source {
         self.stage = Stage::Searching;
     }
 
-    fn left_behind(&self, stored: &StoredExecution) -> Vec<Item> {
+    async fn left_behind(&self, stored: &StoredExecution) -> Vec<Item> {
+        let id = self.id;
+        let tail = self.access.reader.run(move |reads| Ok(reads.output_tail(id)?)).await;
+        let tail = tail.unwrap_or_else(|error: ReadError| {
+            tracing::warn!(%error, execution = %id, "cannot read the end of an output");
+            None
+        });
         let connection = self.access.view.node(stored.row.node).map(|node| node.connection);
         let why = match (&*self.trouble.reason, connection) {
             ("", Some(Connection::Connected)) => "its node does not answer",
@@ -259,7 +267,7 @@ impl Source {
             ("", None) => "its node is gone",
             (reason, _) => reason,
         };
-        record::left_behind(stored, self.options, self.position, why)
+        record::left_behind(stored, tail, self.options, self.position, why)
     }
 }
 

@@ -345,6 +345,7 @@ fn report(execution_id: ExecutionId, compute_state: ComputeState) -> Report {
         cause: FailureCause::Task,
         run_output: compute_state.is_terminal().then(RunOutput::default),
         published_result: None,
+        tail: None,
         usage: None,
     }
 }

@@ -258,8 +258,9 @@ async fn the_output_of_a_lost_node_comes_from_the_record() {
     let stored = lines(&cluster, long, &all()).await;
     let kept = of_source(&stored, LogSource::Stdout);
     assert!(kept.len() < 1000 && kept[..100] == numbered(1000)[..100], "{}", kept.len());
+    assert_eq!(kept[kept.len() - 100..], numbered(1000)[900..], "its end is kept as well");
     let remarks = of_source(&stored, LogSource::Service);
-    assert!(remarks.len() == 1 && remarks[0].contains("first 2048 bytes"), "{remarks:?}");
+    assert!(remarks.len() == 1 && remarks[0].contains("its last 2048 bytes"), "{remarks:?}");
 
     // Output that exists only on the lost node is reported as missing.
     let missing = lines(&cluster, running, &all()).await;
@@ -268,6 +269,32 @@ async fn the_output_of_a_lost_node_comes_from_the_record() {
     let broken = cluster.client().job_logs_text(running, &all()).await.unwrap();
     broken.try_collect::<Vec<_>>().await.unwrap_err();
     assert_eq!(execution.job_id, running);
+}
+
+#[tokio::test]
+async fn the_reason_of_a_failure_outlives_its_node() {
+    let Some(mut cluster) = Cluster::of(1).await else { return };
+    // Prints a megabyte, then fails for the limit of its disk.
+    let mut job = batch(&cluster.image, &["lines", "100000"]);
+    job["Tasks"][0]["ResourcesConfig"] = json!({ "Disk": "500kB" });
+    let failed = cluster.submit(&job).await;
+    cluster.wait_for_job(failed, JobStateType::Failed).await;
+    cluster.agents[0].kill();
+
+    let stored = lines(&cluster, failed, &all()).await;
+    let kept = of_source(&stored, LogSource::Stdout);
+    let last: usize = kept.iter().rev().take(5000).map(|line| line.len() + 1).sum();
+    assert!(last > 50_000 && kept[kept.len() - 5000..] == numbered(100_000)[95_000..]);
+    assert_eq!(kept[..100], numbered(100_000)[..100]);
+    let remarks = of_source(&stored, LogSource::Service);
+    assert!(remarks.len() == 1 && remarks[0].contains("its last 65536 bytes"), "{remarks:?}");
+    let tail = JobLogsQuery { tail: Some(2), ..all() };
+    let tail = lines(&cluster, failed, &tail).await;
+    assert_eq!(of_source(&tail, LogSource::Stdout), numbered(100_000)[99_998..]);
+    // Plain text says it where it is so.
+    let plain = String::from_utf8(text(&cluster, failed, &all()).await).unwrap();
+    assert!(plain.starts_with("line 0\n") && plain.ends_with("line 99999\n"), "{}", plain.len());
+    assert!(plain.contains("[1 MB of stdout are missing here"), "{}", &plain[2000..2400]);
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 //! A full disk, the node's or the task's own, does not stop this: the report contains everything
 //! known about the run, together with the resulting failure.
 
+mod ends;
 pub(crate) mod intake;
 mod output;
 mod results;
@@ -23,7 +24,8 @@ pub(crate) async fn collect(
     run: &Publication<'_>,
     mut intake: Intake<'_>,
 ) -> Result<(Collected, Option<u64>), CollectError> {
-    let output = output::take_in(executor.logs(run.id, false), run.dir, &mut intake).await?;
+    let (output, tail) =
+        output::take_in(executor.logs(run.id, false), run.dir, &mut intake).await?;
     let mut notes = Vec::new();
     for result in &run.work.task.result_paths {
         if intake.is_the_disk_full() {
@@ -40,6 +42,7 @@ pub(crate) async fn collect(
         true => Publishing::NotAsked,
         false => publishers.publish(run).await,
     };
-    let collected = Collected { output, usage: None, publishing, notes, spoilt: intake.spoilt };
+    let collected =
+        Collected { output, tail, usage: None, publishing, notes, spoilt: intake.spoilt };
     Ok((collected, written_bytes))
 }

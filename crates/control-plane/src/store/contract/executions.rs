@@ -153,6 +153,7 @@ pub(in crate::store) fn results_are_listed_by_slot(backend: &impl Backend) {
         changes.outputs.push(OutputRow {
             id: row.id,
             run_output: None,
+            tail: None,
             usage: None,
             published_result,
         });

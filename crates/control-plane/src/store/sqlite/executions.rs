@@ -39,10 +39,11 @@ const FROM: &str = "FROM execution AS e CROSS JOIN job AS j ON j.number = e.job
         AND p.create_time = e.create_time AND p.id = e.id";
 
 /// How many columns [`WHAT_IT_LEFT`] has.
-const LEFT_COUNT: usize = 9;
+const LEFT_COUNT: usize = 13;
 
 const WHAT_IT_LEFT: &str = "e.next, p.result, o.exit_code, o.stdout_truncated,
-    o.stderr_truncated, o.stdout, o.stderr, o.runner_error, o.usage";
+    o.stderr_truncated, o.stdout, o.stderr, o.runner_error, o.usage,
+    o.stdout_tail, o.stdout_bytes, o.stderr_tail, o.stderr_bytes";
 
 pub(super) fn write(
     transaction: &Transaction<'_>,
@@ -149,8 +150,10 @@ pub(super) fn executions(
 /// Bytes of the texts that a node sent about an execution; the rest is small.
 fn text_bytes(execution: &StoredExecution) -> usize {
     let output = execution.run_output.as_ref();
-    let output =
-        output.map_or(0, |run| run.stdout.len() + run.stderr.len() + run.runner_error.len());
+    let output = output.map_or(0, |run| {
+        let ends = run.stdout_tail.len() + run.stderr_tail.len();
+        run.stdout.len() + run.stderr.len() + run.runner_error.len() + ends
+    });
     execution.row.compute_message.len() + output
 }
 
@@ -285,6 +288,10 @@ fn read_stored(row: &Row<'_>) -> Result<StoredExecution, StoreError> {
             stdout: row.get(at + 5)?,
             stderr: row.get(at + 6)?,
             runner_error: row.get(at + 7)?,
+            stdout_tail: row.get(at + 9)?,
+            stdout_bytes: counter(row, at + 10)?,
+            stderr_tail: row.get(at + 11)?,
+            stderr_bytes: counter(row, at + 12)?,
         }),
     };
     Ok(StoredExecution {

@@ -2,15 +2,37 @@
 
 use api_types::ExecutionId;
 use api_types::execution::PublishedResult;
-use rusqlite::{Transaction, params};
+use api_types::log::{LogData, OutputTail, StreamTail};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use scheduler::change::OutputRow;
 
-use super::row::{Id, bad_record};
-use crate::store::StoreError;
+use super::row::{self, Id, bad_record, counter};
+use crate::store::{MAX_TAILS_BYTES, StoreError};
 
 /// What a run used, as JSON; null of runs that nobody measured.
 pub(super) const STEP: &str = "
 ALTER TABLE run_output ADD COLUMN usage TEXT;
+";
+
+/// The end of truncated streams in the record, and a longer end of failed executions.
+pub(super) const TAIL_STEP: &str = "
+ALTER TABLE run_output ADD COLUMN stdout_tail TEXT NOT NULL DEFAULT '';
+ALTER TABLE run_output ADD COLUMN stdout_bytes INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE run_output ADD COLUMN stderr_tail TEXT NOT NULL DEFAULT '';
+ALTER TABLE run_output ADD COLUMN stderr_bytes INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE output_tail (
+    number INTEGER PRIMARY KEY,
+    job INTEGER NOT NULL,
+    execution INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    stdout_offset INTEGER NOT NULL,
+    stderr_offset INTEGER NOT NULL,
+    stdout BLOB NOT NULL,
+    stderr BLOB NOT NULL
+);
+CREATE UNIQUE INDEX output_tail_execution ON output_tail (job, execution);
+-- What the tails of a job take together.
+CREATE TABLE output_tail_total (job INTEGER PRIMARY KEY, bytes INTEGER NOT NULL);
 ";
 
 /// A result with an empty type means that nothing was published, and is not stored.
@@ -20,8 +42,9 @@ pub(super) fn write(
 ) -> Result<(), StoreError> {
     let mut insert_run = transaction.prepare_cached(
         "INSERT OR REPLACE INTO run_output (execution, exit_code, stdout_truncated,
-            stderr_truncated, stdout, stderr, runner_error, usage)
-         SELECT number, ?2, ?3, ?4, ?5, ?6, ?7, ?8 FROM execution WHERE id = ?1",
+            stderr_truncated, stdout, stderr, runner_error, usage, stdout_tail, stdout_bytes,
+            stderr_tail, stderr_bytes)
+         SELECT number, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12 FROM execution WHERE id = ?1",
     )?;
     let mut insert_published = transaction.prepare_cached(
         "INSERT OR REPLACE INTO published (job, slot, create_time, id, result)
@@ -40,8 +63,15 @@ pub(super) fn write(
                 run.stderr,
                 run.runner_error,
                 usage.map_err(bad_record)?,
+                run.stdout_tail,
+                run.stdout_bytes.cast_signed(),
+                run.stderr_tail,
+                run.stderr_bytes.cast_signed(),
             ])?;
             is_stored(written, output.id)?;
+        }
+        if let Some(tail) = &output.tail {
+            write_tail(transaction, output.id, tail)?;
         }
         let published = output.published_result.as_ref();
         if let Some(result) = published.filter(|result| result.publisher_type != empty) {
@@ -58,4 +88,99 @@ fn is_stored(written: usize, id: ExecutionId) -> Result<(), StoreError> {
         0 => Err(bad_record(format!("output of {id}, which is not stored"))),
         _ => Ok(()),
     }
+}
+
+/// Keeps a tail, and makes room for it.
+fn write_tail(
+    transaction: &Transaction<'_>,
+    id: ExecutionId,
+    tail: &OutputTail,
+) -> Result<(), StoreError> {
+    let found = transaction
+        .prepare_cached("SELECT number, job FROM execution WHERE id = ?1")?
+        .query_row([id.bytes()], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))
+        .optional()?;
+    let Some((execution, job)) = found else { return is_stored(0, id) };
+    let bytes = |tail: &StreamTail| {
+        let bytes = tail.data.clone().into_bytes();
+        bytes.ok_or_else(|| bad_record(format!("the end of the output of {id}")))
+    };
+    let (stdout, stderr) = (bytes(&tail.stdout)?, bytes(&tail.stderr)?);
+    // A repeated report replaces what the first one brought.
+    remove_tail(transaction, job, execution)?;
+    let size = i64::try_from(stdout.len() + stderr.len()).unwrap_or(i64::MAX);
+    let mut total = add_to_total(transaction, job, size)?;
+    while total > MAX_TAILS_BYTES.cast_signed() {
+        let oldest = transaction
+            .prepare_cached(
+                "SELECT execution FROM output_tail WHERE job = ?1 ORDER BY execution LIMIT 1",
+            )?
+            .query_row([job], |row| row.get::<_, i64>(0))
+            .optional()?;
+        let Some(oldest) = oldest else { break };
+        remove_tail(transaction, job, oldest)?;
+        total = add_to_total(transaction, job, 0)?;
+    }
+    transaction
+        .prepare_cached(
+            "INSERT INTO output_tail (job, execution, bytes, stdout_offset, stderr_offset, stdout,
+                stderr)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        )?
+        .execute(params![
+            job,
+            execution,
+            size,
+            tail.stdout.offset.cast_signed(),
+            tail.stderr.offset.cast_signed(),
+            stdout,
+            stderr,
+        ])?;
+    Ok(())
+}
+
+/// Returns the new total.
+fn add_to_total(transaction: &Transaction<'_>, job: i64, bytes: i64) -> Result<i64, StoreError> {
+    let mut add = transaction.prepare_cached(
+        "INSERT INTO output_tail_total (job, bytes) VALUES (?1, ?2)
+         ON CONFLICT (job) DO UPDATE SET bytes = bytes + ?2 RETURNING bytes",
+    )?;
+    Ok(add.query_row(params![job, bytes], |row| row.get(0))?)
+}
+
+/// Returns whether there was one.
+pub(super) fn remove_tail(
+    transaction: &Transaction<'_>,
+    job: i64,
+    execution: i64,
+) -> Result<bool, StoreError> {
+    let removed = transaction
+        .prepare_cached(
+            "DELETE FROM output_tail WHERE job = ?1 AND execution = ?2 RETURNING bytes",
+        )?
+        .query_row([job, execution], |row| row.get::<_, i64>(0))
+        .optional()?;
+    if let Some(bytes) = removed {
+        add_to_total(transaction, job, -bytes)?;
+    }
+    Ok(removed.is_some())
+}
+
+pub(super) fn tail(
+    connection: &Connection,
+    id: ExecutionId,
+) -> Result<Option<OutputTail>, StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT t.stdout_offset, t.stderr_offset, t.stdout, t.stderr
+         FROM execution AS e CROSS JOIN job AS j ON j.number = e.job
+            CROSS JOIN output_tail AS t ON t.job = e.job AND t.execution = e.number
+         WHERE e.id = ?1",
+    )?;
+    row::one(&mut *statement, [id.bytes()], |row| {
+        let (stdout, stderr): (Vec<u8>, Vec<u8>) = (row.get(2)?, row.get(3)?);
+        Ok(OutputTail {
+            stdout: StreamTail { offset: counter(row, 0)?, data: LogData::from(&stdout[..]) },
+            stderr: StreamTail { offset: counter(row, 1)?, data: LogData::from(&stderr[..]) },
+        })
+    })
 }

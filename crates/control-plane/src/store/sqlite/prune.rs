@@ -13,8 +13,8 @@ use scheduler::time::Moment;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::marks;
 use super::row::{self, moment_value};
+use super::{marks, outputs};
 use crate::store::{Removed, Retention, StoreError};
 
 /// The cost of a job's row, in rows: it has seven indexes.
@@ -25,6 +25,9 @@ const BYTES_PER_ROW: usize = 16 << 10;
 
 /// The cost of an execution: its row with two indexes, and its output.
 const EXECUTION_ROWS: u32 = 2;
+
+/// The cost of the end of an output, by the number of freed pages.
+const TAIL_ROWS: u32 = 4;
 
 /// The part of a specification that holds the job's labels.
 #[derive(Deserialize)]
@@ -163,7 +166,11 @@ fn remove_parts(
     if budget.is_used_up() {
         return Ok(false);
     }
-    transaction.prepare_cached("DELETE FROM removal WHERE job = ?1")?.execute([job])?;
+    for sql in
+        ["DELETE FROM output_tail_total WHERE job = ?1", "DELETE FROM removal WHERE job = ?1"]
+    {
+        transaction.prepare_cached(sql)?.execute([job])?;
+    }
     Ok(true)
 }
 
@@ -181,6 +188,9 @@ fn remove_executions(
         |row| Ok(row.get(0)?),
     )?;
     for number in numbers {
+        if outputs::remove_tail(transaction, job, number)? {
+            budget.spend(TAIL_ROWS);
+        }
         for sql in [
             "DELETE FROM run_output WHERE execution = ?1",
             "DELETE FROM execution WHERE number = ?1",

@@ -8,6 +8,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 use api_types::audit::AuditRecord;
 use api_types::id::IdPrefix;
+use api_types::log::OutputTail;
 use api_types::{ExecutionId, JobId, Timestamp};
 use rusqlite::{Connection, OpenFlags, params};
 use scheduler::change::{EventRow, ExecutionRow};
@@ -15,7 +16,7 @@ use scheduler::change::{EventRow, ExecutionRow};
 use super::fault::classify;
 use super::open::PREPARED_STATEMENTS;
 use super::row::{self, Id, bad_record};
-use super::{audit, events, executions, history, jobs, marks, nodes, results, summaries};
+use super::{audit, events, executions, history, jobs, marks, nodes, outputs, results, summaries};
 use crate::store::{
     AuditQuery, EventsPage, EventsQuery, ExecutionQuery, HistoryQuery, JobQuery, JobTotals,
     LiveExecution, LiveExecutionsQuery, Namespaces, NodeHistoryQuery, Page, Reads, ResultQuery,
@@ -179,6 +180,10 @@ impl Reads for SqliteReads {
 
     fn execution(&self, id: ExecutionId) -> Result<Option<StoredExecution>, StoreError> {
         self.read(|connection| executions::execution(connection, id))
+    }
+
+    fn output_tail(&self, id: ExecutionId) -> Result<Option<OutputTail>, StoreError> {
+        self.read(|connection| outputs::tail(connection, id))
     }
 
     fn executions(&self, query: &ExecutionQuery) -> Result<Page<StoredExecution>, StoreError> {

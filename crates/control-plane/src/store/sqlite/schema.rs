@@ -36,7 +36,7 @@ use super::{audit, nodes, outputs, records};
 pub(super) const APPLICATION_ID: i32 = 0x6a6f_6273;
 
 /// The format this release writes: one more than the last step's place.
-pub(super) const FORMAT: u32 = 12;
+pub(super) const FORMAT: u32 = 13;
 
 /// The oldest format whose releases may open what this one writes.
 pub(super) const OLDEST: u32 = 11;
@@ -58,6 +58,7 @@ pub(super) const STEPS: [&str; FORMAT as usize] = [
     audit::STEP,
     FORMAT_11,
     outputs::STEP,
+    outputs::TAIL_STEP,
 ];
 
 const FORMAT_1: &str = "

@@ -342,6 +342,7 @@ pub(in crate::http) fn report_batch() -> ReportBatch {
         cause: FailureCause::Task,
         run_output: Some(run_output()),
         published_result: Some(published()),
+        tail: None,
         usage: Some(usage()),
     };
     ReportBatch { session: 1, reports: vec![report] }

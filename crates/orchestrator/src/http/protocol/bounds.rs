@@ -5,7 +5,8 @@
 
 use api_types::NodeId;
 use api_types::error::FieldError;
-use api_types::execution::{RUN_OUTPUT_BYTES, RunOutput};
+use api_types::execution::{ComputeState, RUN_OUTPUT_BYTES, RunOutput};
+use api_types::log::{MAX_TAIL_BYTES, OutputTail, StreamTail};
 use api_types::protocol::{Report, SessionRequest};
 use api_types::usage::Usage;
 
@@ -68,15 +69,21 @@ pub(super) fn check_session(request: &SessionRequest, bytes: usize) -> Result<()
 pub(super) fn bound_report(report: &mut Report) -> Option<(&'static str, String)> {
     cut(&mut report.message);
     report.usage = report.usage.map(Usage::bounded);
+    let is_kept = report.compute_state == ComputeState::Failed;
+    report.tail = report.tail.take().filter(|tail| is_kept && is_a_tail(tail));
     if let Some(RunOutput {
         stdout,
         stdout_truncated,
+        stdout_tail,
         stderr,
         stderr_truncated,
+        stderr_tail,
         runner_error,
         ..
     }) = &mut report.run_output
     {
+        cut_to(stdout_tail, RUN_OUTPUT_BYTES);
+        cut_to(stderr_tail, RUN_OUTPUT_BYTES);
         *stdout_truncated |= cut_to(stdout, RUN_OUTPUT_BYTES);
         *stderr_truncated |= cut_to(stderr, RUN_OUTPUT_BYTES);
         cut(runner_error);
@@ -86,6 +93,13 @@ pub(super) fn bound_report(report: &mut Report) -> Option<(&'static str, String)
     (bytes > MAX_RESULT_BYTES).then(|| {
         ("PublishedResult.Params", format!("must not have more than {MAX_RESULT_BYTES} bytes"))
     })
+}
+
+/// Whether it is as small as those of honest agents.
+fn is_a_tail(tail: &OutputTail) -> bool {
+    let bytes = |tail: &StreamTail| tail.data.clone().into_bytes().map(|bytes| bytes.len());
+    let sizes = bytes(&tail.stdout).zip(bytes(&tail.stderr));
+    sizes.is_some_and(|(stdout, stderr)| stdout + stderr <= MAX_TAIL_BYTES)
 }
 
 fn cut(text: &mut String) {
@@ -106,7 +120,20 @@ fn cut_to(text: &mut String, bytes: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use api_types::log::LogData;
+
     use super::*;
+
+    #[test]
+    fn a_tail_that_is_too_long_or_unreadable_is_no_tail() {
+        let tail = |data: LogData| StreamTail { offset: 0, data };
+        let of = |bytes: usize| tail(LogData::Text("x".repeat(bytes)));
+        let (half, none) = (MAX_TAIL_BYTES / 2, || of(0));
+        assert!(is_a_tail(&OutputTail { stdout: of(half), stderr: of(half) }));
+        assert!(!is_a_tail(&OutputTail { stdout: of(half), stderr: of(half + 1) }));
+        let garbage = tail(LogData::Base64("?".to_owned()));
+        assert!(!is_a_tail(&OutputTail { stdout: garbage, stderr: none() }));
+    }
 
     #[test]
     fn texts_are_cut_between_characters() {
