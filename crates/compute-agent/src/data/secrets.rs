@@ -3,7 +3,7 @@
 //! The ledger, logs and reports have names and versions alone. An agent that starts again before the
 //! task has started asks again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -113,24 +113,16 @@ impl Secrets {
 
     /// Removes the secrets of an execution whose task has ended.
     pub(crate) async fn forget(&self, id: ExecutionId) {
-        self.clean("the secrets of an execution", move |dir| dir.remove(id)).await;
-    }
-
-    /// Removes the secrets of all executions but these.
-    pub(crate) async fn retain(&self, held: BTreeSet<ExecutionId>) {
-        self.clean("left secrets", move |dir| dir.retain(&held)).await;
-    }
-
-    async fn clean(
-        &self,
-        what: &str,
-        clean: impl FnOnce(&SecretsDir) -> io::Result<()> + Send + 'static,
-    ) {
         let Some(dir) = self.dir.clone() else { return };
-        let cleaned = tokio::task::spawn_blocking(move || clean(&dir)).await;
-        if let Err(error) = cleaned.unwrap_or_else(|error| Err(io::Error::other(error))) {
-            tracing::warn!(%error, "cannot remove {what}");
+        let removed = tokio::task::spawn_blocking(move || dir.remove(id)).await;
+        if let Err(error) = removed.unwrap_or_else(|error| Err(io::Error::other(error))) {
+            tracing::warn!(execution = %id, %error, "cannot remove the secrets of an execution");
         }
+    }
+
+    /// The executions whose secrets are here.
+    pub(crate) fn list(&self) -> io::Result<Vec<ExecutionId>> {
+        self.dir.as_ref().map_or(Ok(Vec::new()), SecretsDir::list)
     }
 }
 

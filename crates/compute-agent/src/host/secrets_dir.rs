@@ -4,7 +4,6 @@
 //! filled from outside before it starts. They outlive the agent, like the tasks, and end with the
 //! machine.
 
-use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -108,16 +107,15 @@ impl SecretsDir {
         remove_all(&self.of(id))
     }
 
-    /// Removes what belongs to none of these executions.
-    pub(crate) fn retain(&self, held: &BTreeSet<ExecutionId>) -> io::Result<()> {
+    /// Every execution that has something here.
+    pub(crate) fn list(&self) -> io::Result<Vec<ExecutionId>> {
+        let mut ids = Vec::new();
         for entry in fs::read_dir(&self.root)? {
-            let entry = entry?;
-            let id = entry.file_name().to_str().and_then(|name| name.parse().ok());
-            if id.is_none_or(|id| !held.contains(&id)) {
-                remove_all(&entry.path())?;
-            }
+            ids.extend(
+                entry?.file_name().to_str().and_then(|name| name.parse::<ExecutionId>().ok()),
+            );
         }
-        Ok(())
+        Ok(ids)
     }
 
     fn of(&self, id: ExecutionId) -> PathBuf {
@@ -180,9 +178,11 @@ mod tests {
         assert_eq!(fs::metadata(secrets.variables(other)).unwrap().mode() & 0o777, 0o400);
         assert_eq!(fs::metadata(&place).unwrap().mode() & 0o777, 0o700);
 
-        secrets.retain(&BTreeSet::from([id])).unwrap();
-        assert!(secrets.tree(id).exists() && !secrets.variables(other).exists());
+        let mut held = secrets.list().unwrap();
+        held.sort();
+        assert_eq!(held, [id, other]);
         secrets.remove(id).unwrap();
+        secrets.remove(other).unwrap();
         assert_eq!(fs::read_dir(&place).unwrap().count(), 0);
     }
 

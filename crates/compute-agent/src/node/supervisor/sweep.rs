@@ -62,15 +62,20 @@ pub(crate) async fn published(published: PublishedDir, retain: Duration) {
     }
 }
 
-/// Removes directories without an execution, once.
+/// Removes directories and secrets without an execution, once.
 async fn directories(steps: &Arc<Steps>, mailbox: &Mailbox) {
-    let listed = match steps.files.dirs.list() {
-        Ok(listed) => listed,
-        Err(error) => return warn!(%error, "cannot list the executions' directories"),
+    // List first, then ask the supervisor, as above.
+    let (listed, secrets) = match (steps.files.dirs.list(), steps.files.secrets.list()) {
+        (Ok(listed), Ok(secrets)) => (listed, secrets),
+        (Err(error), _) | (_, Err(error)) => {
+            return warn!(%error, "cannot list the executions' directories");
+        }
     };
     let Ok(held) = mailbox.list().await else { return };
     let held: std::collections::BTreeSet<_> = held.into_iter().map(|local| local.id).collect();
-    steps.files.secrets.retain(held.clone()).await;
+    for id in secrets.into_iter().filter(|id| !held.contains(id)) {
+        steps.files.secrets.forget(id).await;
+    }
     remove_directories(steps, listed.into_iter().filter(|id| !held.contains(id)).collect());
 }
 
