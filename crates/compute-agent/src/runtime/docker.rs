@@ -23,7 +23,7 @@ mod sandbox;
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use agent_core::execution::Exit;
@@ -45,6 +45,7 @@ use super::{Availability, Executor, ExecutorError, OutputChunk, Run};
 use crate::host::cgroup::Reading;
 use crate::host::clock;
 use crate::host::settings::Settings;
+use crate::node::tasks::Tasks;
 use bollard::errors::Error;
 use error::{is_conflict, is_not_found};
 use sandbox::Sandboxes;
@@ -83,7 +84,8 @@ pub(crate) struct Docker {
     images: image::Images,
     sandboxes: Sandboxes,
     room: room::Room,
-    meter: meter::Meter,
+    meter: Arc<meter::Meter>,
+    tasks: Tasks,
     /// Containers that this process created and has not started yet, with the Engine's IDs. Only
     /// this process starts them, so starting them needs no state check first.
     fresh: Mutex<HashMap<ExecutionId, String>>,
@@ -93,7 +95,7 @@ pub(crate) struct Docker {
 
 impl Docker {
     /// `record` is the file that records the pulled images.
-    pub(crate) fn new(settings: &Settings, node_id: NodeId, record: &Path) -> Self {
+    pub(crate) fn new(settings: &Settings, node_id: NodeId, record: &Path, tasks: Tasks) -> Self {
         Self {
             host: settings.docker.host.clone(),
             allow_network: settings.allow_network,
@@ -102,7 +104,8 @@ impl Docker {
             images: image::Images::new(settings, record),
             sandboxes: Sandboxes::new(node_id, settings.docker.sandbox_pool),
             room: room::Room::default(),
-            meter: meter::Meter::default(),
+            meter: Arc::default(),
+            tasks,
             fresh: Mutex::default(),
         }
     }
@@ -302,18 +305,10 @@ impl Executor for Docker {
 
     fn wait(&self, id: ExecutionId) -> BoxFuture<'_, Result<Exit, ExecutorError>> {
         async move {
-            let end = self.wait_for_end(id);
-            let metering = async {
-                self.meter_to_the_end(id).await;
-                std::future::pending().await
-            };
-            tokio::select! {
-                end = end => end.map(|exit| {
-                    let out_of_memory = exit.out_of_memory || self.meter.was_out_of_memory(id);
-                    Exit { out_of_memory, ..exit }
-                }),
-                never = metering => never,
-            }
+            self.meter_adopted(id).await;
+            let exit = self.wait_for_end(id).await?;
+            let out_of_memory = exit.out_of_memory || self.meter.was_out_of_memory(id);
+            Ok(Exit { out_of_memory, ..exit })
         }
         .boxed()
     }

@@ -57,7 +57,7 @@ pub(crate) struct Engines {
 
 fn docker(settings: &Settings, around: &Surroundings<'_>) -> Result<Box<dyn Executor>, String> {
     let record = around.data_dir.images();
-    Ok(Box::new(Docker::new(settings, around.node_id, &record)))
+    Ok(Box::new(Docker::new(settings, around.node_id, &record, around.tasks.clone())))
 }
 
 fn wasm(settings: &Settings, around: &Surroundings<'_>) -> Result<Box<dyn Executor>, String> {

@@ -128,5 +128,5 @@ async fn a_stopped_wasm_program_has_what_it_used_until_then() {
     let report = node.orchestrator.reported(id, ComputeState::Failed).await;
     let usage = report.usage.expect("it was measured");
     // Half a core for two seconds, on a machine that may have had less for it.
-    assert!((0.2..1.3).contains(&usage.cpu_seconds), "{usage:?}");
+    assert!((0.02..1.3).contains(&usage.cpu_seconds), "{usage:?}");
 }

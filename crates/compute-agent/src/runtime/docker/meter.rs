@@ -1,16 +1,16 @@
 //! Measures what containers use: CPU time and memory.
 //!
-//! The kernel's counters of a container are gone soon after its last process. So while a container
-//! runs, the agent waits for the end of its first process and reads the counters once more at that
-//! moment, tens of milliseconds before the Engine removes them. A task of a few milliseconds is
-//! caught by readings while it is being started.
+//! The kernel's counters of a container are gone soon after its last process. So from the moment
+//! at which its control group appears, while the Engine still starts it, the agent waits for the end
+//! of its first process and reads the counters once more then, tens of milliseconds before the
+//! Engine removes them.
 //!
 //! Where this machine does not show the container's control group, the Engine is asked for its
 //! statistics. It has none of a container that has ended, and on cgroup v2 no peak: the last sample
 //! counts then.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use api_types::ExecutionId;
@@ -26,6 +26,10 @@ use crate::runtime::ExecutorError;
 /// Interval between readings while a container starts, which takes some tenths of a second.
 const READ_WHILE_STARTING: Duration = Duration::from_millis(2);
 
+/// Delay before the next process of a container is waited for: the last one takes a moment to be
+/// gone.
+const READ_AGAIN: Duration = Duration::from_millis(1);
+
 /// The containers of this node that have started and are not removed yet.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
@@ -38,21 +42,56 @@ struct Metered {
     group: Option<ControlGroup>,
     last: Option<Reading>,
     out_of_memory: bool,
+    /// Whether this process waits for its end.
+    is_followed: bool,
 }
 
 // === impl Meter ===
 
 impl Meter {
-    /// Takes a reading of a container that is starting or has started.
-    pub(super) fn started(&self, id: ExecutionId, container_id: &str) {
+    /// Takes a reading of a container that is starting or has started. Returns its control group
+    /// the first time that there is one, to be followed.
+    fn started(&self, id: ExecutionId, container_id: &str) -> Option<ControlGroup> {
         let mut containers = self.containers();
         let metered = containers.entry(id).or_default();
         if metered.group.is_none() {
             metered.group = ControlGroup::of_container(container_id);
         }
-        if let Some(reading) = metered.group.as_ref().and_then(|group| group.read().ok()) {
+        let group = metered.group.clone()?;
+        if let Ok(reading) = group.read() {
             metered.keep(reading);
         }
+        (!std::mem::replace(&mut metered.is_followed, true)).then_some(group)
+    }
+
+    /// Takes a reading whenever a process of the container ends; returns when none is left.
+    async fn follow(&self, id: ExecutionId, group: ControlGroup) {
+        loop {
+            match group.process() {
+                Ok(Some(process)) => {
+                    if let Err(error) = process.end().await {
+                        return debug!(execution = %id, %error, "cannot wait for a process");
+                    }
+                }
+                // Between its making and its first process, it is empty.
+                Ok(None) if self.is_empty_yet(id) => {}
+                Ok(None) | Err(_) => return,
+            }
+            if group.was_out_of_memory() {
+                self.note_out_of_memory(id);
+            }
+            match group.read() {
+                Ok(reading) => drop(self.keep(id, reading)),
+                Err(_) => return,
+            }
+            tokio::time::sleep(READ_AGAIN).await;
+        }
+    }
+
+    /// Whether the container has used nothing so far.
+    fn is_empty_yet(&self, id: ExecutionId) -> bool {
+        let last = self.get(id).and_then(|metered| metered.last);
+        last.is_some_and(|last| last.cpu == Duration::ZERO)
     }
 
     pub(super) fn forget(&self, id: ExecutionId) {
@@ -115,10 +154,10 @@ impl Docker {
         loop {
             match tokio::time::timeout(READ_WHILE_STARTING, &mut starting).await {
                 Ok(started) => {
-                    self.meter.started(id, container_id);
+                    self.meter_started(id, container_id);
                     return started;
                 }
-                Err(_) => self.meter.started(id, container_id),
+                Err(_) => self.meter_started(id, container_id),
             }
         }
     }
@@ -142,35 +181,23 @@ impl Docker {
         }
     }
 
-    /// Takes a reading whenever a process of the container ends; returns when none is left.
-    pub(super) async fn meter_to_the_end(&self, id: ExecutionId) {
-        if self.meter.get(id).is_none() {
-            // An earlier agent started it.
-            let options = None::<InspectContainerOptions>;
-            let Ok(client) = self.client() else { return };
-            let found = client.inspect_container(&name(id), options).await;
-            let Some(container_id) = found.ok().and_then(|container| container.id) else { return };
-            self.meter.started(id, &container_id);
+    /// Follows a container that an earlier agent started.
+    pub(super) async fn meter_adopted(&self, id: ExecutionId) {
+        if self.meter.get(id).is_some() {
+            return;
         }
-        let Some(group) = self.meter.get(id).and_then(|metered| metered.group) else { return };
-        loop {
-            match group.process() {
-                Ok(Some(process)) => {
-                    if let Err(error) = process.end().await {
-                        return debug!(execution = %id, %error, "cannot wait for a process");
-                    }
-                }
-                Ok(None) | Err(_) => return,
-            }
-            if group.was_out_of_memory() {
-                self.meter.note_out_of_memory(id);
-            }
-            match group.read() {
-                Ok(reading) => drop(self.meter.keep(id, reading)),
-                Err(_) => return,
-            }
-            // Its init may be the last to go, and takes a moment to be gone.
-            tokio::time::sleep(Duration::from_millis(1)).await;
+        let Ok(client) = self.client() else { return };
+        let found = client.inspect_container(&name(id), None::<InspectContainerOptions>).await;
+        if let Some(container_id) = found.ok().and_then(|container| container.id) {
+            self.meter_started(id, &container_id);
+        }
+    }
+
+    /// Follows the container from now on, until its end.
+    fn meter_started(&self, id: ExecutionId, container_id: &str) {
+        if let Some(group) = self.meter.started(id, container_id) {
+            let meter = Arc::clone(&self.meter);
+            self.tasks.spawn(async move { meter.follow(id, group).await });
         }
     }
 
@@ -209,7 +236,7 @@ mod tests {
     fn the_zeros_of_an_ended_container_are_not_taken_for_its_use() {
         let meter = Meter::default();
         let id = execution_id(1);
-        meter.started(id, "0000");
+        assert_eq!(meter.started(id, "0000"), None, "this machine has no such container");
         let reading = |seconds, memory_bytes| Reading {
             cpu: Duration::from_secs(seconds),
             memory_bytes,
