@@ -126,7 +126,7 @@ impl Execution {
             Event::TimedOut => self.made_to_end(StopReason::ExecutionTimeout),
             Event::Overfull(failure) => self.made_to_end(StopReason::Overfull(failure)),
             Event::Exited(exit) => self.exited(&exit, now),
-            Event::Collected(collected) => self.collected(collected, now.time),
+            Event::Collected(collected) => self.collected(*collected, now.time),
             Event::Failed(failure) => self.failed(failure, now),
         }
     }

@@ -1,5 +1,7 @@
 //! Assembles one running orchestrator, for the daemon and for whole clusters in one process.
 
+mod opened;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
@@ -8,26 +10,25 @@ use std::sync::Arc;
 
 use api_types::NodeId;
 use control_plane::clock::Reading;
-use control_plane::store::{Store, StoreError, sqlite};
+use control_plane::store::StoreError;
 use daemon::Pulse;
 use telemetry::traces::{OtlpError, Tracer};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use web::Pages;
 
+use self::opened::Opened;
 use crate::access::bootstrap::{self, BootstrapError};
 use crate::access::left_token::{self, LeaveTokenError};
 use crate::access::upkeep;
 use crate::cluster::Watched;
 use crate::driver::presence;
-use crate::driver::{self, Driver, DriverError, Handle};
+use crate::driver::{Driver, DriverError, Handle};
 use crate::http::guard::Guard;
 use crate::http::{self, Api, LargeBodies, Own, Permits, SharedPermits};
-use crate::identity::{Identity, IdentityError};
-use crate::keys::{KeyError, KeyRing};
+use crate::identity::IdentityError;
+use crate::keys::KeyError;
 use crate::logs::Access;
-use crate::observer::Observer;
 use crate::protection::{Protection, ProtectionError};
 use crate::reads::Reader;
 use crate::settings::{Exposure, Settings};
@@ -161,35 +162,14 @@ impl Orchestrator {
         let names = [&settings.allowed_hosts[..], &settings.tls.names].concat();
         let is_open_loopback = settings.exposure() == Exposure::OpenLoopback;
         let guard = Guard::new(is_open_loopback, machine, &names);
-        let (scheduler, retention) = (settings.scheduler(), settings.retention());
         let view = Arc::new(View::default());
-        let (identity, keys, protection, reads, handle, driver, observer, pages) = {
+        let opened = {
             let (view, machine) = (Arc::clone(&view), machine.to_owned());
             let settings = settings.clone();
-            // Loads the complete live state, which takes seconds when it is large.
-            tokio::task::spawn_blocking(move || {
-                let identity = Identity::load_or_make(&settings.data_dir)?;
-                let instance = identity.node_id.to_string();
-                let tracer = Tracer::start(&settings.otlp, "orchestrator", instance)?;
-                let observer = Observer::new(tracer);
-                let (mut store, reads) = sqlite::open(&settings.data_dir)?;
-                let keys = KeyRing::open(
-                    &settings.data_dir,
-                    &settings.cluster_key_file,
-                    &store.records()?,
-                )?;
-                let protection =
-                    Protection::open(&settings, &keys, identity.node_id, address, &machine)?
-                        .map(Arc::new);
-                let (handle, driver) =
-                    driver::start(Box::new(store), view, scheduler, retention, observer.clone())?;
-                let pages = settings.ui.then(Pages::load);
-                let keys = Arc::new(keys);
-                let parts = (identity, keys, protection, reads, handle, driver, observer, pages);
-                Ok::<_, StartError>(parts)
-            })
-            .await??
+            let open = move || Opened::open(&settings, address, &machine, view);
+            tokio::task::spawn_blocking(open).await??
         };
+        let Opened { identity, keys, protection, reads, handle, driver, observer, pages } = opened;
 
         let asks_for_credentials = settings.asks_for_credentials();
         if asks_for_credentials {

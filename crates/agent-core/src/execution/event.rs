@@ -31,7 +31,7 @@ pub enum Event {
     /// The task wrote more than its limit, or more than the node has space for.
     Overfull(Failure),
     Exited(Exit),
-    Collected(Collected),
+    Collected(Box<Collected>),
     /// The step under way failed.
     Failed(Failure),
 }

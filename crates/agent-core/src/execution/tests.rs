@@ -95,7 +95,7 @@ fn a_run_that_goes_well_reports_three_times_and_leaves_nothing() {
     let collected = Collected { output: output.clone(), ..Collected::default() };
     let completed = Report { run_output: Some(output), ..plain(3, ComputeState::Completed, "") };
     assert_eq!(
-        execution.handle(Event::Collected(collected), NOW),
+        execution.handle(Event::Collected(Box::new(collected)), NOW),
         [Effect::Report(Box::new(completed)), Effect::Discard]
     );
     assert!(execution.phase.is_done());
@@ -117,8 +117,10 @@ fn a_task_that_fails_keeps_its_output_and_exit_code() {
     let mut execution = running();
     execution.handle(exited(3), NOW);
     let notes = vec!["result path 'out' (/out) does not exist".to_owned()];
-    let (report, rest) =
-        split(execution.handle(Event::Collected(Collected { notes, ..Collected::default() }), NOW));
+    let (report, rest) = split(
+        execution
+            .handle(Event::Collected(Box::new(Collected { notes, ..Collected::default() })), NOW),
+    );
     assert_eq!(report.compute_state, ComputeState::Failed);
     assert_eq!(report.cause, FailureCause::Task);
     assert_eq!(report.message, "exit code 3; result path 'out' (/out) does not exist");
@@ -142,7 +144,7 @@ fn the_end_of_a_process_is_reported_if_its_results_take_longer() {
         assert_eq!(rest, [Effect::Collect { exit_code: 0 }]);
         assert!(!execution.phase.may_run());
         assert_eq!(execution.resume(NOW), [Effect::Collect { exit_code: 0 }], "it was reported");
-        let (report, _) = split(execution.handle(Event::Collected(Collected::default()), NOW));
+        let (report, _) = split(execution.handle(Event::Collected(Box::default()), NOW));
         assert_eq!((report.compute_state, report.sequence), (ComputeState::Completed, 4));
     }
 }
@@ -152,7 +154,7 @@ fn a_run_whose_publishing_fails_has_failed_and_keeps_its_output() {
     let failing = || {
         let publishing = Publishing::Failed(Failure::node("no bucket 'b'"));
         let output = RunOutput { stdout: "hi".to_owned(), ..RunOutput::default() };
-        Event::Collected(Collected { output, publishing, ..Collected::default() })
+        Event::Collected(Box::new(Collected { output, publishing, ..Collected::default() }))
     };
     let mut execution = running();
     execution.handle(exited(0), NOW);
@@ -176,7 +178,7 @@ fn an_out_of_memory_failure_names_the_limit() {
     let mut execution = running();
     execution
         .handle(Event::Exited(Exit { code: 137, out_of_memory: true, ..Exit::default() }), NOW);
-    let (report, _) = split(execution.handle(Event::Collected(Collected::default()), NOW));
+    let (report, _) = split(execution.handle(Event::Collected(Box::default()), NOW));
     assert_eq!(
         report.message,
         "used more than its 64 MB of memory and was killed; its limit is Resources.Memory"
@@ -195,7 +197,7 @@ fn a_task_beyond_its_timeout_is_stopped_and_fails() {
     assert_eq!(execution.handle(Event::TimedOut, NOW), [Effect::Stop]);
     assert_eq!(execution.handle(Event::TimedOut, NOW), []);
     execution.handle(exited(143), NOW);
-    let (report, _) = split(execution.handle(Event::Collected(Collected::default()), NOW));
+    let (report, _) = split(execution.handle(Event::Collected(Box::default()), NOW));
     assert_eq!(report.compute_state, ComputeState::Failed);
     assert_eq!(report.cause, FailureCause::Timeout);
     assert_eq!(report.message, "execution timeout: still running after 5 s");
@@ -210,7 +212,7 @@ fn a_task_beyond_its_disk_limit_is_stopped_and_fails() {
     assert_eq!(execution.handle(Event::TimedOut, NOW), []);
     execution.handle(exited(143), NOW);
     let collected = Collected { spoilt: Some(too_much.clone()), ..Collected::default() };
-    let (report, _) = split(execution.handle(Event::Collected(collected), NOW));
+    let (report, _) = split(execution.handle(Event::Collected(Box::new(collected)), NOW));
     assert_eq!((report.cause, &report.message), (FailureCause::Task, &too_much.message));
     let output = report.run_output.unwrap();
     assert_eq!((output.exit_code, output.runner_error), (143, too_much.message));
@@ -226,7 +228,7 @@ fn a_successful_run_fails_if_its_results_exceed_the_limit() {
         execution.handle(exited(0), NOW);
         let spoilt = Some(failure.clone());
         let collected = Collected { spoilt, ..Collected::default() };
-        let (report, _) = split(execution.handle(Event::Collected(collected), NOW));
+        let (report, _) = split(execution.handle(Event::Collected(Box::new(collected)), NOW));
         assert_eq!((report.compute_state, report.cause), (ComputeState::Failed, cause));
         assert_eq!(report.message, failure.message);
         let output = report.run_output.unwrap();
@@ -266,7 +268,7 @@ fn a_stop_during_the_start_stops_the_started_task() {
     assert_eq!(report, plain(2, ComputeState::BidAccepted, ""));
     assert_eq!(rest, [Effect::Stop, Effect::Watch { deadline: None }]);
     assert_eq!(execution.handle(exited(143), NOW), [Effect::Collect { exit_code: 143 }]);
-    let (report, _) = split(execution.handle(Event::Collected(Collected::default()), NOW));
+    let (report, _) = split(execution.handle(Event::Collected(Box::default()), NOW));
     assert_eq!(
         (report.compute_state, report.message.as_str()),
         (ComputeState::Cancelled, "enough")
@@ -278,7 +280,7 @@ fn a_stop_of_a_running_task_cancels_it_with_its_output() {
     let mut execution = running();
     assert_eq!(execution.handle(stopped(), NOW), [Effect::Stop]);
     execution.handle(exited(143), NOW);
-    let (report, _) = split(execution.handle(Event::Collected(Collected::default()), NOW));
+    let (report, _) = split(execution.handle(Event::Collected(Box::default()), NOW));
     assert_eq!(report.compute_state, ComputeState::Cancelled);
     assert_eq!(report.run_output.unwrap().exit_code, 143);
 }
@@ -288,7 +290,7 @@ fn a_stop_after_the_end_does_not_change_the_outcome() {
     let mut execution = running();
     execution.handle(exited(0), NOW);
     assert_eq!(execution.handle(stopped(), NOW), []);
-    let (report, _) = split(execution.handle(Event::Collected(Collected::default()), NOW));
+    let (report, _) = split(execution.handle(Event::Collected(Box::default()), NOW));
     assert_eq!(report.compute_state, ComputeState::Completed);
 }
 

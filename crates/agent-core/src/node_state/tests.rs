@@ -6,7 +6,7 @@ use api_types::testing::{execution_id, plain_work};
 
 use super::*;
 use crate::boot::BootId;
-use crate::execution::{Collected, Exit};
+use crate::execution::Exit;
 
 const NOW: Now = Now { time: Timestamp(1), boot_id: BootId::UNKNOWN };
 
@@ -113,7 +113,7 @@ fn what_a_process_held_is_free_when_it_has_ended_and_the_disk_when_its_results_a
     let Resources { cpu_millis, disk_bytes, gpus, .. } = node.core.usage().used;
     assert_eq!((cpu_millis, disk_bytes, gpus), (500, 1000, 0), "the other one waits to run");
     assert_eq!(node.core.free_gpus(1), Ok(vec![0]));
-    let collected = Event::Collected(Collected::default());
+    let collected = Event::Collected(Box::default());
     node.take(Input::Event(execution_id(2), collected), true);
     assert_eq!(node.core.usage().used.disk_bytes, 0);
 }

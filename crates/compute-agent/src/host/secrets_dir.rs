@@ -73,7 +73,7 @@ impl SecretsDir {
         }
         fs::set_permissions(place, Permissions::from_mode(MODE))?;
         let kind = rustix::fs::statfs(place)?.f_type;
-        if !IN_MEMORY.contains(&i64::from(kind)) {
+        if !IN_MEMORY.contains(&kind) {
             return Err(io::Error::other("it is not on a file system in memory (tmpfs)"));
         }
         Ok(Self { root: fs::canonicalize(place)? })

@@ -268,7 +268,7 @@ impl Steps {
         self.spawn(&step.clone(), async move {
             let watch = steps.observer.watch(step.id, &step.work);
             let event = match watch.within(steps.collect_whole(&step, exit_code)).await {
-                Ok(collected) => Event::Collected(collected),
+                Ok(collected) => Event::Collected(Box::new(collected)),
                 Err(failure) => Event::Failed(failure),
             };
             step.tell(event).await;

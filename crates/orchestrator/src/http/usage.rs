@@ -1,6 +1,7 @@
 //! List Usage: the running executions that use most.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use api_types::execution::{ComputeState, Execution};
@@ -144,10 +145,13 @@ fn record(
         return Ok(None);
     }
     let job = stored.row.job;
-    if !specs.contains_key(&job) {
-        let Some(stored) = reads.job(job)? else { return Ok(None) };
-        specs.insert(job, jobs::specification(&stored.spec_json)?);
-    }
-    let execution = executions::record(stored, &specs[&job], access);
+    let spec = match specs.entry(job) {
+        Entry::Occupied(known) => known.into_mut(),
+        Entry::Vacant(unknown) => {
+            let Some(stored) = reads.job(job)? else { return Ok(None) };
+            unknown.insert(jobs::specification(&stored.spec_json)?)
+        }
+    };
+    let execution = executions::record(stored, spec, access);
     Ok(Some(Execution { usage: Some(one.usage), ..execution }))
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agent_core::execution::{Collected, Effect, Event, Exit, Failure};
+use agent_core::execution::{Effect, Event, Exit, Failure};
 use agent_core::node_state::Input;
 use api_types::ExecutionId;
 
@@ -202,7 +202,7 @@ impl World {
                 }
             }
             Step::Deadline => Some(Event::TimedOut),
-            Step::Collect => Some(Event::Collected(Collected::default())),
+            Step::Collect => Some(Event::Collected(Box::default())),
             Step::Discard => {
                 if !fails {
                     machine.docker.containers.remove(&id);

@@ -14,7 +14,7 @@ type Told = (ComputeState, FailureCause, i32, String);
 fn end(mut execution: Execution, code: i32, engine_away: bool, now: Now) -> Told {
     let exit = Exit { code, engine_away, ..Exit::default() };
     execution.handle(Event::Exited(exit), now);
-    let (report, _) = split(execution.handle(Event::Collected(Collected::default()), now));
+    let (report, _) = split(execution.handle(Event::Collected(Box::default()), now));
     let exit_code = report.run_output.expect("a run has an output").exit_code;
     (report.compute_state, report.cause, exit_code, report.message)
 }

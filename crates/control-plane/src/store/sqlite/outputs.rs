@@ -176,7 +176,7 @@ pub(super) fn tail(
             CROSS JOIN output_tail AS t ON t.job = e.job AND t.execution = e.number
          WHERE e.id = ?1",
     )?;
-    row::one(&mut *statement, [id.bytes()], |row| {
+    row::one(&mut statement, [id.bytes()], |row| {
         let (stdout, stderr): (Vec<u8>, Vec<u8>) = (row.get(2)?, row.get(3)?);
         Ok(OutputTail {
             stdout: StreamTail { offset: counter(row, 0)?, data: LogData::from(&stdout[..]) },

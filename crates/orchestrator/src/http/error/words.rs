@@ -71,12 +71,7 @@ impl Failure {
             Self::OwnNode(node) => {
                 format!("node {node} is the orchestrator itself; no action applies to it")
             }
-            Self::Gone { path, operation: Some(operation) } => {
-                format!("{path} is gone; it is replaced by {operation}")
-            }
-            Self::Gone { path, operation: None } => {
-                format!("{path} is gone; the requester group is replaced by /api/v1/orchestrator/")
-            }
+            Self::Gone { path, operation } => gone(path, *operation),
             Self::Call(error) => message_of_call(error),
             Self::Store(error) => match code_of_store(error) {
                 Code::StoreUnavailable => "the state database is not available".to_owned(),
@@ -234,6 +229,15 @@ impl Failure {
                 candidates.iter().map(|id| Value::from(id.as_str())).collect()
             }
             _ => Vec::new(),
+        }
+    }
+}
+
+fn gone(path: &str, operation: Option<&str>) -> String {
+    match operation {
+        Some(operation) => format!("{path} is gone; it is replaced by {operation}"),
+        None => {
+            format!("{path} is gone; the requester group is replaced by /api/v1/orchestrator/")
         }
     }
 }
