@@ -30,6 +30,9 @@ const READ_WHILE_STARTING: Duration = Duration::from_millis(2);
 /// gone.
 const READ_AGAIN: Duration = Duration::from_millis(1);
 
+/// The longest such delay, for a group that stays although it is empty.
+const READ_RARELY: Duration = Duration::from_secs(1);
+
 /// The containers of this node that have started and are not removed yet.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
@@ -64,34 +67,30 @@ impl Meter {
         (!std::mem::replace(&mut metered.is_followed, true)).then_some(group)
     }
 
-    /// Takes a reading whenever a process of the container ends; returns when none is left.
+    /// Takes a reading whenever a process of the container ends; returns when its group is gone.
+    ///
+    /// The group is empty for moments while the Engine starts the container, and after its end.
     async fn follow(&self, id: ExecutionId, group: ControlGroup) {
+        let mut pause = READ_AGAIN;
         loop {
             match group.process() {
                 Ok(Some(process)) => {
                     if let Err(error) = process.end().await {
                         return debug!(execution = %id, %error, "cannot wait for a process");
                     }
+                    pause = READ_AGAIN;
                 }
-                // Between its making and its first process, it is empty.
-                Ok(None) if self.is_empty_yet(id) => {}
-                Ok(None) | Err(_) => return,
+                Ok(None) => pause = (2 * pause).min(READ_RARELY),
+                Err(error) => return debug!(execution = %id, %error, "a container is gone"),
             }
             if group.was_out_of_memory() {
                 self.note_out_of_memory(id);
             }
-            match group.read() {
-                Ok(reading) => drop(self.keep(id, reading)),
-                Err(_) => return,
+            if let Ok(reading) = group.read() {
+                self.keep(id, reading);
             }
-            tokio::time::sleep(READ_AGAIN).await;
+            tokio::time::sleep(pause).await;
         }
-    }
-
-    /// Whether the container has used nothing so far.
-    fn is_empty_yet(&self, id: ExecutionId) -> bool {
-        let last = self.get(id).and_then(|metered| metered.last);
-        last.is_some_and(|last| last.cpu == Duration::ZERO)
     }
 
     pub(super) fn forget(&self, id: ExecutionId) {
