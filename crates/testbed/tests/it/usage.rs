@@ -20,7 +20,8 @@ fn burning(image: &str, megabytes: &str, seconds: &str) -> serde_json::Value {
 }
 
 async fn jobctl(cluster: &Cluster, arguments: &[&str]) -> Output {
-    let program = tokio::task::spawn_blocking(|| programs::binary("jobctl")).await.expect("it is built");
+    let program =
+        tokio::task::spawn_blocking(|| programs::binary("jobctl")).await.expect("it is built");
     let mut command = Command::new(program);
     command.args(arguments).env("JOBCTL_URL", cluster.client().base_url());
     command.output().await.expect("the program runs")

@@ -15,6 +15,7 @@ use super::*;
 use crate::data::secrets::HandedOver;
 use crate::host::mint;
 use crate::host::settings::{DockerSettings, Settings};
+use crate::node::tasks::Tasks;
 use crate::runtime::docker::Docker as Engine;
 use crate::runtime::{Executor, Run};
 use crate::testing::plain_work;
@@ -37,7 +38,9 @@ impl Bench {
     async fn start_with(node_id: NodeId, slots: u16, silence: Silence) -> Option<Self> {
         let docker = DockerSettings { sandbox_pool: slots, ..DockerSettings::default() };
         let settings = Settings { docker, ..Settings::default() };
-        let mut engine = Engine::new(&settings, node_id, std::path::Path::new("no-record"));
+        let tasks = Tasks::new(tokio::runtime::Handle::current());
+        let record = std::path::Path::new("no-record");
+        let mut engine = Engine::new(&settings, node_id, record, tasks);
         engine.sandboxes.silence = silence;
         let engine = Arc::new(engine);
         if let Err(error) = engine.probe().await {
