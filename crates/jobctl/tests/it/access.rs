@@ -187,7 +187,7 @@ async fn namespaces_are_created_shown_and_deleted() {
     let gone = service.run(&["namespace", "delete", "small"]).await;
     assert_eq!(gone.code, Some(122));
     let wrong = service.run(&["namespace", "put", "a b"]).await;
-    assert!(wrong.stderr.contains("a namespace has 1 to 63"), "{}", wrong.stderr);
+    assert!(wrong.stderr.contains("the name of a namespace must have 1 to 63"), "{}", wrong.stderr);
 }
 
 #[tokio::test]

@@ -27,7 +27,7 @@ fn many() -> JobSpec {
 fn crowded() -> (World, api_types::JobId, api_types::NodeId) {
     let mut world = World::new();
     world.bound = Some(RECORDS_PER_TURN);
-    let crowded = world.join_node(&node(10.0, 4_000_000_000, &[]));
+    let crowded = world.join_node(&node(20.0, 10_000_000_000, &[]));
     let job = world.submit(&many());
     world.pass_with(Duration::from_secs(1), &[crowded]);
     assert_eq!(world.on_node(crowded), EXECUTIONS as usize);
