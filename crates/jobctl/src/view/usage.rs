@@ -1,5 +1,7 @@
 //! What executions use, in a list and in words.
 
+use std::time::Duration;
+
 use api_types::execution::Execution;
 use api_types::quantity::{Bytes, Capacity};
 use api_types::usage::Usage;
@@ -75,7 +77,7 @@ fn share(used: f64, limit: f64) -> String {
 
 /// `0.25s`, `12.5s`, `3m20s`, `5h03m`.
 pub(super) fn cpu_time(seconds: f64) -> String {
-    let whole = seconds as u64;
+    let whole = Duration::try_from_secs_f64(seconds).unwrap_or_default().as_secs();
     match whole {
         0..10 => format!("{seconds:.2}s"),
         10..60 => format!("{seconds:.1}s"),
