@@ -3,7 +3,7 @@
 /// The longest name.
 pub(crate) const MAX_NAME_CHARS: usize = 63;
 
-/// What a name looks like, for whoever gave another.
+/// The rule, as the reason why a name is refused.
 pub(crate) const RULE: &str =
     "must have 1 to 63 letters, digits, '-', '_' and '.', and begin with a letter or digit";
 

@@ -26,7 +26,8 @@ const MODE: u32 = 0o700;
 /// Of the directories below that of an execution: the task's user passes through them.
 const TREE_MODE: u32 = 0o755;
 
-/// The task's user, whoever that is, reads the files; the directory around them is closed.
+/// Every user inside the task may read its files. On the node, only the agent's user may enter the
+/// directory that holds them.
 const FILE_MODE: u32 = 0o444;
 
 /// Of file systems in memory: tmpfs and ramfs.

@@ -4,8 +4,8 @@
 //! peak where the kernel keeps none. The last sample is also in a file of the execution's
 //! directory, for a task that ends while the agent is down.
 //!
-//! Nobody is told of a sample. The orchestrator asks for all of them while somebody watches, and
-//! the last report of an execution carries its totals.
+//! The agent does not send samples on its own: the orchestrator asks for all of them while somebody
+//! watches, and the last report of an execution carries its totals.
 
 use std::collections::HashMap;
 use std::convert::Infallible;

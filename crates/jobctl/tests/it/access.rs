@@ -99,9 +99,9 @@ async fn a_login_with_the_first_token_pins_the_ca_beside_it_and_keeps_the_servic
     let copied = service.folder().join("elsewhere.token");
     std::fs::copy(service.folder().join("data/admin.token"), &copied).unwrap();
     let copied = copied.to_str().unwrap();
-    let stranger = ["login", "--config", "other.yaml", "--url", &url, "--token-file", copied];
+    let login = ["login", "--config", "other.yaml", "--url", &url, "--token-file", copied];
     service.write("other.yaml", "");
-    let refused = run(&stranger, &[]).await;
+    let refused = run(&login, &[]).await;
     assert_ne!(refused.code, Some(0), "{refused}");
     // A program names all three by variables.
     let token = ("JOBCTL_TOKEN_FILE", copied);
@@ -111,7 +111,7 @@ async fn a_login_with_the_first_token_pins_the_ca_beside_it_and_keeps_the_servic
     let variables = [("JOBCTL_URL", url.as_str()), ca_file, token];
     done(&run(&["list", "--config", "other.yaml"], &variables).await);
     // A CA is kept so that it is found from every directory.
-    let named = [&stranger[..], &["--ca", "data/ca.crt"]].concat();
+    let named = [&login[..], &["--ca", "data/ca.crt"]].concat();
     done(&run(&named, &[]).await);
     let file = std::fs::read_to_string(service.folder().join("other.yaml")).unwrap();
     assert!(file.contains("ca: /"), "{file}");

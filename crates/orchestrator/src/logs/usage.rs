@@ -1,7 +1,7 @@
 //! What running executions use: asked of their nodes while somebody reads it, and kept for a moment.
 //!
-//! A node is asked for all of its executions at once, whoever reads how many of them. Readers that
-//! come within a second, or while the node answers, share one answer.
+//! One question to a node covers all of its executions. Readers that come within a second, or while
+//! the node answers, share one answer.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

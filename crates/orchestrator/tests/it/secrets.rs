@@ -164,8 +164,8 @@ async fn an_owner_sets_secrets_and_a_submitter_names_them() {
     let all = format!("{SECRETS}?namespace=*");
     let listed = guarded.ask(Method::GET, &all, &submitter, None).await;
     assert_eq!(list(&listed.ok()["Secrets"]).len(), 1);
-    let stranger = guarded.token("owner", &["away"]).await;
-    let listed = guarded.ask(Method::GET, &all, &stranger, None).await;
+    let outsider = guarded.token("owner", &["away"]).await;
+    let listed = guarded.ask(Method::GET, &all, &outsider, None).await;
     assert_eq!(list(&listed.ok()["Secrets"]).len(), 0);
 
     // The change is in the audit log with its name, and a namespace with secrets stays.

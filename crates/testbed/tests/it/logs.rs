@@ -152,7 +152,7 @@ async fn three_slow_and_three_fast_readers_of_one_busy_task_lose_nothing() {
         }));
     }
     for (number, reader) in readers.into_iter().enumerate() {
-        let lines = tokio::time::timeout(2 * TIMEOUT, reader).await.expect("in time").unwrap();
+        let lines = tokio::time::timeout(4 * TIMEOUT, reader).await.expect("in time").unwrap();
         for source in [LogSource::Stdout, LogSource::Stderr] {
             let received = of_source(&lines, source);
             assert_eq!(received.len(), LINES, "reader {number}, {source:?}");

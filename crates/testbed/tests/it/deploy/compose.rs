@@ -231,8 +231,8 @@ async fn the_cluster_runs_jobs_survives_a_killed_agent_and_leaves_nothing_behind
 
 /// Nobody gets in without a token; with one, the published port and `cluster.sh exec` work.
 async fn signs_in(cluster: &Containers) {
-    let stranger = cluster.client_with(Credentials::None);
-    let refused = stranger.list_nodes(&NodesQuery::default()).await.expect_err("no credentials");
+    let anonymous = cluster.client_with(Credentials::None);
+    let refused = anonymous.list_nodes(&NodesQuery::default()).await.expect_err("no credentials");
     assert!(refused.to_string().contains("credentials"), "{refused}");
     let token = cluster.files.path().join("files/admin.token").display().to_string();
     let login = cluster.jobctl(&["login", "--url", &cluster.url(), "--token-file", &token]);

@@ -126,6 +126,13 @@ impl Machine {
         self.succeeded(command, &self.try_run(command))
     }
 
+    /// Has systemd start both daemons, now and at every boot.
+    #[track_caller]
+    pub(super) fn start_daemons(&self) {
+        let enable = ["systemctl", "enable", "--now", "orchestrator", "compute-agent"];
+        self.run(&[&["timeout", "120"], &enable[..]].concat());
+    }
+
     #[track_caller]
     pub(super) fn shell(&self, script: &str) -> String {
         self.run(&["sh", "-euc", script])

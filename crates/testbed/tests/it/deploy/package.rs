@@ -123,15 +123,7 @@ async fn the_package_is_installed_upgraded_under_load_removed_and_purged() {
          # While both daemons restart, nobody replaces the node's work.
          sed -i 's/^#node_ttl = .*/node_ttl = 120/' /etc/orchestrator/orchestrator.toml",
     );
-    machine.run(&[
-        "timeout",
-        "120",
-        "systemctl",
-        "enable",
-        "--now",
-        "orchestrator",
-        "compute-agent",
-    ]);
+    machine.start_daemons();
     machine.jobctl(&["login", "--token-file", "/var/lib/orchestrator/admin.token"]);
 
     upgrade_under_load(&machine, "/new.deb").await;

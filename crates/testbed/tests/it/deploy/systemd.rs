@@ -99,15 +99,7 @@ async fn an_installation_joins_by_itself_survives_kills_and_hangs_and_goes_witho
         machine.shell(&format!("mkdir -p {folder}; printf '{WATCHDOG}' > {folder}/test.conf"));
     }
     machine.run(&["systemctl", "daemon-reload"]);
-    machine.run(&[
-        "timeout",
-        "120",
-        "systemctl",
-        "enable",
-        "--now",
-        "orchestrator",
-        "compute-agent",
-    ]);
+    machine.start_daemons();
 
     // The node is there, by the token that was left for it, and nobody is let in without one.
     let stranger = machine.try_run(&["jobctl", "--url=https://127.0.0.1:1234", "node", "list"]);
