@@ -18,6 +18,9 @@ use crate::time::Timestamp;
 /// The namespace of a job that does not name one.
 pub const DEFAULT_NAMESPACE: &str = "default";
 
+/// The most bytes of the name of a namespace.
+pub const MAX_NAMESPACE_BYTES: usize = 128;
+
 words!(
     /// Determines how many executions a job has, and when it is over.
     JobType, "a job type", {

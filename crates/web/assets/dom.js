@@ -114,3 +114,16 @@ export function frame(id) {
   if (!element) throw new Error(`the page has no #${id}`);
   return element;
 }
+
+/** The head of a table: of each column its class and its name, or a cell as it is; null is left out. @param {...([string, string] | HTMLElement | null)} columns */
+export function tableHead(...columns) {
+  const cells = columns.map((column) =>
+    Array.isArray(column) ? h("th", { class: column[0], scope: "col" }, column[1]) : column
+  );
+  return h("thead", null, h("tr", null, cells));
+}
+
+/** The head of a column of buttons, named for those who cannot see them. */
+export function actionsHead() {
+  return h("th", { class: "fit" }, h("span", { class: "hidden-text" }, "Actions"));
+}

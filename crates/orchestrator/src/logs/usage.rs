@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use api_types::execution::{ComputeState, Execution};
+use api_types::job::MAX_NAMESPACE_BYTES;
 use api_types::log::LogFrame;
 use api_types::protocol::AssignmentLine;
 use api_types::usage::{ExecutionUsage, UsageRequest};
@@ -30,7 +31,8 @@ const MUTE: Duration = Duration::from_secs(30);
 /// Nodes that nobody has asked about for this long are dropped.
 const KEPT: Duration = Duration::from_secs(60);
 
-/// Executions of one node; a node that names more is not believed.
+/// Executions of one node. A node that names more, or a namespace longer than there is any, is not
+/// believed.
 const MAX_EXECUTIONS: usize = 20_000;
 
 /// What the executions of a node use.
@@ -104,6 +106,9 @@ fn ask(
             for frame in frames {
                 match frame {
                     LogFrame::Usage { executions } => {
+                        if executions.iter().any(|one| one.namespace.len() > MAX_NAMESPACE_BYTES) {
+                            return None;
+                        }
                         used.extend(executions.into_iter().map(|one| {
                             let usage = one.usage.bounded();
                             (one.execution_id, ExecutionUsage { usage, ..one })

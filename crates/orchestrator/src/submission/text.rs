@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use api_types::job::MAX_NAMESPACE_BYTES;
+
 use super::Findings;
 
 /// Bytes of a name (job, task, result path, alias): they end up in lists, logs and file names.
 const MAX_NAME_BYTES: usize = 255;
-
-/// Bytes of a namespace.
-const MAX_NAMESPACE_BYTES: usize = 128;
 
 /// Bytes of a key of Labels, Meta or Env.
 const MAX_KEY_BYTES: usize = 256;

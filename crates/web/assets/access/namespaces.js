@@ -3,7 +3,7 @@
 import { change, path } from "../api.js";
 import { curl, jobctl } from "../commands.js";
 import { ask } from "../dialog.js";
-import { h, reconcile } from "../dom.js";
+import { actionsHead, h, reconcile, tableHead } from "../dom.js";
 import { timeAgo } from "../elements/clock.js";
 import { copyLines } from "../elements/copy.js";
 import { inOneLine } from "../notes.js";
@@ -21,17 +21,11 @@ export function namespaceTable(refresh) {
   const table = h(
     "table",
     { "aria-label": "Namespaces" },
-    h(
-      "thead",
-      null,
-      h(
-        "tr",
-        null,
-        h("th", { scope: "col" }, "Namespace"),
-        h("th", { class: "mid", scope: "col" }, "Its jobs may use"),
-        h("th", { class: "wide number", scope: "col" }, "Changed"),
-        manages ? h("th", { class: "fit" }, h("span", { class: "hidden-text" }, "Actions")) : null,
-      ),
+    tableHead(
+      ["", "Namespace"],
+      ["mid", "Its jobs may use"],
+      ["wide number", "Changed"],
+      manages ? actionsHead() : null,
     ),
     body,
   );

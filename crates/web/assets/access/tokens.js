@@ -3,7 +3,7 @@
 import { change, path } from "../api.js";
 import { curl, jobctl } from "../commands.js";
 import { ask } from "../dialog.js";
-import { h, reconcile, say } from "../dom.js";
+import { actionsHead, h, reconcile, say, tableHead } from "../dom.js";
 import { timeAgo } from "../elements/clock.js";
 import { copyLines, idText } from "../elements/copy.js";
 import { command, empty, inOneLine } from "../notes.js";
@@ -43,20 +43,14 @@ export function tokenTable(refresh) {
   const table = h(
     "table",
     { "aria-label": "Tokens" },
-    h(
-      "thead",
-      null,
-      h(
-        "tr",
-        null,
-        h("th", { scope: "col" }, "Token"),
-        h("th", { class: "mid", scope: "col" }, "Role"),
-        h("th", { class: "mid", scope: "col" }, "Namespaces"),
-        h("th", { class: "wide", scope: "col" }, "Created by"),
-        h("th", { class: "mid number", scope: "col" }, "Expires"),
-        h("th", { class: "mid number", scope: "col" }, "Last used"),
-        h("th", { class: "fit" }, h("span", { class: "hidden-text" }, "Actions")),
-      ),
+    tableHead(
+      ["", "Token"],
+      ["mid", "Role"],
+      ["mid", "Namespaces"],
+      ["wide", "Created by"],
+      ["mid number", "Expires"],
+      ["mid number", "Last used"],
+      actionsHead(),
     ),
     body,
   );

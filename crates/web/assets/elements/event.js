@@ -1,7 +1,7 @@
 // One event of a history as a row of a table.
 
 import { absolute, clock, millis } from "../time.js";
-import { h } from "../dom.js";
+import { h, tableHead } from "../dom.js";
 import { short } from "../format.js";
 import { badge, executionLook, jobLook, nodeWord } from "../state.js";
 
@@ -9,19 +9,13 @@ import { badge, executionLook, jobLook, nodeWord } from "../state.js";
 
 /** @param {boolean} withJob whether the rows belong to many jobs or nodes */
 export function eventHead(withJob) {
-  return h(
-    "thead",
-    null,
-    h(
-      "tr",
-      null,
-      h("th", { class: "fit", scope: "col" }, "Time"),
-      h("th", { class: "fit", scope: "col" }, "Became"),
-      h("th", { scope: "col" }, "What happened"),
-      withJob ? h("th", { class: "mid fit", scope: "col" }, "Job") : null,
-      h("th", { class: "mid fit", scope: "col" }, "Execution"),
-      h("th", { class: "mid fit", scope: "col" }, "Node"),
-    ),
+  return tableHead(
+    ["fit", "Time"],
+    ["fit", "Became"],
+    ["", "What happened"],
+    withJob ? ["mid fit", "Job"] : null,
+    ["mid fit", "Execution"],
+    ["mid fit", "Node"],
   );
 }
 

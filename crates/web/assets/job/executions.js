@@ -7,7 +7,7 @@ import { runTime, timeAgo } from "../elements/clock.js";
 import { copyButton, copyLines } from "../elements/copy.js";
 import { moreRows } from "../elements/more.js";
 import { choice } from "../elements/fields.js";
-import { fill, h, reconcile } from "../dom.js";
+import { fill, h, reconcile, tableHead } from "../dom.js";
 import { short, slotOf } from "../format.js";
 import { keepFresh } from "../fresh.js";
 import { executionArguments } from "../lines.js";
@@ -99,19 +99,13 @@ export default function executions({ job, signal, query }) {
 }
 
 function head() {
-  return h(
-    "thead",
-    null,
-    h(
-      "tr",
-      null,
-      h("th", { class: "fit", scope: "col" }, "State"),
-      h("th", { scope: "col" }, "Execution"),
-      h("th", { class: "mid fit", scope: "col" }, "Node"),
-      h("th", { class: "mid number", scope: "col" }, "Exit code"),
-      h("th", { class: "mid number", scope: "col" }, "Duration"),
-      h("th", { class: "number", scope: "col" }, "Changed"),
-    ),
+  return tableHead(
+    ["fit", "State"],
+    ["", "Execution"],
+    ["mid fit", "Node"],
+    ["mid number", "Exit code"],
+    ["mid number", "Duration"],
+    ["number", "Changed"],
   );
 }
 

@@ -5,7 +5,7 @@ import { faultOf } from "../access/chain.js";
 import { auditArguments } from "../access/lines.js";
 import { accessPage, fromTimeToTime } from "../access/tabs.js";
 import { curl, jobctl } from "../commands.js";
-import { fill, h, reconcile, say } from "../dom.js";
+import { fill, h, reconcile, say, tableHead } from "../dom.js";
 import { timeAgo } from "../elements/clock.js";
 import { copyLines } from "../elements/copy.js";
 import { choice, typed } from "../elements/fields.js";
@@ -200,19 +200,13 @@ class AuditLog {
 }
 
 function head() {
-  return h(
-    "thead",
-    null,
-    h(
-      "tr",
-      null,
-      h("th", { class: "fit number", scope: "col" }, "No."),
-      h("th", { scope: "col" }, "Operation"),
-      h("th", { class: "mid", scope: "col" }, "User"),
-      h("th", { class: "wide", scope: "col" }, "Address"),
-      h("th", { class: "mid fit", scope: "col" }, "Outcome"),
-      h("th", { class: "number", scope: "col" }, "Time"),
-    ),
+  return tableHead(
+    ["fit number", "No."],
+    ["", "Operation"],
+    ["mid", "User"],
+    ["wide", "Address"],
+    ["mid fit", "Outcome"],
+    ["number", "Time"],
   );
 }
 

@@ -2,7 +2,7 @@
 
 import { get, path } from "../api.js";
 import { curl, jobctl } from "../commands.js";
-import { fill, h, reconcile, say } from "../dom.js";
+import { fill, h, reconcile, say, tableHead } from "../dom.js";
 import { copyLines } from "../elements/copy.js";
 import { plural } from "../format.js";
 import { keepFresh } from "../fresh.js";
@@ -81,21 +81,15 @@ class JobList {
   }
 
   #head() {
-    return h(
-      "thead",
-      null,
-      h(
-        "tr",
-        null,
-        session.may("submit") ? h("th", { class: "mid fit" }, this.all) : null,
-        h("th", { class: "mid fit", scope: "col" }, "State"),
-        h("th", { scope: "col" }, "Job"),
-        h("th", { class: "wide", scope: "col" }, "Namespace"),
-        h("th", { class: "wide", scope: "col" }, "Type"),
-        h("th", { class: "mid number", scope: "col" }, "Executions"),
-        h("th", { class: "mid number", scope: "col" }, "Run time"),
-        h("th", { class: "mid number", scope: "col" }, "Submitted"),
-      ),
+    return tableHead(
+      session.may("submit") ? h("th", { class: "mid fit" }, this.all) : null,
+      ["mid fit", "State"],
+      ["", "Job"],
+      ["wide", "Namespace"],
+      ["wide", "Type"],
+      ["mid number", "Executions"],
+      ["mid number", "Run time"],
+      ["mid number", "Submitted"],
     );
   }
 

@@ -5,7 +5,7 @@ import { createJoinToken } from "../access/join-token.js";
 import { accessPage, fromTimeToTime } from "../access/tabs.js";
 import { curl, jobctl } from "../commands.js";
 import { ask } from "../dialog.js";
-import { fill, h, reconcile } from "../dom.js";
+import { actionsHead, fill, h, reconcile, tableHead } from "../dom.js";
 import { timeAgo } from "../elements/clock.js";
 import { copyLines, idText } from "../elements/copy.js";
 import { bytes, cores, plural } from "../format.js";
@@ -85,20 +85,14 @@ export default function joinTokens({ signal }) {
 }
 
 function head() {
-  return h(
-    "thead",
-    null,
-    h(
-      "tr",
-      null,
-      h("th", { scope: "col" }, "Join token"),
-      h("th", { class: "mid", scope: "col" }, "For"),
-      h("th", { class: "mid", scope: "col" }, "At most"),
-      h("th", { class: "mid number", scope: "col" }, "Left"),
-      h("th", { class: "wide number", scope: "col" }, "Created"),
-      h("th", { class: "mid number", scope: "col" }, "Expires"),
-      h("th", { class: "fit" }, h("span", { class: "hidden-text" }, "Actions")),
-    ),
+  return tableHead(
+    ["", "Join token"],
+    ["mid", "For"],
+    ["mid", "At most"],
+    ["mid number", "Left"],
+    ["wide number", "Created"],
+    ["mid number", "Expires"],
+    actionsHead(),
   );
 }
 

@@ -5,7 +5,7 @@ import { curl, jobctl } from "../commands.js";
 import { usage } from "../elements/bar.js";
 import { timeAgo } from "../elements/clock.js";
 import { copyLines, idText } from "../elements/copy.js";
-import { fill, h, reconcile } from "../dom.js";
+import { fill, h, reconcile, tableHead } from "../dom.js";
 import { bytes, cores, count, nodeName, plural } from "../format.js";
 import { keepFresh } from "../fresh.js";
 import { choice, typed } from "../elements/fields.js";
@@ -108,21 +108,15 @@ function noMatch() {
 }
 
 function head() {
-  return h(
-    "thead",
-    null,
-    h(
-      "tr",
-      null,
-      h("th", { class: "fit", scope: "col" }, "State"),
-      h("th", { scope: "col" }, "Node"),
-      h("th", { class: "number", scope: "col" }, "Runs"),
-      h("th", { class: "mid meter", scope: "col" }, "CPU"),
-      h("th", { class: "mid meter", scope: "col" }, "Memory"),
-      h("th", { class: "wide meter", scope: "col" }, "Disk"),
-      h("th", { class: "wide", scope: "col" }, "Engines"),
-      h("th", { class: "mid number", scope: "col" }, "Heartbeat"),
-    ),
+  return tableHead(
+    ["fit", "State"],
+    ["", "Node"],
+    ["number", "Runs"],
+    ["mid meter", "CPU"],
+    ["mid meter", "Memory"],
+    ["wide meter", "Disk"],
+    ["wide", "Engines"],
+    ["mid number", "Heartbeat"],
   );
 }
 
