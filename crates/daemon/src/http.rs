@@ -6,10 +6,12 @@ mod edge;
 mod indent;
 mod serve;
 mod tls;
+mod unread;
 
 pub use edge::{JSON, REQUEST_ID, Refusal, RequestId, answer, json, wants_pretty};
 pub use serve::{Listening, Peer, connections_within, serve};
 pub use tls::{ClientCertificate, Tls};
+pub use unread::RequestBody;
 
 #[cfg(test)]
 mod tests;

@@ -20,6 +20,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::tls::{ClientCertificate, Tls};
+use super::unread::{self, RequestBody};
 
 /// File descriptors for other purposes: databases, their logs, the listener.
 const OTHER_FILES: u64 = 256;
@@ -67,7 +68,7 @@ pub struct Listening {
 /// connections wait in the system's backlog until another ends; idle ones time out.
 pub async fn serve<A, F>(listening: Listening, stopping: CancellationToken, answer: A)
 where
-    A: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+    A: Fn(Request<RequestBody>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
     let Listening { listener, connections, tls } = listening;
@@ -120,7 +121,7 @@ async fn talk<S, A, F>(
     answer: A,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    A: Fn(Request<Incoming>) -> F + Send + 'static,
+    A: Fn(Request<RequestBody>) -> F + Send + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
     let connection = http1::Builder::new()
@@ -129,13 +130,18 @@ async fn talk<S, A, F>(
         .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(
             TokioIo::new(stream),
-            service_fn(move |mut request| {
+            service_fn(move |mut request: Request<Incoming>| {
                 request.extensions_mut().insert(peer);
                 if let Some(shown) = &shown {
                     request.extensions_mut().insert(shown.clone());
                 }
+                let (request, rest) = unread::follow(request);
                 let answered = answer(request);
-                async move { Ok::<_, std::convert::Infallible>(answered.await) }
+                async move {
+                    let response = answered.await;
+                    rest.take_in().await;
+                    Ok::<_, std::convert::Infallible>(response)
+                }
             }),
         );
     if let Err(error) = watcher.watch(connection).await {

@@ -44,6 +44,44 @@ fn help_and_version_are_printed() {
     assert!(said.starts_with(concat!("orchestrator v", env!("CARGO_PKG_VERSION"))), "{said}");
 }
 
+/// An issuer of ID tokens, as the environment has it.
+fn with_issuer(command: &mut Command, rules: &str) {
+    command
+        .env("ORCHESTRATOR_AUTH", "required")
+        .env("ORCHESTRATOR_OIDC__ISSUER", "https://issuer.example")
+        .env("ORCHESTRATOR_OIDC__AUDIENCE", "jobs")
+        .env("ORCHESTRATOR_OIDC__RULES", rules);
+}
+
+#[test]
+fn an_issuer_whose_rules_admit_everybody_or_whose_files_are_missing_refuses_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    for (rules, variable, part) in [
+        (
+            "[{claims={aud=\"jobs\"},role=\"admin\"}]",
+            ("RUST_LOG", "info"),
+            "oidc.rules: rule 1: has no claim besides iss, aud and azp",
+        ),
+        (
+            "[{claims={groups=\"a\"},role=\"admin\"}]",
+            ("ORCHESTRATOR_OIDC__CA_FILE", "/nowhere.crt"),
+            "cannot read oidc.ca_file at /nowhere.crt",
+        ),
+    ] {
+        let mut command = daemon(dir.path());
+        with_issuer(&mut command, rules);
+        let (code, said) = ended(command.envs([variable]));
+        assert_eq!(code, 64, "{said}");
+        assert!(said.contains(part), "{part} is not in {said}");
+    }
+    // The absence of an issuer does not matter to the start.
+    let mut command = daemon(dir.path());
+    with_issuer(&mut command, "[{claims={groups=\"a\"},role=\"admin\"}]");
+    let mut child = command.spawn().unwrap();
+    serving(&mut child);
+    stop(child, Signal::TERM);
+}
+
 /// Arguments, environment variables, and a part of the error message.
 type Case<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], &'a str);
 
