@@ -110,8 +110,9 @@ async fn a_wasm_program_is_measured() {
         report.usage.expect("it was measured")
     };
     let (some, more) = (used(1_000_000_000).await, used(3_000_000_000).await);
+    // Twice as much, and each of the two is up to twice as slow while the core's other thread works.
     let ratio = (more.cpu_seconds - some.cpu_seconds) / some.cpu_seconds;
-    assert!((1.0..3.0).contains(&ratio), "{some:?} {more:?}");
+    assert!((0.4..5.5).contains(&ratio), "{some:?} {more:?}");
     for usage in [some, more] {
         assert!(is_about(usage.memory_peak as f64, (32 * MIB) as f64, 8e6), "{usage:?}");
         assert_eq!((usage.cpu, usage.memory), (0.0, 0), "it has ended");
