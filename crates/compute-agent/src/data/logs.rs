@@ -9,6 +9,7 @@
 mod cut;
 mod generator;
 pub(crate) mod kept;
+mod last_lines;
 
 use std::io;
 use std::sync::Arc;
@@ -26,8 +27,10 @@ use crate::host::data_dir::ExecutionDirs;
 use crate::node::mailbox::Mailbox;
 use crate::runtime::registry::Engines;
 use crate::runtime::{ExecutorError, OutputChunk};
-use cut::{Cut, Lines};
+use cut::Cut;
 use generator::{Out, generate};
+use kept::Start;
+use last_lines::LastLines;
 
 /// Interval at which a following reader checks whether the task has started, or its output was
 /// collected.
@@ -208,15 +211,33 @@ impl Reading {
                 reason: format!("engine '{engine}' was removed from this node's settings"),
             });
         };
-        let mut lines = Lines::default();
-        if self.counts_lines() {
-            let mut chunks = executor.logs(self.wanted.id, false);
-            while let Some(chunk) = chunks.next().await {
-                self.only(chunk?).iter().for_each(|chunk| lines.count(chunk));
-            }
-        }
-        let mut cut = self.cut(&lines).await;
         let follow = self.wanted.follow && may_print_more;
+        let mut cut = match (self.position, self.wanted.begin) {
+            (Some(position), _) => Cut::after_bytes(position),
+            (None, Begin::At(position)) => {
+                self.begin(position).await;
+                Cut::after_bytes(position)
+            }
+            (None, Begin::Tail(count)) => {
+                let mut last = LastLines::new(count);
+                let mut chunks = executor.logs(self.wanted.id, false);
+                while let Some(chunk) = chunks.next().await {
+                    if let Some(chunk) = self.only(chunk?) {
+                        last.pass(chunk);
+                    }
+                }
+                match last.end() {
+                    Ok((position, lines)) => {
+                        let position = self.give(position, lines).await;
+                        if !follow {
+                            return Ok(());
+                        }
+                        Cut::after_bytes(position)
+                    }
+                    Err(cut) => cut,
+                }
+            }
+        };
         let mut chunks = executor.logs(self.wanted.id, follow);
         while let Some(chunk) = chunks.next().await {
             self.take(&mut cut, chunk?).await;
@@ -226,41 +247,33 @@ impl Reading {
 
     async fn read_disk(&mut self) -> io::Result<()> {
         let dir = self.outputs.dirs.of(self.wanted.id);
-        let mut lines = Lines::default();
-        if self.counts_lines()
-            && let Some(mut reader) = kept::Reader::open(&dir).await?
-        {
-            while let Some(chunk) = reader.next().await? {
-                self.only(chunk).iter().for_each(|chunk| lines.count(chunk));
-            }
+        if let (None, Begin::At(position)) = (self.position, self.wanted.begin) {
+            self.begin(position).await;
         }
-        let mut cut = self.cut(&lines).await;
-        let Some(mut reader) = kept::Reader::open(&dir).await? else { return Ok(()) };
+        let start = match (self.position, self.wanted.begin) {
+            (Some(position), _) | (None, Begin::At(position)) => Start::Before(position),
+            (None, Begin::Tail(count)) => Start::LastLines(count),
+        };
+        let opened = kept::Reader::open(&dir, start, self.wanted.stream).await?;
+        let Some((mut reader, first)) = opened else { return Ok(()) };
+        if self.position.is_none() {
+            self.begin(first).await;
+        }
+        let mut cut = Cut::between(first, self.position.unwrap_or(first));
         while let Some(chunk) = reader.next().await? {
             self.take(&mut cut, chunk).await;
         }
         Ok(())
     }
 
-    fn counts_lines(&self) -> bool {
-        self.position.is_none() && matches!(self.wanted.begin, Begin::Tail(_))
-    }
-
-    /// The bytes to skip, given the number of lines in the output.
-    async fn cut(&mut self, lines: &Lines) -> Cut {
-        let mut cut = match (self.position, self.wanted.begin) {
-            (Some(position), _) => Cut::after_bytes(position),
-            (None, Begin::At(position)) => {
-                self.begin(position).await;
-                Cut::after_bytes(position)
-            }
-            (None, Begin::Tail(count)) => Cut::after_lines(lines.begun.saturating_sub(count)),
-        };
-        if self.position.is_none() && cut.is_reached() {
-            let position = cut.open();
-            self.begin(position).await;
+    /// Begins with output that is at hand; returns the position after it.
+    async fn give(&mut self, begin: LogPosition, chunks: Vec<OutputChunk>) -> LogPosition {
+        self.begin(begin).await;
+        let mut all = Cut::Passed;
+        for chunk in chunks {
+            self.take(&mut all, chunk).await;
         }
-        cut
+        self.position.unwrap_or(begin)
     }
 
     async fn take(&mut self, cut: &mut Cut, chunk: OutputChunk) {

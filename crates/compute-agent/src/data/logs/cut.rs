@@ -6,7 +6,7 @@ use bytes::Bytes;
 use crate::runtime::OutputChunk;
 
 /// Counts the lines of both streams together, by their first bytes.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Lines {
     pub(super) begun: u64,
     /// Whether the last byte of each stream was inside a line.
@@ -36,7 +36,7 @@ impl Lines {
     }
 
     /// Counts up to the start of one line beyond `limit`; returns the number of bytes before it.
-    fn count_until(&mut self, chunk: &OutputChunk, limit: u64) -> usize {
+    pub(super) fn count_until(&mut self, chunk: &OutputChunk, limit: u64) -> usize {
         let open = match chunk.stream {
             LogStream::Stdout => &mut self.stdout_open,
             LogStream::Stderr => &mut self.stderr_open,
@@ -59,6 +59,14 @@ impl Lines {
 impl Cut {
     pub(super) fn after_bytes(position: LogPosition) -> Self {
         if position == LogPosition::default() { Self::Passed } else { Self::Bytes(position) }
+    }
+
+    /// For output that begins at one position, of which a reader wants what is after another.
+    pub(super) fn between(first: LogPosition, position: LogPosition) -> Self {
+        Self::after_bytes(LogPosition {
+            stdout: position.stdout.saturating_sub(first.stdout),
+            stderr: position.stderr.saturating_sub(first.stderr),
+        })
     }
 
     pub(super) fn after_lines(lines: u64) -> Self {
@@ -106,6 +114,24 @@ impl Cut {
     }
 }
 
+/// What a reader gets that counts all lines, and then skips those that it does not want.
+#[cfg(test)]
+pub(super) fn tail(printed: &[OutputChunk], count: u64) -> (Vec<OutputChunk>, LogPosition) {
+    let mut lines = Lines::default();
+    printed.iter().for_each(|chunk| lines.count(chunk));
+    let mut cut = Cut::after_lines(lines.begun.saturating_sub(count));
+    let mut rest = Vec::new();
+    let mut begin = cut.is_reached().then(|| cut.open());
+    for chunk in printed {
+        let passed = cut.pass(chunk.clone());
+        if begin.is_none() && (passed.is_some() || cut.is_reached()) {
+            begin = Some(cut.open());
+        }
+        rest.extend(passed);
+    }
+    (rest, begin.unwrap_or_else(|| cut.open()))
+}
+
 #[cfg(test)]
 mod tests {
     use api_types::Timestamp;
@@ -119,40 +145,33 @@ mod tests {
     const OUT: LogStream = LogStream::Stdout;
     const ERR: LogStream = LogStream::Stderr;
 
-    fn tail(printed: &[OutputChunk], count: u64) -> (String, LogPosition) {
-        let mut lines = Lines::default();
-        printed.iter().for_each(|chunk| lines.count(chunk));
-        let mut cut = Cut::after_lines(lines.begun.saturating_sub(count));
-        let mut text = String::new();
-        let mut begin = cut.is_reached().then(|| cut.open());
-        for chunk in printed {
-            let rest = cut.pass(chunk.clone());
-            if begin.is_none() && (rest.is_some() || cut.is_reached()) {
-                begin = Some(cut.open());
-            }
-            if let Some(rest) = rest {
-                text.push_str(std::str::from_utf8(&rest.bytes).unwrap());
-            }
-        }
-        (text, begin.unwrap_or_else(|| cut.open()))
+    fn texts((rest, position): (Vec<OutputChunk>, LogPosition)) -> (String, LogPosition) {
+        let bytes: Vec<u8> = rest.into_iter().flat_map(|chunk| chunk.bytes).collect();
+        (String::from_utf8(bytes).unwrap(), position)
     }
 
     #[test]
     fn the_last_lines_are_those_of_both_streams_together() {
         let printed = [chunk(OUT, "a\n"), chunk(ERR, "b\n"), chunk(OUT, "c\nd\n"), chunk(OUT, "e")];
-        assert_eq!(tail(&printed, 1), ("e".to_owned(), LogPosition { stdout: 6, stderr: 2 }));
-        assert_eq!(tail(&printed, 2), ("d\ne".to_owned(), LogPosition { stdout: 4, stderr: 2 }));
-        assert_eq!(tail(&printed, 4).0, "b\nc\nd\ne");
-        assert_eq!(tail(&printed, 9).0, "a\nb\nc\nd\ne");
-        assert_eq!(tail(&printed, 0).0, "");
-        assert_eq!(tail(&[], 3), (String::new(), LogPosition::default()));
+        assert_eq!(
+            texts(tail(&printed, 1)),
+            ("e".to_owned(), LogPosition { stdout: 6, stderr: 2 })
+        );
+        assert_eq!(
+            texts(tail(&printed, 2)),
+            ("d\ne".to_owned(), LogPosition { stdout: 4, stderr: 2 })
+        );
+        assert_eq!(texts(tail(&printed, 4)).0, "b\nc\nd\ne");
+        assert_eq!(texts(tail(&printed, 9)).0, "a\nb\nc\nd\ne");
+        assert_eq!(texts(tail(&printed, 0)).0, "");
+        assert_eq!(texts(tail(&[], 3)), (String::new(), LogPosition::default()));
     }
 
     #[test]
     fn a_line_in_several_pieces_is_one_line() {
         let printed = [chunk(OUT, "a"), chunk(OUT, "b"), chunk(OUT, "c\n"), chunk(OUT, "d\n")];
-        assert_eq!(tail(&printed, 2).0, "abc\nd\n");
-        assert_eq!(tail(&printed, 1).0, "d\n");
+        assert_eq!(texts(tail(&printed, 2)).0, "abc\nd\n");
+        assert_eq!(texts(tail(&printed, 1)).0, "d\n");
     }
 
     #[test]

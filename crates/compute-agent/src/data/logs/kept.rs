@@ -3,16 +3,21 @@
 //! Each stream is a file with its bytes as printed. The index has a record per chunk: its time,
 //! its length and its stream, in the order of both streams together.
 
-use std::io;
+mod backwards;
+
+use std::io::{self, Seek, SeekFrom};
+use std::path::Path;
 
 use api_types::Timestamp;
-use api_types::log::{LogStream, MAX_FRAME_OUTPUT_BYTES};
+use api_types::log::{LogPosition, LogStream, MAX_FRAME_OUTPUT_BYTES};
 use bytes::Bytes;
 use tokio::fs::File;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader, BufWriter};
 
 use crate::host::data_dir::ExecutionDir;
 use crate::runtime::OutputChunk;
+pub(crate) use backwards::Start;
+use backwards::{Files, Place};
 
 /// The time (8 bytes), the length (4), the stream (1); little-endian.
 const RECORD_BYTES: usize = 13;
@@ -40,7 +45,7 @@ pub(crate) struct Reader {
     rest: Option<Record>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 struct Record {
     time: Timestamp,
     bytes: usize,
@@ -87,7 +92,7 @@ impl<'a> Writer<'a> {
 
 async fn opened<'f>(
     file: &'f mut Option<BufWriter<File>>,
-    path: &std::path::Path,
+    path: &Path,
 ) -> io::Result<&'f mut BufWriter<File>> {
     match file {
         Some(file) => Ok(file),
@@ -101,11 +106,34 @@ async fn opened<'f>(
 // === impl Reader ===
 
 impl Reader {
-    /// None when the task printed nothing.
-    pub(crate) async fn open(dir: &ExecutionDir) -> io::Result<Option<Self>> {
-        let Some(index) = existing(&dir.output_index()).await? else { return Ok(None) };
-        let (stdout, stderr) = (existing(&dir.stdout()).await?, existing(&dir.stderr()).await?);
-        Ok(Some(Self { index, stdout, stderr, rest: None }))
+    /// Also returns the position of the first chunk; none when the task printed nothing. With
+    /// `only`, the start is found by the output of that stream.
+    pub(crate) async fn open(
+        dir: &ExecutionDir,
+        start: Start,
+        only: Option<LogStream>,
+    ) -> io::Result<Option<(Self, LogPosition)>> {
+        let (index, stdout, stderr) = (dir.output_index(), dir.stdout(), dir.stderr());
+        let open = move || {
+            let Some(index) = existing(&index)? else { return Ok(None) };
+            let files = Files { index, stdout: existing(&stdout)?, stderr: existing(&stderr)? };
+            let place = files.find(start, only)?;
+            Self::new(files, &place).map(|reader| Some((reader, place.position)))
+        };
+        tokio::task::spawn_blocking(open).await.map_err(io::Error::other)?
+    }
+
+    fn new(Files { index, stdout, stderr }: Files, place: &Place) -> io::Result<Self> {
+        let at = |mut file: std::fs::File, bytes| {
+            file.seek(SeekFrom::Start(bytes))?;
+            Ok::<_, io::Error>(BufReader::with_capacity(BUFFER_BYTES, File::from_std(file)))
+        };
+        Ok(Self {
+            index: at(index, place.record * RECORD_BYTES as u64)?,
+            stdout: stdout.map(|file| at(file, place.position.stdout)).transpose()?,
+            stderr: stderr.map(|file| at(file, place.position.stderr)).transpose()?,
+            rest: place.rest,
+        })
     }
 
     /// The next chunk; none at the end.
@@ -125,7 +153,6 @@ impl Reader {
             LogStream::Stdout => &mut self.stdout,
             LogStream::Stderr => &mut self.stderr,
         };
-        let missing = || io::Error::new(io::ErrorKind::NotFound, "a stream of kept output");
         let mut bytes = vec![0; take];
         file.as_mut().ok_or_else(missing)?.read_exact(&mut bytes).await?;
         let Record { time, stream, .. } = record;
@@ -138,7 +165,15 @@ impl Reader {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
             read => read?,
         };
-        let [time @ .., a, b, c, d, stream] = record;
+        Record::decode(&record).map(Some)
+    }
+}
+
+// === impl Record ===
+
+impl Record {
+    fn decode(record: &[u8; RECORD_BYTES]) -> io::Result<Self> {
+        let [time @ .., a, b, c, d, stream] = *record;
         let bytes = u32::from_le_bytes([a, b, c, d]) as usize;
         let stream = match stream {
             STDOUT => LogStream::Stdout,
@@ -148,68 +183,21 @@ impl Reader {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
             }
         };
-        Ok(Some(Record { time: Timestamp(i64::from_le_bytes(time)), bytes, stream }))
+        Ok(Self { time: Timestamp(i64::from_le_bytes(time)), bytes, stream })
     }
 }
 
-async fn existing(path: &std::path::Path) -> io::Result<Option<BufReader<File>>> {
-    match File::open(path).await {
-        Ok(file) => Ok(Some(BufReader::with_capacity(BUFFER_BYTES, file))),
+fn missing() -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, "a stream of kept output")
+}
+
+fn existing(path: &Path) -> io::Result<Option<std::fs::File>> {
+    match std::fs::File::open(path) {
+        Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::host::data_dir::DataDir;
-    use crate::testing;
-
-    #[tokio::test]
-    async fn stored_output_is_read_back_in_order_with_its_times() {
-        let root = tempfile::tempdir().unwrap();
-        let dir = DataDir::open(root.path()).unwrap().executions().of(testing::execution_id(1));
-        assert!(Reader::open(&dir).await.unwrap().is_none());
-        let chunk = |stream, time, bytes: &'static [u8]| OutputChunk {
-            stream,
-            time: Timestamp(time),
-            bytes: Bytes::from_static(bytes),
-        };
-        let printed = [
-            chunk(LogStream::Stdout, 1, b"one\n"),
-            chunk(LogStream::Stderr, 2, b"\xff\xfe"),
-            chunk(LogStream::Stdout, 3, b"two\n"),
-        ];
-        let mut writer = Writer::new(&dir);
-        for chunk in &printed {
-            writer.add(chunk).await.unwrap();
-        }
-        writer.finish().await.unwrap();
-        assert_eq!(std::fs::read(dir.stdout()).unwrap(), b"one\ntwo\n");
-        let mut reader = Reader::open(&dir).await.unwrap().unwrap();
-        // The retention may remove it under a reader.
-        dir.remove().unwrap();
-        for chunk in &printed {
-            assert_eq!(reader.next().await.unwrap().as_ref(), Some(chunk));
-        }
-        assert!(reader.next().await.unwrap().is_none());
-    }
-
-    #[tokio::test]
-    async fn a_long_piece_is_read_in_parts() {
-        let root = tempfile::tempdir().unwrap();
-        let dir = DataDir::open(root.path()).unwrap().executions().of(testing::execution_id(1));
-        let long = vec![b'x'; 2 * MAX_FRAME_OUTPUT_BYTES + 1];
-        let mut writer = Writer::new(&dir);
-        let (stream, time) = (LogStream::Stdout, Timestamp(1));
-        writer.add(&OutputChunk { stream, time, bytes: long.clone().into() }).await.unwrap();
-        writer.finish().await.unwrap();
-        let mut reader = Reader::open(&dir).await.unwrap().unwrap();
-        let mut parts = Vec::new();
-        while let Some(part) = reader.next().await.unwrap() {
-            parts.push(part.bytes);
-        }
-        assert_eq!((parts.len(), parts.concat()), (3, long));
-    }
-}
+mod tests;
