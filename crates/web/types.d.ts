@@ -156,6 +156,10 @@ export interface Identity {
   ExpireTime: string;
 }
 
+export interface SignInMethods {
+  OIDC: { Issuer: string; ClientID: string; Scopes: string; Confidential: boolean; CA: string } | null;
+}
+
 export interface Token {
   ID: string;
   Name: string;

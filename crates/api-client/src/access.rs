@@ -1,15 +1,18 @@
-//! Tokens, namespaces, secrets, the audit log, and as whom the service knows the client.
+//! Tokens, namespaces, secrets, credentials, the audit log, and as whom the service knows the client.
 
 use std::fmt::Display;
 
 use api_types::access::{
-    CreateToken, CreatedToken, DescribeNamespace, Identity, ListNamespaces, ListTokens, Namespace,
-    PutNamespace, RevokedToken, Token,
+    CreateToken, CreatedToken, DescribeNamespace, ExchangeIdToken, Identity, ListNamespaces,
+    ListTokens, Namespace, PutNamespace, RevokedToken, SignInMethods, Token,
 };
 use api_types::audit::ListAudit;
+use api_types::credential::{Credential, DescribeCredential, ListCredentials, PutCredential};
 use api_types::routes;
 use api_types::secret::{DescribeSecret, ListSecrets, PutSecret, Secret};
 use reqwest::Method;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::client::{Client, segment};
 use crate::error::ClientError;
@@ -43,6 +46,17 @@ impl Client {
     /// `GET /auth/identity`.
     pub async fn identity(&self) -> Result<Identity, ClientError> {
         self.get(routes::IDENTITY).send().await
+    }
+
+    /// `GET /auth/methods`.
+    pub async fn sign_in_methods(&self) -> Result<SignInMethods, ClientError> {
+        self.get(routes::AUTH_METHODS).send().await
+    }
+
+    /// `POST /auth/exchange`: trades an ID token for a token.
+    pub async fn exchange_id_token(&self, id_token: &str) -> Result<CreatedToken, ClientError> {
+        let body = ExchangeIdToken { id_token: id_token.to_owned() };
+        self.call(Method::POST, routes::AUTH_EXCHANGE).json(&body).send().await
     }
 
     /// `GET /tokens`.
@@ -101,6 +115,55 @@ impl Client {
         Ok(response.namespace)
     }
 
+    /// `GET /credentials`.
+    pub async fn list_credentials(
+        &self,
+        namespace: Option<&str>,
+    ) -> Result<ListCredentials, ClientError> {
+        let pairs = Pairs::default().add("namespace", namespace);
+        self.get(routes::CREDENTIALS).query(&pairs.0).send().await
+    }
+
+    /// `GET /credentials/:name`.
+    pub async fn describe_credential(
+        &self,
+        namespace: Option<&str>,
+        name: impl Display,
+    ) -> Result<Credential, ClientError> {
+        self.on_credential(Method::GET, namespace, name, None).await
+    }
+
+    /// `PUT /credentials/:name`: creates them, or replaces them.
+    pub async fn put_credential(
+        &self,
+        namespace: Option<&str>,
+        name: impl Display,
+        credential: &PutCredential,
+    ) -> Result<Credential, ClientError> {
+        self.on_credential(Method::PUT, namespace, name, Some(credential)).await
+    }
+
+    /// `DELETE /credentials/:name`; returns them as they were.
+    pub async fn delete_credential(
+        &self,
+        namespace: Option<&str>,
+        name: impl Display,
+    ) -> Result<Credential, ClientError> {
+        self.on_credential(Method::DELETE, namespace, name, None).await
+    }
+
+    async fn on_credential(
+        &self,
+        method: Method,
+        namespace: Option<&str>,
+        name: impl Display,
+        body: Option<&PutCredential>,
+    ) -> Result<Credential, ClientError> {
+        let response: DescribeCredential =
+            self.on_record(method, routes::CREDENTIAL, namespace, name, body).await?;
+        Ok(response.credential)
+    }
+
     /// `GET /secrets`.
     pub async fn list_secrets(&self, namespace: Option<&str>) -> Result<ListSecrets, ClientError> {
         let pairs = Pairs::default().add("namespace", namespace);
@@ -142,13 +205,25 @@ impl Client {
         name: impl Display,
         body: Option<&PutSecret>,
     ) -> Result<Secret, ClientError> {
-        let pairs = Pairs::default().add("namespace", namespace);
-        let call = self.call(method, &routes::fill(routes::SECRET, segment(name))).query(&pairs.0);
-        let call = match body {
-            Some(body) => call.json(body),
-            None => call,
-        };
-        let response: DescribeSecret = call.send().await?;
+        let response: DescribeSecret =
+            self.on_record(method, routes::SECRET, namespace, name, body).await?;
         Ok(response.secret)
+    }
+
+    /// One record of a namespace.
+    async fn on_record<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        route: &str,
+        namespace: Option<&str>,
+        name: impl Display,
+        body: Option<&impl Serialize>,
+    ) -> Result<T, ClientError> {
+        let pairs = Pairs::default().add("namespace", namespace);
+        let call = self.call(method, &routes::fill(route, segment(name))).query(&pairs.0);
+        match body {
+            Some(body) => call.json(body).send().await,
+            None => call.send().await,
+        }
     }
 }

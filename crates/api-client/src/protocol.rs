@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use api_types::credential::{CredentialsAnswer, CredentialsRequest};
 use api_types::protocol::{
     AssignmentLine, Heartbeat, HeartbeatAnswer, ReportAnswer, ReportBatch, SessionAnswer,
     SessionRequest,
@@ -84,6 +85,18 @@ impl Client {
         request: &SecretsRequest,
     ) -> Result<SecretsAnswer, ClientError> {
         self.call(Method::POST, &routes::fill(routes::NODE_SECRETS, node_id))
+            .json(request)
+            .send()
+            .await
+    }
+
+    /// `POST /nodes/:id/credentials`: the credentials that an execution on this node names.
+    pub async fn credentials(
+        &self,
+        node_id: NodeId,
+        request: &CredentialsRequest,
+    ) -> Result<CredentialsAnswer, ClientError> {
+        self.call(Method::POST, &routes::fill(routes::NODE_CREDENTIALS, node_id))
             .json(request)
             .send()
             .await

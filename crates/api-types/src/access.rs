@@ -38,7 +38,8 @@ pub struct Token {
     pub role: Role,
     /// `*` alone for all; empty for the roles of the cluster.
     pub namespaces: Vec<String>,
-    /// The name of the token that made it; empty for the first.
+    /// The name of the token that made it, or the subject and issuer of the ID token that it was given
+    /// for; empty for the first.
     pub created_by: String,
     /// RFC 3339, UTC.
     pub create_time: String,
@@ -96,6 +97,45 @@ pub struct RevokedToken {
 #[serde(rename_all = "PascalCase", default)]
 pub struct SignIn {
     pub token: String,
+}
+
+/// Response of Sign-In Methods.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase")]
+pub struct SignInMethods {
+    /// The issuer whose ID tokens are taken; null if only tokens of the service are.
+    #[serde(rename = "OIDC")]
+    pub oidc: Option<IssuerOfIdTokens>,
+}
+
+/// An issuer of OpenID Connect, and as which of its clients command lines sign people in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase")]
+pub struct IssuerOfIdTokens {
+    /// As ID tokens name it.
+    pub issuer: String,
+    #[serde(rename = "ClientID")]
+    pub client_id: String,
+    /// Separated by spaces.
+    pub scopes: String,
+    /// Whether the client has a secret, which the service keeps: then people sign in with a browser,
+    /// and programs trade ID tokens that they got elsewhere.
+    pub confidential: bool,
+    /// The CA of the issuer, in PEM; empty for one that machines trust anyway.
+    #[serde(rename = "CA")]
+    pub ca: String,
+}
+
+/// The body of Exchange ID Token.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase", default)]
+pub struct ExchangeIdToken {
+    /// As the issuer gave it.
+    #[serde(rename = "IDToken")]
+    pub id_token: String,
 }
 
 /// As whom a request is answered.

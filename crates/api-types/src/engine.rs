@@ -164,6 +164,8 @@ pub struct DockerParams {
     pub working_directory: String,
     /// The node's setting when absent.
     pub pull_policy: Option<PullPolicy>,
+    /// Credentials of the job's namespace to sign in with.
+    pub credentials: String,
 }
 
 /// `Params` of the wasm engine.
@@ -207,8 +209,11 @@ pub struct S3PublisherParams {
     #[cfg_attr(feature = "openapi", schema(required = true, min_length = 1))]
     pub key: String,
     pub region: String,
-    /// Base URL of an S3-compatible service; empty for the node's own.
+    /// Base URL of an S3-compatible service; empty for the node's own, or with credentials for
+    /// Amazon's.
     pub endpoint: String,
+    /// Credentials of the job's namespace to sign in with.
+    pub credentials: String,
 }
 
 impl Default for PublisherSpec {

@@ -35,6 +35,8 @@ pub enum Code {
     TokenNotFound,
     /// 404: no such secret in the namespace.
     SecretNotFound,
+    /// 404: no such credentials in the namespace.
+    CredentialNotFound,
     /// 404: no such namespace, or none that the caller may see.
     NamespaceNotFound,
     /// 404: no reader waits (any more) for the output that an agent sends.
@@ -76,6 +78,8 @@ pub enum Code {
     NodeUnavailable,
     /// 503: the store or its disk failed; `Retry-After` says when to retry.
     StoreUnavailable,
+    /// 503: the issuer of ID tokens does not answer; `Retry-After` says when to retry.
+    IssuerUnavailable,
     /// 503: the service is starting or stopping.
     ShuttingDown,
 }
@@ -125,6 +129,7 @@ impl Code {
             | Self::NodeNotFound
             | Self::TokenNotFound
             | Self::SecretNotFound
+            | Self::CredentialNotFound
             | Self::NamespaceNotFound
             | Self::StreamNotFound
             | Self::ResultNotFound
@@ -143,7 +148,10 @@ impl Code {
             Self::MisdirectedRequest => 421,
             Self::TooManyRequests => 429,
             Self::Internal => 500,
-            Self::NodeUnavailable | Self::StoreUnavailable | Self::ShuttingDown => 503,
+            Self::NodeUnavailable
+            | Self::StoreUnavailable
+            | Self::IssuerUnavailable
+            | Self::ShuttingDown => 503,
         }
     }
 }

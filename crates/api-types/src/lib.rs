@@ -7,6 +7,7 @@ pub mod access;
 pub mod audit;
 pub mod cluster;
 pub mod constraint;
+pub mod credential;
 pub mod engine;
 pub mod error;
 pub mod execution;

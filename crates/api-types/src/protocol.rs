@@ -213,6 +213,9 @@ pub enum FailureCause {
     /// Its image, module or an input cannot be had on this node. Tried again on another node, and
     /// never held against the node.
     Fetch,
+    /// Something that its task names does not exist yet, on whichever node: a secret, or
+    /// credentials. The job waits for it as a whole, and no budget is charged.
+    Missing,
     /// Any other failure that is not the task's own, such as an error of the agent or the engine.
     /// Tried again on another node, and held against this one.
     Node,

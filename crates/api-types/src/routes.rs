@@ -18,6 +18,7 @@ pub const NODE_STREAM: &str = "/api/v1/orchestrator/nodes/{node_id}/streams/{str
 pub const NODE_CERTIFICATE: &str = "/api/v1/orchestrator/nodes/{node_id}/certificate";
 pub const NODE_LABELS: &str = "/api/v1/orchestrator/nodes/{node_id}/labels";
 pub const NODE_SECRETS: &str = "/api/v1/orchestrator/nodes/{node_id}/secrets";
+pub const NODE_CREDENTIALS: &str = "/api/v1/orchestrator/nodes/{node_id}/credentials";
 pub const NODE_JOIN: &str = "/api/v1/orchestrator/nodes/join";
 pub const NODE_TOKENS: &str = "/api/v1/orchestrator/nodes/tokens";
 pub const NODE_TOKEN: &str = "/api/v1/orchestrator/nodes/tokens/{token_id}";
@@ -36,12 +37,21 @@ pub const NAMESPACES: &str = "/api/v1/orchestrator/namespaces";
 pub const NAMESPACE: &str = "/api/v1/orchestrator/namespaces/{namespace}";
 pub const SECRETS: &str = "/api/v1/orchestrator/secrets";
 pub const SECRET: &str = "/api/v1/orchestrator/secrets/{name}";
+pub const CREDENTIALS: &str = "/api/v1/orchestrator/credentials";
+pub const CREDENTIAL: &str = "/api/v1/orchestrator/credentials/{name}";
 pub const AUDIT: &str = "/api/v1/orchestrator/audit";
 
 /// As whom the caller is known.
 pub const IDENTITY: &str = "/api/v1/auth/identity";
 /// The session of a browser.
 pub const AUTH_SESSION: &str = "/api/v1/auth/session";
+/// How callers can sign in.
+pub const AUTH_METHODS: &str = "/api/v1/auth/methods";
+/// Where an ID token is traded for a token.
+pub const AUTH_EXCHANGE: &str = "/api/v1/auth/exchange";
+/// Where a browser goes to sign in at the issuer, and where it comes back.
+pub const AUTH_LOGIN: &str = "/api/v1/auth/login";
+pub const AUTH_CALLBACK: &str = "/api/v1/auth/callback";
 
 pub const ALIVE: &str = "/api/v1/agent/alive";
 pub const VERSION: &str = "/api/v1/agent/version";

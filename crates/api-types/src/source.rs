@@ -78,6 +78,9 @@ pub struct UrlParams {
         schema(required = true, pattern = "^[hH][tT][tT][pP][sS]?://[^/]")
     )]
     pub url: String,
+    /// Credentials of the job's namespace to sign in with.
+    #[serde(rename = "Credentials")]
+    pub credentials: String,
 }
 
 /// `Params` of a `localdirectory` source.
@@ -103,7 +106,8 @@ pub struct S3SourceParams {
     #[cfg_attr(feature = "openapi", schema(required = true, min_length = 1))]
     pub key: String,
     pub region: String,
-    /// Base URL of an S3-compatible service; empty for the node's own.
+    /// Base URL of an S3-compatible service; empty for the node's own, or with credentials for
+    /// Amazon's.
     pub endpoint: String,
     /// The version of the one object.
     #[serde(rename = "VersionID")]
@@ -113,6 +117,8 @@ pub struct S3SourceParams {
     pub checksum_sha256: String,
     /// A regular expression; objects below a prefix whose keys do not match are skipped.
     pub filter: String,
+    /// Credentials of the job's namespace to sign in with.
+    pub credentials: String,
 }
 
 /// `Params` of a `repoclone` or `repoclonelfs` source.
@@ -126,6 +132,8 @@ pub struct RepositoryParams {
     /// A branch, a tag or a full commit id; empty for the repository's default.
     #[serde(rename = "Ref")]
     pub reference: String,
+    /// Credentials of the job's namespace to sign in with.
+    pub credentials: String,
 }
 
 /// `Params` of an `ipfs` source.

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use self::opened::Opened;
+use crate::data::handover::Handover;
 use crate::data::logs::Outputs;
 use crate::data::results::publisher::PublishedDir;
 use crate::data::secrets::Secrets;
@@ -119,7 +120,7 @@ impl Agent {
             PublishedDir::new(data_dir.published(), settings.results.published_max_bytes);
         let secrets_dir = SecretsDir::open(&settings, data_dir.root())?;
         let asking = client(&settings, &enrolment)?;
-        let secrets = Secrets::new(asking.clone(), node_id, secrets_dir);
+        let secrets = Secrets::new(Handover::new(asking.clone(), node_id), secrets_dir);
         let surroundings = (&data_dir, &tasks);
         let steps = steps(&settings, (node_id, listen_addr), surroundings, gpus, secrets).await?;
         let (engines, observer) = (Arc::clone(&steps.engines), Arc::clone(&steps.observer));

@@ -1,8 +1,10 @@
 //! Data that enters and leaves this node: inputs, results, logs, and their transports.
 
 pub(crate) mod archive;
+pub(crate) mod credentials;
 pub(crate) mod egress;
 pub(crate) mod fetch;
+pub(crate) mod handover;
 pub(crate) mod inputs;
 pub(crate) mod ipfs;
 pub(crate) mod logs;

@@ -25,6 +25,7 @@ use futures_util::future::{BoxFuture, FutureExt, ready};
 use futures_util::stream::BoxStream;
 use tokio_util::sync::CancellationToken;
 
+use crate::data::credentials::Granted;
 use crate::data::inputs::placement::MountedInput;
 use crate::data::progress::Progress;
 use crate::data::secrets::HandedOver;
@@ -36,6 +37,8 @@ pub(crate) struct Run {
     pub(crate) id: ExecutionId,
     pub(crate) node_id: NodeId,
     pub(crate) work: Arc<Work>,
+    /// The credentials that the task names.
+    pub(crate) granted: Granted,
     pub(crate) inputs: Vec<MountedInput>,
     pub(crate) secrets: HandedOver,
     /// The modules that [`Executor::modules`] requested, in its order.

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use api_client::Client;
 use api_types::NodeId;
+use api_types::credential::{CredentialType, CredentialValue, Login};
 use api_types::protocol::Work;
 use peers::kubo::KuboServer;
 use peers::s3::{self, S3Server};
 use uuid::Uuid;
 
+use crate::data::handover::Handover;
 use crate::data::secrets::Secrets;
 use crate::host::disk::Disk;
 use crate::host::settings::{AwsVariables, IpfsSettings, S3Settings, Settings};
@@ -50,6 +52,22 @@ impl OfS3 for S3Server {
     }
 }
 
+/// Credentials with the name `own`, for these hosts.
+pub(crate) fn credential(
+    credential_type: CredentialType,
+    hosts: &[&str],
+    login: Login,
+) -> CredentialValue {
+    CredentialValue {
+        name: "own".to_owned(),
+        credential_type,
+        hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
+        buckets: Vec::new(),
+        version: 1,
+        login,
+    }
+}
+
 /// A disk of which everything may be had.
 pub(crate) fn any_disk() -> Disk {
     Disk::new(std::path::Path::new("/"), 0)
@@ -60,7 +78,7 @@ pub(crate) fn without_secrets() -> Secrets {
     // Fails harmlessly if another test of this process has installed it.
     drop(rustls::crypto::ring::default_provider().install_default());
     let client = Client::new("http://127.0.0.1:1").expect("a URL");
-    Secrets::new(client, NodeId::from_uuid(Uuid::from_u128(1)), None)
+    Secrets::new(Handover::new(client, NodeId::from_uuid(Uuid::from_u128(1))), None)
 }
 
 pub(crate) fn work() -> Arc<Work> {

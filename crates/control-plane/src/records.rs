@@ -28,6 +28,8 @@ pub enum RecordKind {
     Key,
     /// A secret of a namespace, encrypted.
     Secret,
+    /// What jobs of a namespace sign in with elsewhere, encrypted.
+    Credential,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -89,7 +91,7 @@ pub struct Records {
 // === impl RecordKind ===
 
 impl RecordKind {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Token,
         Self::Session,
         Self::Namespace,
@@ -97,6 +99,7 @@ impl RecordKind {
         Self::NodeIdentity,
         Self::Key,
         Self::Secret,
+        Self::Credential,
     ];
 
     /// The word for the kind, also in stores.
@@ -109,6 +112,7 @@ impl RecordKind {
             Self::NodeIdentity => "node identity",
             Self::Key => "key",
             Self::Secret => "secret",
+            Self::Credential => "credential",
         }
     }
 

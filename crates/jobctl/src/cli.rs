@@ -3,6 +3,7 @@
 mod access;
 mod audit;
 mod context;
+mod credentials;
 mod duration;
 mod events;
 mod get;
@@ -28,6 +29,7 @@ pub(crate) use access::{
 };
 pub(crate) use audit::{AuditCommand, AuditListArgs};
 pub(crate) use context::ContextCommand;
+pub(crate) use credentials::{CredentialCommand, CredentialSetArgs};
 pub(crate) use events::{EventsArgs, StreamLevel};
 pub(crate) use get::GetArgs;
 pub(crate) use jobs::{DescribeArgs, ExecutionsArgs, HistoryArgs, ListArgs, StopArgs};
@@ -107,7 +109,7 @@ pub(crate) enum Command {
     /// List, describe and manage nodes
     #[command(subcommand)]
     Node(NodeCommand),
-    /// Verify a token, and keep it for later commands
+    /// Sign in with a token or at an issuer, and keep that for later commands
     Login(LoginArgs),
     /// Forget the token that login kept
     Logout,
@@ -119,6 +121,9 @@ pub(crate) enum Command {
     /// Create, list and change namespaces
     #[command(subcommand)]
     Namespace(NamespaceCommand),
+    /// Create, list and delete credentials, with which jobs sign in elsewhere
+    #[command(subcommand, visible_alias = "credentials")]
+    Credential(CredentialCommand),
     /// Create, list and delete secrets, which jobs name and do not contain
     #[command(subcommand)]
     Secret(SecretCommand),

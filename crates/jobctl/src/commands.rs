@@ -4,6 +4,7 @@ mod access;
 mod audit;
 mod cluster;
 mod context;
+mod credentials;
 mod events;
 mod explain;
 mod get;
@@ -14,6 +15,7 @@ mod nodes;
 mod run;
 mod secrets;
 mod shell;
+mod sign_in;
 mod stop;
 mod submit;
 mod top;
@@ -55,6 +57,9 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit> {
         Command::Token(command) => access::token(&Session::open(out, &global)?, &command).await,
         Command::Namespace(command) => {
             access::namespace(&Session::open(out, &global)?, &command).await
+        }
+        Command::Credential(command) => {
+            credentials::run(&Session::open(out, &global)?, &command).await
         }
         Command::Secret(command) => secrets::run(&Session::open(out, &global)?, &command).await,
         Command::Audit(command) => audit::run(&Session::open(out, &global)?, &command).await,

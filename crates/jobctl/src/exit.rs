@@ -11,6 +11,7 @@ use anyhow::Error;
 use api_client::ClientError;
 use api_types::ApiError;
 use api_types::error::FieldError;
+use oidc::ProviderError;
 
 /// The outcome of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,6 +120,12 @@ fn classify(error: &Error) -> Exit {
         }
         if cause.is::<UsageError>() {
             return Exit::Usage;
+        }
+        if let Some(error) = cause.downcast_ref::<ProviderError>() {
+            return match error {
+                ProviderError::Unreachable { .. } => Exit::Unavailable,
+                ProviderError::Invalid { .. } | ProviderError::Refused(_) => Exit::Refused,
+            };
         }
         // The reader of the output, like `head`, has closed it.
         if cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind)

@@ -10,7 +10,7 @@ mod job;
 mod node;
 mod usage;
 
-pub(crate) use access::{namespace_fields, secret_fields};
+pub(crate) use access::{credential_fields, namespace_fields, secret_fields};
 pub(crate) use describe::{execution_fields, job_fields, node_fields};
 pub(crate) use dry_run::DryRunRow;
 pub(crate) use event::NumberedEvent;

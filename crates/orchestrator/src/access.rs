@@ -6,8 +6,10 @@
 //! caller sees but may not touch is refused by its namespace.
 
 pub(crate) mod bootstrap;
+pub(crate) mod claims;
 pub(crate) mod credential;
 pub(crate) mod denials;
+pub(crate) mod exchange;
 pub(crate) mod join_token;
 pub(crate) mod left_token;
 pub(crate) mod masking;

@@ -27,6 +27,7 @@ use crate::driver::{Driver, DriverError, Handle};
 use crate::http::guard::Guard;
 use crate::http::{self, Api, LargeBodies, Own, Permits, SharedPermits};
 use crate::identity::IdentityError;
+use crate::issuer::IssuerError;
 use crate::keys::KeyError;
 use crate::logs::Access;
 use crate::protection::{Protection, ProtectionError};
@@ -56,6 +57,8 @@ pub enum StartError {
     Identity(#[from] IdentityError),
     #[error("open the key ring")]
     Keys(#[from] KeyError),
+    #[error("take ID tokens")]
+    Issuer(#[from] IssuerError),
     #[error("protect the listener")]
     Protection(#[from] ProtectionError),
     #[error("open the state database")]
@@ -87,6 +90,9 @@ fn spawn_watching(api: &Arc<Api>) {
     tokio::spawn(async move { watching.cluster.sample(watching.stopping.clone()).await });
     let watching = Arc::clone(api);
     tokio::spawn(async move { watching.view.changes().run(watching.stopping.clone()).await });
+    if let Some(issuer) = api.issuer.clone() {
+        tokio::spawn(async move { issuer.prepare().await });
+    }
     let (handle, view) = (api.handle.clone(), Arc::clone(&api.view));
     let (uses, denials) = (Arc::clone(&api.last_uses), Arc::clone(&api.denials));
     let renewable_for = api.protection.as_ref().map(|protection| protection.renewable_for());
@@ -143,6 +149,7 @@ impl StartError {
         match self {
             Self::Keys(error) => error.is_of_settings(),
             Self::Protection(error) => error.is_of_settings(),
+            Self::Issuer(_) => true,
             _ => false,
         }
     }
@@ -159,7 +166,8 @@ impl Orchestrator {
 
         let labels = labels();
         let machine = labels.get(HOSTNAME).map(String::as_str).unwrap_or_default();
-        let names = [&settings.allowed_hosts[..], &settings.tls.names].concat();
+        let mut names = [&settings.allowed_hosts[..], &settings.tls.names].concat();
+        names.extend(settings.oidc.public_host());
         let is_open_loopback = settings.exposure() == Exposure::OpenLoopback;
         let guard = Guard::new(is_open_loopback, machine, &names);
         let view = Arc::new(View::default());
@@ -169,7 +177,8 @@ impl Orchestrator {
             let open = move || Opened::open(&settings, address, &machine, view);
             tokio::task::spawn_blocking(open).await??
         };
-        let Opened { identity, keys, protection, reads, handle, driver, observer, pages } = opened;
+        let Opened { identity, keys, protection, reads, handle, driver, observer, pages, issuer } =
+            opened;
 
         let asks_for_credentials = settings.asks_for_credentials();
         if asks_for_credentials {
@@ -203,6 +212,7 @@ impl Orchestrator {
             asks_for_credentials,
             last_uses: Arc::default(),
             denials: Arc::default(),
+            issuer,
             protection: protection.clone(),
             keys,
             pages,

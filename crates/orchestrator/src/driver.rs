@@ -303,6 +303,7 @@ fn origin_of(input: &Input) -> Origin {
         | Input::Stop { .. }
         | Input::NodeAction { .. }
         | Input::LabelNode { .. }
+        | Input::Provided { .. }
         | Input::ForgetNode { .. }
         | Input::Heard(_)
         | Input::WasDeaf(_)

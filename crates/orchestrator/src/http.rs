@@ -10,18 +10,22 @@ mod authenticate;
 mod body;
 mod changes;
 mod cluster;
+mod credentials;
 mod edge;
 mod enrolment;
 pub(crate) mod error;
 mod events;
+mod exchange;
 mod executions;
 pub(crate) mod guard;
 mod health;
 mod history;
 mod jobs;
+mod login;
 mod logs;
 mod lookup;
 mod metrics;
+mod namespaced;
 mod namespaces;
 mod node_tokens;
 mod nodes;
@@ -58,6 +62,7 @@ use crate::access::denials::Denials;
 use crate::access::upkeep::LastUses;
 use crate::cluster::Watched;
 use crate::driver::Handle;
+use crate::issuer::Issuer;
 use crate::keys::KeyRing;
 use crate::logs::Access;
 use crate::observer::Observer;
@@ -97,6 +102,8 @@ pub(crate) struct Api {
     pub asks_for_credentials: bool,
     pub last_uses: Arc<LastUses>,
     pub denials: Arc<Denials>,
+    /// Whose ID tokens are taken, if anybody's.
+    pub issuer: Option<Arc<Issuer>>,
     /// TLS of the listener, if it has any: nodes then present certificates.
     pub protection: Option<Arc<Protection>>,
     /// What secrets are encrypted with.
@@ -146,7 +153,10 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .merge(tokens::router())
         .merge(namespaces::router())
         .merge(secrets::router())
+        .merge(credentials::router())
         .merge(sessions::router())
+        .merge(exchange::router())
+        .merge(login::router())
         .merge(audit::router())
         .merge(node_tokens::router())
         .merge(enrolment::router())

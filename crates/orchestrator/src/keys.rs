@@ -5,6 +5,7 @@
 //! directory, since it is needed before the state can be read; the keys of secrets are records.
 
 pub(crate) mod sealing;
+mod values;
 
 use std::fs;
 use std::io;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use crate::access::token::shown;
-use crate::keys::sealing::{Sealed, SealingKey};
+use crate::keys::sealing::Sealed;
 use crate::keys::{KeyError, KeyRing};
 use crate::records::Published;
 
@@ -68,12 +68,12 @@ pub(crate) fn with_value(
     let record = records.get(&key);
     let before = record.as_ref().and_then(StoredSecret::of);
     let version = before.as_ref().map_or(0, |before| before.version) + 1;
-    let (sealing, mut writes) = sealing_key(keys, records)?;
+    let (sealed, mut writes) = keys.seal_value(records, &sealed_for(&key, version), value)?;
     let secret = StoredSecret {
         version,
         create_time: before.map_or(now, |before| before.create_time),
         modify_time: now,
-        sealed: sealing.seal(&sealed_for(&key, version), value)?,
+        sealed,
     };
     let text = serde_json::to_string(&secret).expect("a record is plain data");
     let expected = record.map_or(Expected::Nothing, |record| Expected::Version(record.version));
@@ -89,24 +89,11 @@ pub(crate) fn reveal(
     key: &RecordKey,
 ) -> Result<Option<Revealed>, KeyError> {
     let Some(record) = records.get(key) else { return Ok(None) };
-    let damaged = || KeyError::Damaged { what: format!("the secret '{}'", key.key) };
+    let what = || format!("the secret '{}'", key.key);
+    let damaged = || KeyError::Damaged { what: what() };
     let StoredSecret { version, sealed, .. } = StoredSecret::of(&record).ok_or_else(damaged)?;
-    let sealing = records.get(&KeyRing::key_of(&sealed.key_id)).ok_or_else(damaged)?;
-    let sealing = keys.open_key(&sealing)?;
-    let value = sealing.unseal(&sealed_for(key, version), &sealed).ok_or_else(damaged)?;
+    let value = keys.unseal_value(records, &sealed_for(key, version), &sealed, what)?;
     Ok(Some(Revealed { version, value }))
-}
-
-/// The newest key, or a new one where there is none.
-fn sealing_key(
-    keys: &KeyRing,
-    records: &Published,
-) -> Result<(SealingKey, Vec<RecordWrite>), KeyError> {
-    let newest = records.of_kind(RecordKind::Key).into_iter().max_by_key(|record| record.version);
-    match newest {
-        Some(record) => Ok((keys.open_key(&record)?, Vec::new())),
-        None => keys.mint().map(|(key, write)| (key, vec![write])),
-    }
 }
 
 /// No value can be put in the place of another secret's, or of a newer one.

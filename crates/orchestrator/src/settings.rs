@@ -1,5 +1,6 @@
 //! Settings: defaults, then a TOML file, then `ORCHESTRATOR_…` from the environment.
 
+mod oidc;
 mod tls;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,6 +16,7 @@ use telemetry::traces::OtlpSettings;
 
 use control_plane::store::Retention;
 
+pub use oidc::{ClaimValue, OidcSettings, RuleSettings};
 pub use tls::{Exposure, TlsSettings};
 
 /// The prefix of this daemon's environment variables; `__` nests.
@@ -68,6 +70,8 @@ pub struct Settings {
     /// A file in which a join token is left for agents on this machine; none when it is empty.
     pub join_token_file: PathBuf,
     pub tls: TlsSettings,
+    /// Who signs in with tokens of an issuer, if anybody.
+    pub oidc: OidcSettings,
     /// Log lines for people, or JSON for machines.
     pub log_format: LogFormat,
     /// Where traces are sent, if anywhere.
@@ -101,8 +105,8 @@ fn unknown_settings(names: &[String]) -> String {
     format!(
         "unknown settings: {}; known: listen, data_dir, auth, node_ttl, approve_new_nodes, \
          drain_deadline, starvation_seconds, node_retention, job_retention, job_retention_count, ui, \
-         allowed_hosts, insecure, cluster_key_file, join_token_file, tls, log_format, \
-         otlp",
+         allowed_hosts, insecure, cluster_key_file, join_token_file, tls, oidc, \
+         log_format, otlp",
         names.join(", ")
     )
 }
@@ -126,6 +130,7 @@ impl Default for Settings {
             cluster_key_file: PathBuf::new(),
             join_token_file: PathBuf::new(),
             tls: TlsSettings::default(),
+            oidc: OidcSettings::default(),
             log_format: LogFormat::Text,
             otlp: OtlpSettings::default(),
         }
@@ -196,6 +201,7 @@ impl Settings {
             return Err(InvalidSettings::Refused { key: "allowed_hosts", reason });
         }
         self.check_tls()?;
+        self.check_oidc()?;
         self.otlp.check().map_err(|(key, reason)| InvalidSettings::Refused { key, reason })?;
         Ok(self)
     }

@@ -22,6 +22,8 @@ pub struct Forge {
 pub enum Service {
     /// The smart protocol, by `git http-backend`.
     Smart,
+    /// The same, for requests with this `Authorization` alone.
+    SmartFor(&'static str),
     /// The dumb protocol: plain files.
     Dumb,
 }
@@ -122,6 +124,11 @@ async fn respond(State((root, service)): State<(PathBuf, Service)>, request: Req
             Ok(bytes) => response(StatusCode::OK, bytes.into()),
             Err(_) => response(StatusCode::NOT_FOUND, Body::empty()),
         };
+    }
+    let wanted = if let Service::SmartFor(login) = service { Some(login) } else { None };
+    let login = parts.headers.get("authorization").and_then(|value| value.to_str().ok());
+    if wanted.is_some() && wanted != login {
+        return response(StatusCode::UNAUTHORIZED, Body::empty());
     }
     let header =
         |name: &str| parts.headers.get(name).map_or("", |value| value.to_str().unwrap()).to_owned();

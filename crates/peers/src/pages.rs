@@ -10,7 +10,7 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, StreamExt};
 use http::StatusCode;
-use http::header::{ETAG, IF_RANGE, LAST_MODIFIED, LOCATION, RANGE};
+use http::header::{AUTHORIZATION, ETAG, IF_RANGE, LAST_MODIFIED, LOCATION, RANGE};
 
 use crate::Serving;
 
@@ -30,6 +30,10 @@ pub struct Page {
     pub statuses: Vec<u16>,
     /// Whether the server ignores range requests.
     pub no_ranges: bool,
+    /// The `Authorization` without which a request is refused.
+    pub login: Option<String>,
+    /// The `Authorization` of each request received, empty without one.
+    pub logins: Vec<String>,
     /// Number of requests received.
     pub requests: usize,
     /// The `Range` headers received.
@@ -84,6 +88,11 @@ async fn serve(
         return StatusCode::NOT_FOUND.into_response();
     };
     page.requests += 1;
+    let login = request.headers().get(AUTHORIZATION).map(|value| value.to_str().unwrap());
+    page.logins.push(login.unwrap_or_default().to_owned());
+    if page.login.as_deref().is_some_and(|wanted| Some(wanted) != login) {
+        return StatusCode::UNAUTHORIZED.into_response();
+    }
     if let Some(status) = page.statuses.pop() {
         return StatusCode::from_u16(status).unwrap().into_response();
     }

@@ -28,6 +28,8 @@ pub(crate) struct Backlog {
     refreshes: BTreeMap<ClassId, Option<Rank>>,
     /// Jobs that are over, some of whose executions are not asked to stop yet.
     pub(crate) stops: BTreeMap<JobId, Option<ExecutionId>>,
+    /// Jobs that waited for something which may exist now.
+    pub(crate) provided: BTreeSet<JobId>,
 }
 
 /// What a turn may still do.
@@ -54,8 +56,12 @@ impl Budget {
 
 impl Backlog {
     pub(crate) fn is_empty(&self) -> bool {
-        let Self { nodes, classes, refreshes, stops } = self;
-        nodes.is_empty() && classes.is_empty() && refreshes.is_empty() && stops.is_empty()
+        let Self { nodes, classes, refreshes, stops, provided } = self;
+        nodes.is_empty()
+            && classes.is_empty()
+            && refreshes.is_empty()
+            && stops.is_empty()
+            && provided.is_empty()
     }
 }
 
@@ -68,6 +74,11 @@ impl Scheduler {
             && let Some((job, after)) = self.backlog.stops.pop_first()
         {
             self.stop_executions(turn, job, after);
+        }
+        while !turn.budget.is_spent()
+            && let Some(job) = self.backlog.provided.pop_first()
+        {
+            self.try_provided(turn, job);
         }
         while !turn.budget.is_spent()
             && let Some(node) = self.backlog.nodes.pop_first()

@@ -5,7 +5,8 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use api_types::engine::{EngineType, PublisherType};
+use api_types::credential::CREDENTIALS;
+use api_types::engine::{EngineType, Params, PublisherType};
 use api_types::job::JobSpec;
 use api_types::quantity::{self, InvalidQuantity, LEAST_CONTAINER, Resources};
 use api_types::selector::Requirement;
@@ -62,13 +63,21 @@ impl Demand {
         }
         constraints.sort();
         constraints.dedup();
-        let mut sources: Vec<_> =
-            task.input_sources.iter().map(|input| input.source.source_type).collect();
+        // With credentials of the job's own, buckets need no node that has some.
+        let is_own = |params: &Params| params.contains_key(CREDENTIALS);
+        let inputs = task.input_sources.iter().map(|input| &input.source);
+        let mut sources: Vec<_> = inputs
+            .filter(|source| source.source_type != SourceType::S3 || !is_own(&source.params))
+            .map(|source| source.source_type)
+            .collect();
         sources.sort();
         sources.dedup();
         let fit = Fit {
             engine: task.engine.engine_type,
-            publisher: task.publisher.publisher_type,
+            publisher: match task.publisher.publisher_type {
+                PublisherType::S3 if is_own(&task.publisher.params) => PublisherType::None,
+                publisher => publisher,
+            },
             sources,
             constraints,
         };

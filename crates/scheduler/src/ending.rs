@@ -44,6 +44,8 @@ pub(crate) enum Cause {
     Node,
     /// The node fell silent, or was forgotten or rejected.
     Lost,
+    /// Something that the task names does not exist yet.
+    Missing,
     /// Nothing failed: the node turned out to have no room, or an operator moved the execution.
     Room,
 }
@@ -55,13 +57,14 @@ impl Cause {
     pub(crate) const fn excludes(self) -> bool {
         match self {
             Self::Fetch | Self::Node => true,
-            Self::Lost | Self::Room => false,
+            Self::Missing | Self::Lost | Self::Room => false,
         }
     }
 
     pub(crate) const fn of(reported: FailureCause) -> Self {
         match reported {
             FailureCause::Fetch => Self::Fetch,
+            FailureCause::Missing => Self::Missing,
             FailureCause::Room => Self::Room,
             FailureCause::Node
             | FailureCause::Task
@@ -183,7 +186,7 @@ impl Scheduler {
             | End::Unwanted
             | End::Declined(_)
             | End::Unanswered
-            | End::Disturbed(Cause::Node | Cause::Fetch | Cause::Room)
+            | End::Disturbed(Cause::Node | Cause::Fetch | Cause::Missing | Cause::Room)
                 if !was_wanted =>
             {
                 self.move_slot(turn, row);
@@ -192,6 +195,11 @@ impl Scheduler {
             End::Disturbed(Cause::Room) | End::Declined(Cause::Room) => {
                 self.no_room_after_all(turn, row);
             }
+            // A job that names nothing lacks nothing: such a node is wrong about itself.
+            End::Disturbed(Cause::Missing) if job.named_in.is_none() => {
+                self.try_elsewhere(turn, row, Cause::Node);
+            }
+            End::Disturbed(Cause::Missing) => self.wait_for_missing(turn, row),
             End::Disturbed(Cause::Node) | End::Unanswered if was_probe => {
                 self.probe_failed(turn, row);
             }

@@ -123,6 +123,7 @@ impl Scheduler {
                     FailureCause::Room => Cause::Room,
                     // A node's refusal to run something says nothing about its health.
                     FailureCause::Fetch
+                    | FailureCause::Missing
                     | FailureCause::Node
                     | FailureCause::Task
                     | FailureCause::Timeout
@@ -144,9 +145,10 @@ impl Scheduler {
                     FailureCause::Task => End::Failed { timeout: false },
                     FailureCause::Timeout => End::Failed { timeout: true },
                     FailureCause::Publish => End::Unpublished,
-                    cause @ (FailureCause::Node | FailureCause::Fetch | FailureCause::Room) => {
-                        End::Disturbed(Cause::of(cause))
-                    }
+                    cause @ (FailureCause::Node
+                    | FailureCause::Fetch
+                    | FailureCause::Missing
+                    | FailureCause::Room) => End::Disturbed(Cause::of(cause)),
                 };
                 self.keep_output(turn, report);
                 self.end(turn, id, end, message);

@@ -1,19 +1,32 @@
-//! Jobs whose image, module or input cannot be fetched.
+//! Jobs whose image, module or input cannot be fetched, or that name what does not exist.
 //!
 //! Such a job waits as a whole and is probed with one execution at a time, so that a misspelt name
 //! does not occupy every node with failing fetches.
 
-use alloc::collections::BTreeSet;
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::time::Duration;
 
+use api_types::job::{JobSpec, Task};
 use api_types::{ExecutionId, JobId, NodeId};
 
+use crate::change::ExecutionRow;
 use crate::retry::backoff;
+use crate::time::Moment;
 use crate::timer::Timer;
 use crate::{Scheduler, Turn};
 
 /// Nodes on which fetching must fail before the whole job waits; a single node may itself be at
 /// fault.
 const NODES: usize = 2;
+
+/// The shortest delay of a job that waits for something which does not exist, whatever its policy:
+/// each probe asks a node.
+const LEAST_DELAY: Duration = Duration::from_secs(1);
+
+/// Namespaces of which it is known when something last appeared.
+const MAX_PROVIDED: usize = 10_000;
 
 /// A job's fetch failures since one of its executions last started.
 #[derive(Debug, Default)]
@@ -22,6 +35,17 @@ pub(crate) struct FetchTrouble {
     /// How often the job as a whole has been delayed.
     delays: u32,
     hold: Hold,
+}
+
+/// Jobs that wait for something which does not exist.
+#[derive(Debug, Default)]
+pub(crate) struct Missing {
+    /// By namespace.
+    jobs: BTreeMap<Box<str>, BTreeSet<JobId>>,
+    /// By namespace, when something last appeared.
+    provided: BTreeMap<Box<str>, Moment>,
+    /// Before this moment, something may have appeared anywhere.
+    unknown_until: Moment,
 }
 
 /// Whether slots may be placed.
@@ -35,6 +59,12 @@ enum Hold {
     ProbeWanted,
     /// This execution is the probe.
     Probing(ExecutionId),
+}
+
+/// The namespace of the secrets and credentials that the job names, if it names some.
+pub(crate) fn named_in(spec: &JobSpec) -> Option<Box<str>> {
+    let names_some = |task: &Task| !task.secrets.is_empty() || !task.credentials().is_empty();
+    spec.tasks.iter().any(names_some).then(|| spec.namespace.as_str().into())
 }
 
 // === impl FetchTrouble ===
@@ -54,6 +84,30 @@ impl FetchTrouble {
             self.hold = Hold::Probing(execution);
         }
         self.holds()
+    }
+}
+
+// === impl Missing ===
+
+impl Missing {
+    /// A new process does not know what appeared before it.
+    pub(crate) fn begin(&mut self, now: Moment) {
+        self.unknown_until = now;
+    }
+
+    /// The jobs that wait for it.
+    fn provided(&mut self, namespace: &str, now: Moment) -> BTreeSet<JobId> {
+        if self.provided.len() >= MAX_PROVIDED && !self.provided.contains_key(namespace) {
+            self.provided.clear();
+            self.unknown_until = now;
+        }
+        self.provided.insert(namespace.into(), now);
+        self.jobs.remove(namespace).unwrap_or_default()
+    }
+
+    fn has_appeared_since(&self, namespace: &str, moment: Moment) -> bool {
+        let last = self.provided.get(namespace).copied().unwrap_or(self.unknown_until);
+        last.max(self.unknown_until) >= moment
     }
 }
 
@@ -84,6 +138,67 @@ impl Scheduler {
         self.withdraw_from_queue(id);
     }
 
+    /// The job names something that does not exist, so no node can run it: it waits as a whole.
+    pub(crate) fn wait_for_missing(&mut self, turn: &mut Turn<'_>, row: ExecutionRow) {
+        let id = row.job;
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let (policy, trouble) = (job.plan.retry, &mut job.fetch);
+        // Executions that were under way already may find the same.
+        let is_first = trouble.hold != Hold::Delayed;
+        if is_first {
+            trouble.delays = trouble.delays.saturating_add(1);
+            trouble.hold = Hold::Delayed;
+        }
+        let mut delay = backoff(policy.delay, policy.max_delay, trouble.delays).max(LEAST_DELAY);
+        if let Some(namespace) = job.named_in.clone() {
+            // It may have asked before it appeared, and nothing else would start it.
+            if self.missing.has_appeared_since(&namespace, row.offered_at) {
+                delay = LEAST_DELAY;
+            }
+            self.missing.jobs.entry(namespace).or_default().insert(id);
+        }
+        if is_first {
+            self.timers.set(turn.now + delay, Timer::FetchDelay(id));
+        }
+        self.withdraw_from_queue(id);
+        self.hold_slot(turn, row, delay);
+    }
+
+    /// The jobs of the namespace that wait for something try again, with the next ticks.
+    pub(crate) fn provided(&mut self, namespace: &str, now: Moment) {
+        let jobs = self.missing.provided(namespace, now);
+        self.backlog.provided.extend(jobs);
+    }
+
+    pub(crate) fn try_provided(&mut self, turn: &mut Turn<'_>, id: JobId) {
+        turn.budget.spend();
+        let Some(job) = self.jobs.get_mut(&id).filter(|job| job.fetch.hold == Hold::Delayed) else {
+            return;
+        };
+        job.fetch.delays = 0;
+        let pinned = job.pending.iter().filter(|slot| slot.pinned.is_some() && slot.due.is_some());
+        let pinned: Vec<_> = pinned.map(|slot| slot.index).collect();
+        self.timers.cancel(Timer::FetchDelay(id));
+        self.fetch_delay_ended(turn, id);
+        for index in pinned {
+            self.timers.cancel(Timer::Retry(id, index));
+            self.retry_due(turn, id, index);
+        }
+    }
+
+    /// The job no longer waits for anything.
+    pub(crate) fn forget_missing(&mut self, id: JobId) {
+        let Some(namespace) = self.jobs.get(&id).and_then(|job| job.named_in.as_ref()) else {
+            return;
+        };
+        if let Some(jobs) = self.missing.jobs.get_mut(namespace) {
+            jobs.remove(&id);
+            if jobs.is_empty() {
+                self.missing.jobs.remove(namespace);
+            }
+        }
+    }
+
     pub(crate) fn fetch_delay_ended(&mut self, turn: &mut Turn<'_>, id: JobId) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         if job.fetch.hold == Hold::Delayed {
@@ -99,6 +214,7 @@ impl Scheduler {
         let held = job.fetch.hold != Hold::Open;
         job.fetch = FetchTrouble::default();
         if held {
+            self.forget_missing(id);
             self.timers.cancel(Timer::FetchDelay(id));
             self.place_waiting(turn, id);
         }

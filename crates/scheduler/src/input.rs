@@ -56,6 +56,10 @@ pub enum Input {
         node: NodeId,
         labels: BTreeMap<String, String>,
     },
+    /// Something that jobs of the namespace may wait for exists now.
+    Provided {
+        namespace: String,
+    },
     /// Forget a disconnected node; with `now`, its remaining work is given up first.
     ForgetNode {
         node: NodeId,

@@ -12,7 +12,7 @@ use api_types::{EvaluationId, ExecutionId, JobId, NodeId, Timestamp};
 
 use crate::change::{Changes, EventRow, EventSubject, Fact, JobRow, NewJobRow, Tries};
 use crate::demand::Demand;
-use crate::fetch::FetchTrouble;
+use crate::fetch::{FetchTrouble, named_in};
 use crate::input::{Answer, Refusal, Submit};
 use crate::notice::{Notice, SilentNode};
 use crate::pending::PendingSlots;
@@ -37,6 +37,8 @@ pub(crate) struct LiveJob {
     pub(crate) aside: BTreeMap<ClassId, BTreeSet<u32>>,
     /// Whether the job's image or inputs could be fetched.
     pub(crate) fetch: FetchTrouble,
+    /// The namespace of the secrets and credentials that its task names, if it names some.
+    pub(crate) named_in: Option<Box<str>>,
     /// The latest failure that is being retried, as a message.
     pub(crate) retry: Option<Text>,
     /// The silent nodes that hold executions of the job.
@@ -106,7 +108,7 @@ impl Plan {
 
 impl LiveJob {
     /// A job of which nothing is placed and nothing waits yet.
-    pub(crate) fn new(row: JobRow, plan: Plan, class: Option<ClassId>) -> Self {
+    pub(crate) fn new(row: JobRow, plan: Plan, class: Option<ClassId>, spec: &JobSpec) -> Self {
         Self {
             row,
             plan,
@@ -116,6 +118,7 @@ impl LiveJob {
             ready: BTreeSet::new(),
             aside: BTreeMap::new(),
             fetch: FetchTrouble::default(),
+            named_in: named_in(spec),
             retry: None,
             silent: BTreeMap::new(),
             shown: Notice::default(),
@@ -245,7 +248,7 @@ impl Scheduler {
             created_at: turn.now,
             spec_json,
         });
-        self.jobs.insert(id, Box::new(LiveJob::new(row, plan, Some(class))));
+        self.jobs.insert(id, Box::new(LiveJob::new(row, plan, Some(class), &spec)));
         self.note_job(turn, id, JobStateType::Pending, Text::Constant("submitted"));
         if let Some(bound) = plan.total_timeout {
             self.timers.set(turn.now + bound, Timer::TotalTimeout(id));
@@ -302,22 +305,22 @@ impl Scheduler {
         state: JobStateType,
         message: Text,
     ) {
+        self.forget_missing(id);
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        let rank = job.plan.rank;
         for slot in core::mem::take(&mut job.pending).iter() {
             let index = slot.index;
             turn.out.changes.pending_slots.insert((id, index), None);
             self.timers.cancel(Timer::Retry(id, index));
             self.timers.cancel(Timer::Exclusion(id, index));
             if let Some(node) = slot.pinned.and_then(|node| self.nodes.get_mut(&node)) {
-                node.unpin_job(rank);
+                node.unpin_job(job.plan.rank);
                 self.reservations.repinned.push(node.id());
             }
         }
         job.ready.clear();
         for class in job.class.take().into_iter().chain(core::mem::take(&mut job.aside).into_keys())
         {
-            self.queue.leave(class, rank);
+            self.queue.leave(class, job.plan.rank);
         }
         self.timers.cancel(Timer::FetchDelay(id));
         self.daemons.remove(&id);

@@ -61,6 +61,7 @@ mod timer;
 use backlog::{Backlog, Budget};
 pub use census::{Census, Waiting};
 use change::{Changes, Effect, ExecutionRow, Fact};
+use fetch::Missing;
 use input::{Answer, Input};
 use job::LiveJob;
 use keyed::{HashKey, HashMap};
@@ -104,6 +105,7 @@ pub struct Scheduler {
     daemons: BTreeSet<JobId>,
     timers: Timers,
     silence: Silence,
+    missing: Missing,
     reservations: Reservations,
     backlog: Backlog,
     last_seq: u64,
@@ -163,6 +165,7 @@ impl Scheduler {
             timers: Timers::new(key),
             silence: Silence::default(),
             reservations: Reservations::default(),
+            missing: Missing::default(),
             backlog: Backlog::default(),
             last_seq: 0,
             clock: Moment::ZERO,
@@ -196,6 +199,10 @@ impl Scheduler {
                 self.node_action(turn, node, action, message)
             }
             Input::LabelNode { node, labels } => self.label_node(turn, node, &labels),
+            Input::Provided { namespace } => {
+                self.provided(&namespace, now);
+                Answer::Done
+            }
             Input::ForgetNode { node, now } => self.forget_node(turn, node, now),
             Input::Tick => {
                 self.fire_timers(turn);

@@ -83,8 +83,12 @@ impl Restore {
             node.running += u64::from(row.compute == ComputeState::BidAccepted);
             scheduler.executions.insert(row.id, row);
         }
-        for slot in live.pending_slots {
+        for mut slot in live.pending_slots {
             let Some(job) = scheduler.jobs.get_mut(&slot.job) else { continue };
+            if job.named_in.is_some() && slot.pinned.is_some() {
+                // It may have waited for what has appeared since, and nobody would tell it.
+                slot.due = slot.due.map(|due| due.min(now));
+            }
             if let Some(node) = slot.pinned.and_then(|node| scheduler.nodes.get_mut(&node)) {
                 match slot.due {
                     None => {
@@ -107,6 +111,7 @@ impl Restore {
         }
         scheduler.restore_order(now);
         scheduler.restore_leases(now);
+        scheduler.missing.begin(now);
         scheduler.adopt_nodes_without_history();
         Ok(scheduler)
     }
@@ -159,7 +164,7 @@ impl Scheduler {
         if let (Some(since), Some(bound)) = (row.waiting_since, plan.queue_timeout) {
             self.timers.set(since + bound, Timer::QueueTimeout(id));
         }
-        self.jobs.insert(id, Box::new(LiveJob::new(row, plan, class)));
+        self.jobs.insert(id, Box::new(LiveJob::new(row, plan, class, &spec)));
         Ok(())
     }
 

@@ -121,6 +121,19 @@ impl Scheduler {
         self.pend(turn, Retry { row, tries, delay: Duration::ZERO });
     }
 
+    /// Keeps the slot while its job waits as a whole. A slot that is bound to a node is not held back
+    /// by that, and has a delay of its own.
+    pub(crate) fn hold_slot(&mut self, turn: &mut Turn<'_>, row: ExecutionRow, delay: Duration) {
+        let (id, tries) = (row.job, row.tries.clone());
+        let message = Text::from(retry_message(&row, delay, turn.wall));
+        let Some(job) = self.jobs.get(&id) else { return };
+        let of_slot = if job.plan.is_per_node() { delay } else { Duration::ZERO };
+        self.pend(turn, Retry { row, tries, delay: of_slot });
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.retry = Some(message);
+        }
+    }
+
     /// The retry delay of a slot ended.
     pub(crate) fn retry_due(&mut self, turn: &mut Turn<'_>, id: JobId, index: u32) {
         let Some(job) = self.jobs.get_mut(&id) else { return };

@@ -241,6 +241,11 @@ impl Agent {
         }
     }
 
+    pub(super) fn names_a_secret(&self, id: ExecutionId) -> bool {
+        let execution = self.process.as_ref().and_then(|process| process.core.execution(id));
+        execution.is_some_and(|execution| !execution.work.task.secrets.is_empty())
+    }
+
     /// Description for the message of a run that does not settle.
     pub(super) fn describe(&self) -> String {
         let process = self.process.as_ref().map(|process| {

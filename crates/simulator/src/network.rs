@@ -2,6 +2,7 @@
 
 use api_types::protocol::{Acknowledgement, Assignment, Heartbeat, Report, SessionRequest};
 use api_types::{JobId, NodeId};
+use control_plane::records::RecordKey;
 use scheduler::input::Submit;
 
 use api_types::node::NodeAction;
@@ -24,13 +25,39 @@ pub(super) struct Request {
 
 #[derive(Debug, Clone)]
 pub(super) enum RequestBody {
-    Join { node: NodeId, record: Box<SessionRequest> },
-    Heartbeat { node: NodeId, heartbeat: Heartbeat },
-    Open { node: NodeId, session: u64, connection: u64 },
-    Reports { node: NodeId, session: u64, reports: Vec<Report> },
-    Submit { key: String, submit: Box<Submit> },
-    Stop { job: JobId },
-    Act { node: NodeId, action: NodeAction },
+    Join {
+        node: NodeId,
+        record: Box<SessionRequest>,
+    },
+    Heartbeat {
+        node: NodeId,
+        heartbeat: Heartbeat,
+    },
+    Open {
+        node: NodeId,
+        session: u64,
+        connection: u64,
+    },
+    Reports {
+        node: NodeId,
+        session: u64,
+        reports: Vec<Report>,
+    },
+    Submit {
+        key: String,
+        submit: Box<Submit>,
+    },
+    Stop {
+        job: JobId,
+    },
+    Act {
+        node: NodeId,
+        action: NodeAction,
+    },
+    /// Sets the secret that some jobs name.
+    PutSecret {
+        key: RecordKey,
+    },
 }
 
 /// The response to a request.

@@ -223,6 +223,7 @@ fn sabotaged(stamp: Stamp, sabotage: Option<Sabotage>) -> Stamp {
             | Sabotage::NoFence
             | Sabotage::NoReservations
             | Sabotage::NoSilence
+            | Sabotage::ProvideSilently
             | Sabotage::LoadBeforeTerm,
         )
         | None => stamp,

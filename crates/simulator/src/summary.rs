@@ -31,6 +31,8 @@ pub struct Summary {
     /// Commits that reached the disk after their process was told that the store does not answer.
     pub late_commits: u64,
     pub crowds: u64,
+    /// Executions whose secret did not exist.
+    pub missing_secrets: u64,
 }
 
 impl Summary {
@@ -52,6 +54,7 @@ impl Summary {
             deposed: self.deposed + other.deposed,
             late_commits: self.late_commits + other.late_commits,
             crowds: self.crowds + other.crowds,
+            missing_secrets: self.missing_secrets + other.missing_secrets,
         }
     }
 }
@@ -73,6 +76,7 @@ impl fmt::Display for Summary {
             deposed,
             late_commits,
             crowds,
+            missing_secrets,
         } = self;
         write!(
             f,
@@ -81,7 +85,7 @@ impl fmt::Display for Summary {
              {agent_reboots} of them with their machine, {clock_steps} clock steps, \
              {machine_restarts} restarts of the orchestrator's machine, {full_disks} full disks, \
              {takeovers} takeovers, {deposed} deposed processes, {late_commits} late commits, \
-             {crowds} crowds"
+             {crowds} crowds, {missing_secrets} missing secrets"
         )
     }
 }
@@ -105,4 +109,6 @@ pub enum Sabotage {
     NoReservations,
     /// No silence ends a lease.
     NoSilence,
+    /// Nobody is told that a secret appears which jobs wait for.
+    ProvideSilently,
 }

@@ -9,12 +9,15 @@ use api_types::job::{Constraint, JobSpec, JobType, RetryPolicy, Task, TaskResour
 use api_types::node::{ComputeNodeInfo, NodeAction};
 use api_types::protocol::SessionRequest;
 use api_types::quantity::Capacity;
+use api_types::secret::TaskSecret;
 use api_types::source::ResultPath;
 use api_types::version::VersionRecord;
+use control_plane::records::{RecordKey, RecordKind};
 use control_plane::store::memory::spec_json;
 use scheduler::input::Submit;
 
 use super::network::RequestBody;
+use super::summary::Sabotage;
 use crate::random::Random;
 
 /// A request that a client repeats until it gets a response.
@@ -31,6 +34,15 @@ pub(super) enum RequestState {
         job: Option<JobId>,
     },
 }
+
+const NAMESPACE: &str = "default";
+const SECRET: &str = "db";
+
+/// Longer than a run.
+const NEVER_SECONDS: u32 = 1_000_000;
+
+/// Of a thousand finite jobs, so many name a secret.
+const NAMING: u64 = 200;
 
 /// How a job is expected to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +68,27 @@ pub(super) fn node_record(random: &mut Random, number: usize) -> SessionRequest 
         default_resources: Capacity { cpu: 0.5, memory: 100_000_000, disk: 0, gpu: 0 },
         service_version: VersionRecord::default(),
     }
+}
+
+/// The record of the secret that some jobs name.
+pub(super) fn secret(sabotage: Option<Sabotage>) -> RecordKey {
+    let kind = match sabotage {
+        // Agents find it, and nobody is told.
+        Some(Sabotage::ProvideSilently) => RecordKind::Key,
+        _ => RecordKind::Secret,
+    };
+    kind.key(format!("{NAMESPACE}/{SECRET}"))
+}
+
+/// Has the job name the secret. A probe of it comes too late for the run, so that only the secret
+/// itself may start it.
+fn naming(spec: &mut JobSpec) {
+    let path = TaskSecret::default_path(SECRET);
+    let secret = TaskSecret { name: SECRET.to_owned(), path, env: String::new() };
+    spec.tasks[0].secrets.push(secret);
+    // What a node declines is probed after the same delay.
+    "plain".clone_into(&mut spec.name);
+    spec.retry_policy = RetryPolicy { attempts: 1, delay: NEVER_SECONDS, max_delay: NEVER_SECONDS };
 }
 
 pub(super) fn submission(random: &mut Random, id: JobId) -> (Submit, ExpectedEnd) {
@@ -97,9 +130,9 @@ pub(super) fn submission(random: &mut Random, id: JobId) -> (Submit, ExpectedEnd
         true => vec![ResultPath { name: "out".to_owned(), path: "/out".to_owned() }],
         false => Vec::new(),
     };
-    let spec = JobSpec {
+    let mut spec = JobSpec {
         name: random.one_of(&["plain", "plain", "plain", "declined"]).to_owned(),
-        namespace: "default".to_owned(),
+        namespace: NAMESPACE.to_owned(),
         job_type,
         priority: u32::try_from(random.within(0..101)).expect("small"),
         count: u32::try_from(random.within(1..7)).expect("small"),
@@ -114,6 +147,9 @@ pub(super) fn submission(random: &mut Random, id: JobId) -> (Submit, ExpectedEnd
             ..Task::new("main", EngineType::Docker)
         }],
     };
+    if finite && random.chance(NAMING) {
+        naming(&mut spec);
+    }
     // A job may wait forever for capacity; without a timeout it is stopped at the end.
     let bounded = timeouts.queue_timeout > 0 || timeouts.total_timeout > 0;
     let fits = matches!(cpu, "0.25" | "0.5" | "1") && !zoned;
@@ -131,7 +167,8 @@ pub(super) fn plain(random: &mut Random, id: JobId, cpu: &str, priority: u32) ->
     "plain".clone_into(&mut spec.name);
     (spec.job_type, spec.count, spec.priority) = (JobType::Batch, 1, priority);
     spec.constraints.clear();
-    spec.retry_policy.attempts = 3;
+    spec.retry_policy = RetryPolicy { attempts: 3, delay: 1, max_delay: 4 };
+    spec.tasks[0].secrets.clear();
     spec.tasks[0].timeouts = Timeouts::default();
     cpu.clone_into(&mut spec.tasks[0].resources.cpu);
     Submit { id, spec_json: spec_json(&spec), spec: spec.into() }

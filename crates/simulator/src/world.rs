@@ -167,6 +167,9 @@ impl World {
             let delay = self.random.millis(0..80_000);
             self.add_request(body, delay);
         }
+        let delay = self.random.millis(0..80_000);
+        let key = workload::secret(self.sabotage);
+        self.add_request(RequestBody::PutSecret { key }, delay);
         self.at(Duration::from_secs(1), SimEvent::Disruption);
     }
 

@@ -45,6 +45,7 @@ fn every_guarantee_holds_under_all_faults() {
     assert!(total.clock_steps > 100 && total.machine_restarts > 30, "{total}");
     assert!(total.full_disks > 50 && total.late_commits > 100, "{total}");
     assert!(total.crowds > 10, "{total}");
+    assert!(total.missing_secrets > 100, "{total}");
     assert!(total.takeovers > 30 && total.deposed > 20, "{total}");
 }
 
@@ -93,6 +94,11 @@ fn a_large_job_that_starves_is_detected() {
 #[test]
 fn work_of_a_dead_node_that_is_never_replaced_is_detected() {
     assert!(is_detected(Sabotage::NoSilence));
+}
+
+#[test]
+fn a_secret_that_appears_and_starts_nobody_is_detected() {
+    assert!(is_detected(Sabotage::ProvideSilently));
 }
 
 fn is_detected(sabotage: Sabotage) -> bool {

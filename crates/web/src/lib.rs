@@ -4,7 +4,8 @@
 //! where caches may keep them for ever, and below `/ui/`, where they ask again. `index.html` is the
 //! answer at `/` and at every other path that a browser opens; it finds the files through
 //! `{{assets}}`, which is replaced by the first of these two places. So a browser never mixes the
-//! files of two releases.
+//! files of two releases. It also names the modules of the page at that path, in place of
+//! a comment: the browser fetches them together, and not each when another has named it.
 //!
 //! Rejected: a build script that compresses or bundles, because building the service should need
 //! neither npm nor deno.
@@ -12,8 +13,9 @@
 mod caching;
 mod comments;
 mod file;
+mod preload;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, header};
@@ -22,6 +24,7 @@ use ring::digest;
 
 use crate::caching::{Cached, answer};
 use crate::file::File;
+use crate::preload::Route;
 
 static ASSETS: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/assets");
 
@@ -33,6 +36,9 @@ const FILES: &str = "/ui/";
 
 /// Stands in `index.html` for the place of the files.
 const PLACEHOLDER: &str = "{{assets}}";
+
+/// Stands in `index.html` for the modules that are needed first.
+const MODULES: &str = "<!-- modules -->";
 
 /// Paths that programs use: neither they nor anything below them is ever a page.
 const NOT_PAGES: [&str; 5] = ["/api", "/ui", "/livez", "/readyz", "/metrics"];
@@ -63,7 +69,10 @@ const HEADERS: [(HeaderName, HeaderValue); 4] = [
 pub struct Pages {
     /// The digest of all files, as their place contains it.
     digest: String,
+    /// At every path at which there is no page; a page says that there is none.
     index: File,
+    /// The same for each page, with its modules.
+    pages: Vec<(Route, File)>,
     /// By path below `assets`.
     files: BTreeMap<String, File>,
 }
@@ -98,14 +107,26 @@ impl Pages {
             }
         }
         let digest = file::hex(&context.finish().as_ref()[..PLACE_BYTES]);
-        let index = contents.get(INDEX).copied().unwrap_or_default();
-        let place = format!("{FILES}{digest}");
-        let index = String::from_utf8_lossy(index).replace(PLACEHOLDER, &place);
-        let files = contents
+        let served: BTreeMap<&str, Bytes> =
+            contents.iter().map(|(path, content)| (path.as_str(), served(path, content))).collect();
+        let texts = served
             .iter()
-            .map(|(path, content)| (path.clone(), File::new(path, served(path, content))))
-            .collect();
-        Self { digest, index: File::new(INDEX, Bytes::from(index)), files }
+            .filter_map(|(path, content)| Some((*path, std::str::from_utf8(content).ok()?)));
+        let texts: BTreeMap<&str, &str> = texts.collect();
+        let place = format!("{FILES}{digest}");
+        let index = |page: Option<&str>| {
+            let text = texts.get(INDEX).copied().unwrap_or_default();
+            let text = text.replace(MODULES, &links(&preload::modules(&texts, page)));
+            File::new(INDEX, Bytes::from(text.replace(PLACEHOLDER, &place)))
+        };
+        let routes = preload::routes(&texts).into_iter();
+        let pages = routes.map(|route| {
+            let index = index(Some(&route.module));
+            (route, index)
+        });
+        let (pages, index) = (pages.collect(), index(None));
+        let file = |(path, content): (&str, Bytes)| (path.to_owned(), File::new(path, content));
+        Self { digest, index, pages, files: served.clone().into_iter().map(file).collect() }
     }
 
     /// The page or file at this path; none if the path belongs to neither.
@@ -116,13 +137,18 @@ impl Pages {
         headers: &HeaderMap,
     ) -> Option<Response<Bytes>> {
         let (file, cached) = if is_page(method, path, headers) {
-            (&self.index, Cached::Revalidated)
+            (self.index(path), Cached::Revalidated)
         } else {
             self.file(path).filter(|_| matches!(*method, Method::GET | Method::HEAD))?
         };
         let mut response = answer(file, cached, method, headers);
         response.headers_mut().extend(HEADERS);
         Some(response)
+    }
+
+    fn index(&self, path: &str) -> &File {
+        let found = self.pages.iter().find(|(route, _)| route.matches(path));
+        found.map_or(&self.index, |(_, index)| index)
     }
 
     fn file(&self, path: &str) -> Option<(&File, Cached)> {
@@ -136,6 +162,11 @@ impl Pages {
         let file = self.files.get(name).filter(|_| name != INDEX)?;
         Some((file, cached))
     }
+}
+
+fn links(modules: &BTreeSet<String>) -> String {
+    let link = |module| format!("<link rel=\"modulepreload\" href=\"{PLACEHOLDER}/{module}\">");
+    modules.iter().map(link).collect::<Vec<_>>().join("\n    ")
 }
 
 fn served(path: &str, content: &[u8]) -> Bytes {

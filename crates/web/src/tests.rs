@@ -250,18 +250,42 @@ fn every_file_has_a_type() {
 #[test]
 fn the_page_finds_its_files_through_their_place() {
     let pages = Pages::load();
-    let index = String::from_utf8(pages.index.plain.to_vec()).unwrap();
     let place = format!("/ui/{}/", pages.digest);
-    let referred: Vec<&str> = index
-        .split(['"', '\''])
-        .filter_map(|text| text.strip_prefix(place.as_str()))
-        .filter(|name| name.contains('.'))
-        .collect();
-    assert!(!referred.is_empty(), "index.html refers to no file: {index}");
-    for name in referred {
-        assert!(pages.files.contains_key(name), "index.html refers to {name}, which is no file");
+    for index in pages.pages.iter().map(|(_, index)| index).chain([&pages.index]) {
+        let index = String::from_utf8(index.plain.to_vec()).unwrap();
+        let referred: Vec<&str> = index
+            .split(['"', '\''])
+            .filter_map(|text| text.strip_prefix(place.as_str()))
+            .filter(|name| name.contains('.'))
+            .collect();
+        assert!(!referred.is_empty(), "index.html refers to no file: {index}");
+        for name in referred {
+            let is_file = pages.files.contains_key(name);
+            assert!(is_file, "index.html refers to {name}, which is no file");
+        }
+        assert!(!index.contains("{{") && !index.contains(MODULES), "{index}");
     }
-    assert!(!index.contains("{{"), "{index}");
+}
+
+#[test]
+fn a_page_names_the_modules_of_its_path() {
+    let pages = Pages::load();
+    for (path, own) in [
+        ("/", Some("pages/overview.js")),
+        ("/jobs", Some("pages/jobs.js")),
+        ("/jobs/j-12ab34cd/logs", Some("pages/job.js")),
+        ("/nothing", None),
+    ] {
+        let page = get(&pages, path, &[("accept", HTML)]).unwrap();
+        let text = std::str::from_utf8(page.body()).unwrap();
+        let names = |module: &str| {
+            text.contains(&format!("rel=\"modulepreload\" href=\"/ui/{}/{module}\"", pages.digest))
+        };
+        assert!(names("router.js") && !names("app.js"), "{path}: {text}");
+        for module in ["pages/overview.js", "pages/jobs.js", "pages/job.js"] {
+            assert_eq!(names(module), own == Some(module), "{path}: {module}");
+        }
+    }
 }
 
 /// The limits of the compressed pages together, and of what the first view loads.

@@ -1,6 +1,7 @@
 // Who may do what, signing in and out, and what happens when the service asks for a token.
 
 import { assert, assertEquals } from "./assert.js";
+import { hostOf, loginPath, problemText } from "../assets/access/issuer.js";
 import { namespaceArguments, permissionText, tokenArguments } from "../assets/access/lines.js";
 import { roleText } from "../assets/account.js";
 import { curl, jobctl } from "../assets/commands.js";
@@ -195,4 +196,12 @@ Deno.test("a stream that is refused for want of a token is not asked for again",
   scope.EventSource = before;
   assertEquals(opened, 1);
   assertEquals(urls, ["/api/v1/auth/identity"]);
+});
+
+Deno.test("a sign-in at an issuer begins with the page that was asked for and ends with a sentence", () => {
+  assertEquals(loginPath("/jobs?labels=a&b#end"), "/api/v1/auth/login?to=%2Fjobs%3Flabels%3Da%26b%23end");
+  assertEquals(hostOf("https://keycloak.example.com:8443/realms/main"), "keycloak.example.com:8443");
+  assertEquals(hostOf("nowhere"), "nowhere");
+  assertEquals(problemText("rules").includes("no rule of this service gives you a role"), true);
+  assertEquals(problemText("<b>new</b>"), problemText("refused"));
 });

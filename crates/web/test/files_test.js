@@ -68,24 +68,3 @@ Deno.test("every imported module is there", async () => {
   }
   assertEquals(faults, []);
 });
-
-// Otherwise the browser finds them one level of imports after the other.
-Deno.test("the page preloads what every view imports, and nothing else", async () => {
-  /** @type {Set<string>} */
-  const needed = new Set();
-  const waiting = [new URL("app.js", ROOT)];
-  for (let file = waiting.pop(); file; file = waiting.pop()) {
-    const text = await Deno.readTextFile(file);
-    for (const [, target] of text.matchAll(/(?:from |^import )"(\.[^"]+\.js)";/gm)) {
-      const url = new URL(target, file);
-      if (needed.has(url.href)) continue;
-      needed.add(url.href);
-      waiting.push(url);
-    }
-  }
-  const page = await Deno.readTextFile(new URL("index.html", ROOT));
-  const preloaded = [...page.matchAll(/rel="modulepreload" href="{{assets}}\/([^"]+)"/g)].map((found) =>
-    found[1]
-  );
-  assertEquals(preloaded, [...needed].map((url) => url.slice(ROOT.href.length)).sort());
-});

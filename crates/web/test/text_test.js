@@ -3,6 +3,7 @@
 import { assertEquals } from "./assert.js";
 import { bytes, cores, kindOfId, plural, quoted, short, slotOf } from "../assets/format.js";
 import { ratio } from "../assets/elements/bar.js";
+import { spanOf } from "../assets/elements/chart.js";
 import { ago, duration, millis, moment } from "../assets/time.js";
 
 Deno.test("durations have their two largest units", () => {
@@ -86,4 +87,13 @@ Deno.test("words are quoted for the shell", () => {
     "'two words'",
     `'it'\\''s $HOME'`,
   ]);
+});
+
+Deno.test("the chart of the load spans the samples that there are", () => {
+  /** @param {number[]} seconds */
+  const samples = (...seconds) => seconds.map((at) => ({ Time: new Date(at * 1000).toISOString() }));
+  const span = (/** @type {number[]} */ ...seconds) => spanOf(/** @type {any} */ (samples(...seconds)), 3600);
+  assertEquals(span(10, 20), 60_000);
+  assertEquals(span(10, 300, 610), 600_000);
+  assertEquals(span(10, 7200), 3_600_000);
 });

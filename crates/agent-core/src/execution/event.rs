@@ -119,6 +119,11 @@ impl Failure {
         Self { cause: FailureCause::Fetch, message: message.into() }
     }
 
+    /// What the task names does not exist.
+    pub fn missing(message: impl Into<String>) -> Self {
+        Self { cause: FailureCause::Missing, message: message.into() }
+    }
+
     pub fn task(message: impl Into<String>) -> Self {
         Self { cause: FailureCause::Task, message: message.into() }
     }

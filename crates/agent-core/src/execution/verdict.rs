@@ -126,6 +126,7 @@ impl Verdict {
             FailureCause::Task
             | FailureCause::Timeout
             | FailureCause::Fetch
+            | FailureCause::Missing
             | FailureCause::Room
             | FailureCause::Publish => FailureCause::Publish,
         };

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api_types::credential::CredentialValue;
 use http::StatusCode;
 use http::header::{AUTHORIZATION, COOKIE, HeaderMap, LOCATION};
 use reqwest::dns::Resolve;
@@ -14,6 +15,7 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, Response, Url};
 use tracing::warn;
 
+use crate::data::credentials::authorization;
 use crate::data::retry::AttemptError;
 use addresses::{EgressPolicy, FilteringResolver, Forbidden};
 
@@ -83,11 +85,13 @@ impl EgressClient {
         }
     }
 
-    /// Sends a GET request and checks every redirect like the first URL.
+    /// Sends a GET request and checks every redirect like the first URL. The login of credentials
+    /// goes to their hosts alone, wherever the request is redirected.
     pub(crate) async fn get(
         &self,
         url: &Url,
         headers: HeaderMap,
+        credential: Option<&CredentialValue>,
     ) -> Result<Response, AttemptError> {
         let (mut url, mut headers) = (url.clone(), headers);
         for _ in 0..=MAX_REDIRECTS {
@@ -96,6 +100,9 @@ impl EgressClient {
                 return Err(AttemptError::permanent(message));
             }
             self.check(&url).map_err(|refused| AttemptError::permanent(refused.to_string()))?;
+            if let Some(login) = credential.and_then(|it| authorization(it, url.as_str())) {
+                headers.insert(AUTHORIZATION, login);
+            }
             let answer = self.client.get(url.clone()).headers(headers.clone()).send().await;
             let response = answer.map_err(|error| attempt_error(&url, &error))?;
             let Some(next) = redirection(&url, &response)? else { return Ok(response) };

@@ -124,6 +124,7 @@ async fn fetch(order: Order) -> io::Result<()> {
     let parent = ParentCache::new(say, answers);
     let fetch = Fetch {
         input: &order.input,
+        credential: order.credential.as_ref(),
         place: order.place.clone(),
         quota: Arc::clone(&quota),
         cache: CacheHandle::Parent(&parent),

@@ -20,10 +20,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use agent_core::execution::Failure;
+use api_types::ExecutionId;
+use api_types::credential::CredentialValue;
 use api_types::protocol::Work;
 use api_types::source::{InputSource, SourceType};
 use futures_util::future::FutureExt;
 
+use crate::data::credentials::{self, Granted};
 use crate::data::egress::EgressClient;
 use crate::data::egress::addresses::EgressPolicy;
 use crate::data::ipfs::Kubo;
@@ -54,7 +57,7 @@ pub(crate) struct Sources {
     inline: Inline,
     url_download: UrlDownload,
     local_directory: Option<LocalDirectory>,
-    s3: Option<S3>,
+    s3: S3,
     repository: Option<Repository>,
     repository_lfs: Option<Repository>,
     ipfs: Option<Ipfs>,
@@ -94,7 +97,7 @@ impl Sources {
             ipfs,
             repository: programs.git.then(|| repository(LargeFiles::Left)),
             repository_lfs: programs.git_lfs.then(|| repository(LargeFiles::Fetched)),
-            s3: Buckets::new(settings, client.clone(), RetryPolicy::NETWORK).map(S3::new),
+            s3: S3::new(Buckets::new(settings, client.clone(), RetryPolicy::NETWORK)),
             url_download: UrlDownload::new(client, RetryPolicy::NETWORK),
             local_directory: LocalDirectory::new(&settings.allow_local_paths),
             // The cache lies in the data directory, which exists.
@@ -106,7 +109,12 @@ impl Sources {
     }
 
     pub(crate) fn offered(&self) -> Vec<SourceType> {
-        SourceType::ALL.iter().copied().filter(|kind| self.get(*kind).is_some()).collect()
+        let offers = |kind: &SourceType| match kind {
+            // Tasks with credentials of their own need no node that has some.
+            SourceType::S3 => self.s3.has_credentials(),
+            kind => self.get(*kind).is_some(),
+        };
+        SourceType::ALL.iter().copied().filter(offers).collect()
     }
 
     pub(crate) fn get(&self, kind: SourceType) -> Option<&dyn Source> {
@@ -117,7 +125,7 @@ impl Sources {
             SourceType::Inline => Some(&self.inline),
             SourceType::UrlDownload => Some(&self.url_download),
             SourceType::LocalDirectory => self.local_directory.as_ref().map(some),
-            SourceType::S3 => self.s3.as_ref().map(some),
+            SourceType::S3 => Some(&self.s3),
             SourceType::RepoClone => self.repository.as_ref().map(some),
             SourceType::RepoCloneLfs => self.repository_lfs.as_ref().map(some),
             SourceType::Ipfs => self.ipfs.as_ref().map(some),
@@ -126,7 +134,11 @@ impl Sources {
 
     /// Why this node cannot fetch this input, judging by its specification alone.
     pub(crate) fn admit(&self, input: &InputSource) -> Result<(), String> {
-        let Some(source) = self.get(input.source.source_type) else {
+        let kind = input.source.source_type;
+        let is_alone = kind == SourceType::S3
+            && !self.s3.has_credentials()
+            && credentials::named(&input.source.params).is_none();
+        let Some(source) = self.get(kind).filter(|_| !is_alone) else {
             let offered: Vec<_> = self.offered().iter().map(ToString::to_string).collect();
             return Err(format!("not supported on this node; supported: {}", offered.join(", ")));
         };
@@ -142,6 +154,7 @@ impl Sources {
         &self,
         inputs: &[InputSource],
         work: &Work,
+        granted: &Granted,
         dir: &ExecutionDir,
         progress: &Progress,
     ) -> Result<Vec<MountedInput>, Failure> {
@@ -157,16 +170,21 @@ impl Sources {
             let before_bytes = quota.taken_bytes();
             let progress_text =
                 || format!("fetching {name}: {}", quota.progress_text(before_bytes));
-            let fetching = self.fetch_one(index, input, &quota, cache, dir);
-            let mut fetched = progress.during(fetching, progress_text).await;
+            let credential = granted.of(&input.source.params)?;
+            let fetch = || self.fetch_one(index, (input, credential), &quota, cache, dir);
+            let mut fetched = progress.during(fetch(), progress_text).await;
             // Cached inputs are evicted before a task fails for lack of space.
             if fetched.is_err() && self.disk.shortage().is_some() && self.cache.make_room().await {
                 quota.give_back(quota.taken_bytes().saturating_sub(before_bytes));
-                fetched = progress
-                    .during(self.fetch_one(index, input, &quota, cache, dir), progress_text)
-                    .await;
+                fetched = progress.during(fetch(), progress_text).await;
             }
-            mounted.push(fetched.map_err(|failure| Failure {
+            let held = fetched.and_then(|mounted| match (kind, &self.local_directory) {
+                (SourceType::LocalDirectory, Some(local)) => {
+                    local.hold(dir.id(), &mounted).map(|()| mounted)
+                }
+                _ => Ok(mounted),
+            });
+            mounted.push(held.map_err(|failure| Failure {
                 message: format!("{name}: {}", failure.message),
                 ..failure
             })?);
@@ -174,10 +192,24 @@ impl Sources {
         Ok(mounted)
     }
 
+    /// Holds the directories of the node that a task has mounted which runs since before this agent.
+    pub(crate) fn hold_again(&self, id: ExecutionId, inputs: &[InputSource]) {
+        if let Some(local) = &self.local_directory {
+            local.hold_again(id, inputs);
+        }
+    }
+
+    /// The task has ended, and its mounts with it.
+    pub(crate) fn release(&self, id: ExecutionId) {
+        if let Some(local) = &self.local_directory {
+            local.release(id);
+        }
+    }
+
     async fn fetch_one(
         &self,
         index: usize,
-        input: &InputSource,
+        (input, credential): (&InputSource, Option<&CredentialValue>),
         quota: &Arc<Quota>,
         cache: CacheHandle<'_>,
         dir: &ExecutionDir,
@@ -193,10 +225,13 @@ impl Sources {
         let fetch = async {
             match self.fetcher.as_ref().filter(|_| Fetcher::is_for(input)) {
                 // A large future, in every execution's.
-                Some(fetcher) => fetcher.fetch(input, &place, quota, &cache).boxed().await,
+                Some(fetcher) => {
+                    let order = fetcher.order(input, credential, &place, quota);
+                    fetcher.fetch(order, quota, &cache).boxed().await
+                }
                 None => {
                     let (place, quota) = (place.clone(), Arc::clone(quota));
-                    source.fetch(Fetch { input, place, quota, cache }).await
+                    source.fetch(Fetch { input, credential, place, quota, cache }).await
                 }
             }
         };

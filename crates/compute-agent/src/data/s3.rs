@@ -3,12 +3,14 @@
 //! Credentials, and the endpoint when a job names none, come from the agent's `AWS_…` variables.
 //! They are used for the operator's own endpoint and those that the settings list, and there for
 //! the buckets that the settings list. Any other endpoint is untrusted: it is subject to the egress
-//! policy, and its requests are not signed.
+//! policy, and its requests are not signed. Credentials that a job names sign its requests to the
+//! hosts and buckets that they are for, and then the node's are not used.
 
 use std::error::Error;
 use std::io;
 
 use agent_core::execution::Failure;
+use api_types::credential::{CredentialType, CredentialValue, Login, Server};
 use async_trait::async_trait;
 use http::Method;
 use http_body_util::{BodyExt, Limited};
@@ -53,15 +55,33 @@ pub(crate) struct Buckets {
     retry: RetryPolicy,
 }
 
-/// A bucket as a job names it.
+/// A bucket that is ready for requests.
 pub(crate) struct Bucket {
     pub(crate) store: AmazonS3,
     pub(crate) name: String,
     pub(crate) region: String,
     /// Its location, for messages.
     pub(crate) endpoint: String,
-    /// Whether the node's credentials are used there.
-    is_trusted: bool,
+    signs: Signs,
+    /// The name of the credentials that sign, if the task names some.
+    credential: String,
+}
+
+/// A bucket as a job names it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub(crate) bucket: &'a str,
+    pub(crate) region: &'a str,
+    pub(crate) endpoint: &'a str,
+    signs: Signs,
+}
+
+/// With what requests are signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Signs {
+    AsNode,
+    WithCredentials,
+    Not,
 }
 
 /// Gives the store a client that applies the egress policy.
@@ -71,25 +91,26 @@ struct Connector(EgressClient);
 // === impl Buckets ===
 
 impl Buckets {
-    /// None without credentials: every request would fail.
-    pub(crate) fn new(
-        settings: &Settings,
-        client: EgressClient,
-        retry: RetryPolicy,
-    ) -> Option<Self> {
-        let variables = &settings.aws;
-        let given = |name: &str| variables.0.get(name).is_some_and(|value| !value.is_empty());
-        CREDENTIALS.iter().any(|name| given(name)).then(|| Self {
-            variables: variables.clone(),
+    pub(crate) fn new(settings: &Settings, client: EgressClient, retry: RetryPolicy) -> Self {
+        Self {
+            variables: settings.aws.clone(),
             trusted: settings.s3.clone(),
             client,
             own_client: EgressClient::new(EgressPolicy::Anywhere),
             retry,
-        })
+        }
+    }
+
+    /// Whether the node has credentials of its own; without, every request of a task that names none
+    /// would fail.
+    pub(crate) fn has_credentials(&self) -> bool {
+        let given = |name: &str| self.variables.0.get(name).is_some_and(|value| !value.is_empty());
+        CREDENTIALS.iter().any(|name| given(name))
     }
 
     /// Why a job's bucket is invalid, judging by its specification alone.
-    pub(crate) fn admit(&self, bucket: &str, region: &str, endpoint: &str) -> Result<(), String> {
+    pub(crate) fn admit(&self, place: Place<'_>) -> Result<(), String> {
+        let Place { bucket, region, endpoint, signs } = place;
         if bucket.is_empty() {
             return Err("its Params need a Bucket".to_owned());
         }
@@ -100,53 +121,63 @@ impl Buckets {
         if !region.is_empty() && !is_name(region, "-") {
             return Err(format!("its Region '{region}' is not the name of a region"));
         }
-        if self.is_trusted(endpoint) {
+        if signs != Signs::WithCredentials && self.is_trusted(endpoint) {
             if !self.trusted.allows_bucket(bucket) {
                 return Err(format!(
                     "bucket '{bucket}' is not one that this node's settings allow (s3.buckets)"
                 ));
             }
-        } else {
+        } else if !endpoint.is_empty() {
             let url = Url::parse(endpoint)
                 .ok()
                 .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
                 .ok_or_else(|| format!("its Endpoint '{endpoint}' is not an http or https URL"))?;
-            self.client.check(&url).map_err(|refused| refused.to_string())?;
+            // The operator vouches for the way to the endpoints that the settings list.
+            if !self.is_trusted(endpoint) {
+                self.client.check(&url).map_err(|refused| refused.to_string())?;
+            }
         }
         Ok(())
     }
 
-    /// Opens the bucket without any request. An empty region or endpoint means the node's own.
+    /// Opens the bucket without any request. An empty region or endpoint means the node's own, or
+    /// Amazon's for credentials that the task names.
     pub(crate) fn open(
         &self,
-        bucket: &str,
-        region: &str,
-        endpoint: &str,
+        place: Place<'_>,
+        credential: Option<&CredentialValue>,
     ) -> Result<Bucket, AttemptError> {
-        self.admit(bucket, region, endpoint)
-            .map_err(|reason| AttemptError::Permanent(Failure::task(reason)))?;
-        let is_trusted = self.is_trusted(endpoint);
-        let mut builder = AmazonS3Builder::new();
-        for (name, value) in self.variables.0.iter().filter(|_| is_trusted) {
-            // The same names as in every other program that reads these variables; unknown ones
-            // belong to other programs.
-            if let Ok(key) = name.to_ascii_lowercase().parse::<AmazonS3ConfigKey>() {
-                builder = builder.with_config(key, value);
+        let of_task = |reason| AttemptError::Permanent(Failure::task(reason));
+        let Place { bucket, region, endpoint, .. } = place;
+        self.admit(place).map_err(of_task)?;
+        let is_trusted = !endpoint.is_empty() && self.is_trusted(endpoint);
+        let (builder, signs, endpoint, region, client) = match credential {
+            Some(value) => {
+                let server = Server::Bucket { endpoint, bucket };
+                let allowed = value.scope().check(CredentialType::S3, &server);
+                allowed.map_err(|refused| AttemptError::permanent(refused.to_string()))?;
+                let client = if is_trusted { &self.own_client } else { &self.client };
+                let region = if region.is_empty() { DEFAULT_REGION } else { region };
+                (signed(value), Signs::WithCredentials, endpoint, region, client)
             }
-        }
-        if !is_trusted {
-            builder = builder.with_skip_signature(true);
-        }
-        let region = match (region, self.own_region()) {
-            ("", Some(own)) => own,
-            ("", None) => DEFAULT_REGION,
-            (given, _) => given,
+            None => {
+                let is_trusted = self.is_trusted(endpoint);
+                let own_region = self.own_region().unwrap_or(DEFAULT_REGION);
+                let region = if region.is_empty() { own_region } else { region };
+                match is_trusted {
+                    true => {
+                        let own = self.own_endpoint().unwrap_or_default();
+                        let endpoint = if endpoint.is_empty() { own } else { endpoint };
+                        (self.signed(), Signs::AsNode, endpoint, region, &self.own_client)
+                    }
+                    false => {
+                        let builder = AmazonS3Builder::new().with_skip_signature(true);
+                        (builder, Signs::Not, endpoint, region, &self.client)
+                    }
+                }
+            }
         };
-        let client = if is_trusted { &self.own_client } else { &self.client };
-        let endpoint = match endpoint {
-            "" => self.own_endpoint().unwrap_or_default(),
-            given => given,
-        };
+        let mut builder = builder;
         if !endpoint.is_empty() {
             builder = builder.with_endpoint(endpoint);
         }
@@ -163,12 +194,26 @@ impl Buckets {
             store,
             name: bucket.to_owned(),
             region: region.to_owned(),
-            is_trusted,
+            signs,
+            credential: credential.map(|value| value.name.clone()).unwrap_or_default(),
             endpoint: match endpoint {
                 "" => format!("Amazon S3 ({region})"),
                 endpoint => endpoint.to_owned(),
             },
         })
+    }
+
+    /// Signs requests with the node's credentials.
+    fn signed(&self) -> AmazonS3Builder {
+        let mut builder = AmazonS3Builder::new();
+        for (name, value) in &self.variables.0 {
+            // The same names as in every other program that reads these variables; unknown ones
+            // belong to other programs.
+            if let Ok(key) = name.to_ascii_lowercase().parse::<AmazonS3ConfigKey>() {
+                builder = builder.with_config(key, value);
+            }
+        }
+        builder
     }
 
     /// Whether the operator vouches for the endpoint: the variables name it, or the settings.
@@ -206,6 +251,35 @@ impl Buckets {
     }
 }
 
+/// Signs requests with the credentials of a namespace.
+fn signed(value: &CredentialValue) -> AmazonS3Builder {
+    let Login { access_key_id, secret_access_key, session_token, .. } = &value.login;
+    let builder = AmazonS3Builder::new()
+        .with_access_key_id(access_key_id)
+        .with_secret_access_key(secret_access_key);
+    match session_token.as_str() {
+        "" => builder,
+        token => builder.with_token(token),
+    }
+}
+
+// === impl Place ===
+
+impl<'a> Place<'a> {
+    pub(crate) fn new(
+        bucket: &'a str,
+        region: &'a str,
+        endpoint: &'a str,
+        credentials: &str,
+    ) -> Self {
+        let signs = match credentials {
+            "" => Signs::AsNode,
+            _ => Signs::WithCredentials,
+        };
+        Self { bucket, region, endpoint, signs }
+    }
+}
+
 // === impl Bucket ===
 
 impl Bucket {
@@ -227,12 +301,23 @@ impl Bucket {
             E::NotFound { .. } => format!(
                 "there is no object '{key}' in bucket '{name}' at {endpoint}; check Key and VersionID"
             ),
-            E::PermissionDenied { .. } | E::Unauthenticated { .. } if !self.is_trusted => format!(
-                "'{key}' in bucket '{name}' at {endpoint} is not open to everybody, and this \
+            E::PermissionDenied { .. } | E::Unauthenticated { .. }
+                if self.signs == Signs::WithCredentials =>
+            {
+                format!(
+                    "'{key}' in bucket '{name}' at {endpoint} is not open to the credentials '{}': {}",
+                    self.credential,
+                    words(error)
+                )
+            }
+            E::PermissionDenied { .. } | E::Unauthenticated { .. } if self.signs == Signs::Not => {
+                format!(
+                    "'{key}' in bucket '{name}' at {endpoint} is not open to everybody, and this \
                  node's credentials are not for an endpoint that a job names; its operator can \
-                 list it in s3.endpoints: {}",
-                words(error)
-            ),
+                 list it in s3.endpoints, or the job can name Credentials: {}",
+                    words(error)
+                )
+            }
             E::PermissionDenied { .. } | E::Unauthenticated { .. } => format!(
                 "'{key}' in bucket '{name}' at {endpoint} is not open to this node; check the \
                  AWS_… variables of its agent: {}",

@@ -7,23 +7,17 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use agent_core::execution::Failure;
-use api_client::{Client, ClientError};
+use api_types::ExecutionId;
 use api_types::job::Task;
 use api_types::protocol::Work;
-use api_types::secret::{SecretValue, SecretsAnswer, SecretsRequest, TaskSecret};
-use api_types::{Code, ExecutionId, NodeId};
+use api_types::secret::{SecretValue, TaskSecret};
 use zeroize::Zeroizing;
 
+use super::handover::Handover;
 use crate::data::progress::Progress;
-use crate::host::backoff::Backoff;
 use crate::host::secrets_dir::{SecretsDir, below};
-
-/// Delays between attempts to reach the orchestrator.
-const RETRY_FIRST: Duration = Duration::from_millis(200);
-const RETRY_LONGEST: Duration = Duration::from_secs(5);
 
 /// What a node without a place for secrets says of a task that needs one.
 const NO_PLACE: &str =
@@ -32,8 +26,7 @@ const NO_PLACE: &str =
 /// Asks for secrets, and keeps them for as long as a task needs them.
 #[derive(Debug)]
 pub(crate) struct Secrets {
-    client: Client,
-    node_id: NodeId,
+    handover: Handover,
     dir: Option<SecretsDir>,
 }
 
@@ -53,8 +46,13 @@ pub(crate) struct HandedOver {
 // === impl Secrets ===
 
 impl Secrets {
-    pub(crate) fn new(client: Client, node_id: NodeId, dir: Option<SecretsDir>) -> Self {
-        Self { client, node_id, dir }
+    pub(crate) fn new(handover: Handover, dir: Option<SecretsDir>) -> Self {
+        Self { handover, dir }
+    }
+
+    /// For what else is handed over.
+    pub(crate) fn handover(&self) -> &Handover {
+        &self.handover
     }
 
     /// Why the task cannot run here, judging by its specification.
@@ -78,37 +76,13 @@ impl Secrets {
         }
         let dir = self.dir.clone().ok_or_else(|| Failure::node(NO_PLACE))?;
         let waiting = || "waits for the orchestrator, to ask it for secrets".to_owned();
-        let values = progress.during(self.ask(id), waiting).await?;
+        let values = progress.during(self.handover.secrets(id), waiting).await?;
         progress.tell(received(&values)).await;
         let wanted = work.task.secrets.clone();
         let laying_out = tokio::task::spawn_blocking(move || lay_out(&dir, id, &wanted, &values));
         laying_out
             .await
             .map_err(|error| Failure::node(format!("laying out the secrets failed: {error}")))?
-    }
-
-    async fn ask(&self, id: ExecutionId) -> Result<Vec<SecretValue>, Failure> {
-        let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
-        let request = SecretsRequest { execution_id: id };
-        loop {
-            let error = match self.client.secrets(self.node_id, &request).await {
-                Ok(SecretsAnswer { secrets }) => return Ok(secrets),
-                Err(error) => error,
-            };
-            match error.code() {
-                // It may exist later: the job waits for it, on whichever node.
-                Some(Code::SecretNotFound) => return Err(Failure::fetch(message(&error))),
-                // A certificate that is being renewed, or a session that begins again.
-                Some(Code::Unauthenticated | Code::StaleSession) => {}
-                _ if error.is_transient() => {}
-                _ => {
-                    let reason = message(&error);
-                    return Err(Failure::node(format!("cannot get the task's secrets: {reason}")));
-                }
-            }
-            tracing::debug!(%error, "secrets wait for the orchestrator");
-            backoff.wait().await;
-        }
     }
 
     /// Removes the secrets of an execution whose task has ended.
@@ -123,14 +97,6 @@ impl Secrets {
     /// The executions whose secrets are here.
     pub(crate) fn list(&self) -> io::Result<Vec<ExecutionId>> {
         self.dir.as_ref().map_or(Ok(Vec::new()), SecretsDir::list)
-    }
-}
-
-/// The orchestrator's own words, where it said something.
-fn message(error: &ClientError) -> String {
-    match error {
-        ClientError::Api(error) => error.message.clone(),
-        other => other.to_string(),
     }
 }
 

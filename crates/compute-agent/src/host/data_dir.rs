@@ -7,6 +7,7 @@
 //! clock                        see `host::clock`
 //! draining                     see `drain`
 //! images.json                  images that the agent pulled, see `runtime::docker`
+//! images.private.json          images that are being pulled with credentials of a namespace
 //! published/<execution id>.tar.gz   archives that the agent serves, see `data::results::publisher::local`
 //! cache/<key>/                 inputs that were fetched before, see `data::inputs::cache`
 //! wasm-cache/                  compiled modules by their digest, see `runtime::wasm::store`
@@ -44,6 +45,7 @@ pub(crate) struct DataDir {
 /// The directory of one execution; it may not exist (yet, or any more).
 #[derive(Debug, Clone)]
 pub(crate) struct ExecutionDir {
+    id: ExecutionId,
     root: PathBuf,
 }
 
@@ -118,7 +120,7 @@ pub(crate) struct ExecutionDirs {
 
 impl ExecutionDirs {
     pub(crate) fn of(&self, id: ExecutionId) -> ExecutionDir {
-        ExecutionDir { root: self.root.join(id.to_string()) }
+        ExecutionDir { id, root: self.root.join(id.to_string()) }
     }
 
     /// Every execution that has a directory.
@@ -136,6 +138,10 @@ impl ExecutionDirs {
 // === impl ExecutionDir ===
 
 impl ExecutionDir {
+    pub(crate) fn id(&self) -> ExecutionId {
+        self.id
+    }
+
     pub(crate) fn input(&self, index: usize) -> PathBuf {
         self.root.join("inputs").join(index.to_string())
     }

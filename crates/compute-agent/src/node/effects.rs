@@ -16,6 +16,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, warn};
 
+use crate::data::credentials::{self, Granted};
 use crate::data::inputs::Sources;
 use crate::data::progress::Progress;
 use crate::data::results::collect;
@@ -123,7 +124,12 @@ impl Steps {
         wanted.extend(executor.modules(&step.work));
         let watch = self.observer.watch(step.id, &step.work);
         let progress = Progress::new(step.id, Arc::new(step.mailbox.clone()));
-        let fetching = self.files.sources.fetch_all(&wanted, &step.work, &dir, &progress);
+        let (id, work) = (step.id, Arc::clone(&step.work));
+        let handover = self.files.secrets.handover();
+        let asking = handover.grant(id, &work.task, &progress);
+        let granted = cancel.run_until_cancelled(asking).await;
+        let granted = granted.ok_or_else(|| Failure::from(ExecutorError::Cancelled))??;
+        let fetching = self.files.sources.fetch_all(&wanted, &work, &granted, &dir, &progress);
         let fetching = async {
             let fetched = cancel.run_until_cancelled(fetching).await;
             fetched.ok_or_else(|| Failure::from(ExecutorError::Cancelled))
@@ -139,13 +145,11 @@ impl Steps {
         };
         let modules = inputs.split_off(inputs_count);
         let modules = modules.into_iter().map(|module| module.source).collect();
-        let work = Arc::clone(&step.work);
-        let gpus = self.gpus.device_ids(&step.gpus);
-        let (id, node_id) = (step.id, self.node_id);
+        let (gpus, node_id) = (self.gpus.device_ids(&step.gpus), self.node_id);
         let asking = self.files.secrets.hand_over(id, &work, &progress);
         let secrets = cancel.run_until_cancelled(asking).await;
         let secrets = secrets.ok_or_else(|| Failure::from(ExecutorError::Cancelled))??;
-        let run = Run { id, node_id, work, inputs, secrets, modules, gpus, progress };
+        let run = Run { id, node_id, work, granted, inputs, secrets, modules, gpus, progress };
         watch.stage(Stage::Make, self.make(&run, cancel)).await
     }
 
@@ -194,6 +198,8 @@ impl Steps {
     }
 
     pub(crate) fn watch(self: &Arc<Self>, step: Step, deadline: Option<Timestamp>) {
+        // Before this agent takes anything else.
+        self.files.sources.hold_again(step.id, &step.work.task.input_sources);
         let steps = Arc::clone(self);
         self.spawn(&step.clone(), async move {
             let executor = match steps.executor(&step.work) {
@@ -282,6 +288,14 @@ impl Steps {
     ) -> Result<agent_core::execution::Collected, Failure> {
         let executor = self.executor(&step.work)?;
         let dir = self.files.dirs.of(step.id);
+        // Again: they may have changed while the task ran, and this agent may be another one.
+        let granted = match credentials::named(&step.work.task.publisher.params) {
+            Some(_) => {
+                let progress = Progress::new(step.id, Arc::new(step.mailbox.clone()));
+                self.files.secrets.handover().grant(step.id, &step.work.task, &progress).await
+            }
+            None => Ok(Granted::default()),
+        };
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
         loop {
             let run = Publication {
@@ -290,6 +304,7 @@ impl Steps {
                 work: &step.work,
                 exit_code,
                 dir: &dir,
+                granted: &granted,
             };
             let limit = room::limit(self, step).await;
             let intake = || Intake::new(&self.files.disk, limit);
@@ -319,6 +334,7 @@ impl Steps {
             if let Err(error) = failpoint::around(REMOVE, || executor.remove(step.id)).await {
                 debug!(%error, "a container is left to the next sweep");
             }
+            steps.files.sources.release(step.id);
             if !step.work.task.secrets.is_empty() {
                 steps.files.secrets.forget(step.id).await;
             }

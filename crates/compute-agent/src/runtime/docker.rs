@@ -20,6 +20,7 @@ mod output;
 mod result_directories;
 mod room;
 mod sandbox;
+mod volumes;
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -78,7 +78,7 @@ impl Certifier {
         let tls = Some(Arc::new(Tls::new(agents, callers)));
         let listening = Listening { listener, connections: 16, tls };
         let (signer, seen) = (Arc::clone(&authority), Arc::clone(&requests));
-        let answer = move |request: http::Request<hyper::body::Incoming>| {
+        let answer = move |request: http::Request<daemon::http::RequestBody>| {
             let (signer, seen) = (Arc::clone(&signer), Arc::clone(&seen));
             async move {
                 let (parts, body) = request.into_parts();

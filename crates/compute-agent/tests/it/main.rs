@@ -30,6 +30,7 @@ mod node;
 mod noop;
 mod openapi;
 mod orchestrator;
+mod private_images;
 mod programs;
 mod publishing;
 mod pulling;

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use api_types::credential::{CredentialValue, CredentialsAnswer};
 use api_types::execution::{ComputeState, DesiredState};
 use api_types::node::Membership;
 use api_types::protocol::{
@@ -16,7 +17,7 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, put};
+use axum::routing::{get, post, put};
 use futures_util::StreamExt;
 use http::StatusCode;
 use hyper_util::rt::TokioIo;
@@ -52,6 +53,8 @@ struct Known {
     /// Every report that came, repeats included.
     came: Vec<Report>,
     keeps_reports_unacknowledged: bool,
+    /// What every execution gets that asks for credentials.
+    credentials: Vec<CredentialValue>,
     streams: Vec<mpsc::UnboundedSender<AssignmentLine>>,
 }
 
@@ -93,6 +96,11 @@ impl Orchestrator {
 
     pub(crate) fn acknowledge_reports(&self, acknowledge: bool) {
         self.change(|state| state.keeps_reports_unacknowledged = !acknowledge);
+    }
+
+    /// Gives these to executions from now on.
+    pub(crate) fn grant(&self, credentials: Vec<CredentialValue>) {
+        self.change(|state| state.credentials = credentials);
     }
 
     pub(crate) fn offer(&self, work: Work) -> ExecutionId {
@@ -238,6 +246,7 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>) {
         .route(routes::NODE_HEARTBEAT, put(heartbeat))
         .route(routes::NODE_ASSIGNMENTS, get(assignments))
         .route(routes::NODE_EXECUTIONS, put(report))
+        .route(routes::NODE_CREDENTIALS, post(credentials))
         .with_state(shared);
     // Dropped with this future, and every connection with it.
     let mut connections = JoinSet::new();
@@ -314,6 +323,11 @@ async fn assignments(State(shared): State<Arc<Shared>>, RawQuery(query): RawQuer
         Some((Ok::<_, std::convert::Infallible>(bytes), receiver))
     });
     Body::from_stream(lines.boxed()).into_response()
+}
+
+async fn credentials(State(shared): State<Arc<Shared>>) -> Response {
+    let credentials = shared.change(|state| state.credentials.clone());
+    json(&CredentialsAnswer { credentials })
 }
 
 async fn report(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {

@@ -1,5 +1,7 @@
 //! One turn: requests become changes to commit, and replies to hold back until then.
 
+use std::collections::BTreeSet;
+
 use api_types::job::CreateJob;
 use scheduler::input::{Answer, Input};
 use scheduler::time::{Moment, Now};
@@ -8,7 +10,7 @@ use scheduler::{Output, Scheduler};
 use super::event::{Envelope, Held, NotCreated, Reply, Request, Submission};
 use crate::audit::Chain;
 use crate::batch::Batch;
-use crate::records::Records;
+use crate::records::{RecordKind, RecordWrite, Records};
 use crate::store::{IdempotencyRow, Known};
 
 pub(super) struct Turn<C> {
@@ -52,9 +54,14 @@ impl<C> Turn<C> {
             Request::Submit(submission) => {
                 Reply::Created(self.submit(scheduler, arrived, *submission))
             }
-            Request::Records(writes) => Reply::Recorded(
-                records.apply(&writes, self.number).map(|rows| self.batch.records.extend(rows)),
-            ),
+            Request::Records(writes) => {
+                Reply::Recorded(records.apply(&writes, self.number).map(|rows| {
+                    self.batch.records.extend(rows);
+                    for namespace in provided(&writes) {
+                        self.handle(scheduler, arrived, Input::Provided { namespace });
+                    }
+                }))
+            }
             Request::Ask => Reply::Asked(now),
         };
         if let Some(mut entry) = audit.filter(|_| reply.is_done()) {
@@ -108,6 +115,24 @@ impl<C> Turn<C> {
     pub(super) fn end(self) -> (Batch, Vec<Held<C>>) {
         (self.batch, self.held)
     }
+}
+
+/// The namespaces that get something which their jobs may wait for.
+fn provided(writes: &[RecordWrite]) -> BTreeSet<String> {
+    let put = writes.iter().filter(|write| write.value.is_some());
+    put.filter_map(|write| match write.key.kind {
+        // Their names have no '/'.
+        RecordKind::Secret | RecordKind::Credential => {
+            write.key.key.rsplit_once('/').map(|(namespace, _)| namespace.to_owned())
+        }
+        RecordKind::Token
+        | RecordKind::Session
+        | RecordKind::Namespace
+        | RecordKind::JoinToken
+        | RecordKind::NodeIdentity
+        | RecordKind::Key => None,
+    })
+    .collect()
 }
 
 fn repeated(first: &IdempotencyRow, body_hash: Option<[u8; 32]>) -> Result<CreateJob, NotCreated> {

@@ -161,6 +161,10 @@ impl MemoryStore {
         Removed { count: u32::try_from(old.len()).unwrap_or(u32::MAX), more }
     }
 
+    pub fn has_record(&self, key: &RecordKey) -> bool {
+        self.records.contains_key(key)
+    }
+
     fn keep_records(&mut self, rows: &[RecordRow]) {
         for RecordRow { key, version, value } in rows {
             match value {

@@ -11,8 +11,14 @@ use super::duration;
 #[derive(Debug, Args)]
 pub(crate) struct LoginArgs {
     /// File with the token, or - for standard input; without it, the token is asked for
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["oidc", "id_token_file"])]
     pub(crate) token_file: Option<PathBuf>,
+    /// Sign in with a browser at the issuer that the service trusts (OpenID Connect)
+    #[arg(long, conflicts_with = "id_token_file")]
+    pub(crate) oidc: bool,
+    /// File with an ID token of that issuer, or - for standard input; for CI and Kubernetes
+    #[arg(long, value_name = "FILE")]
+    pub(crate) id_token_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]

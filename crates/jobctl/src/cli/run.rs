@@ -123,6 +123,9 @@ pub(crate) struct TaskArgs {
     /// repeated
     #[arg(long = "secret", value_name = "NAME[:/PATH|:VARIABLE]")]
     pub(crate) secrets: Vec<String>,
+    /// Credentials of the namespace for the registry of the image, or the server of the module
+    #[arg(long, value_name = "NAME")]
+    pub(crate) credentials: Option<String>,
     /// Replaces the entry point of the image, or _start of the module
     #[arg(long)]
     pub(crate) entrypoint: Option<String>,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use api_types::access::{CreateToken, Identity, Permissions, PutNamespace};
 
-use super::{Exit, Session, context, each};
+use super::{Exit, Session, context, each, sign_in};
 use crate::cli::{
     Global, LoginArgs, NamespaceCommand, NamespacePutArgs, TokenCommand, TokenCreateArgs,
 };
@@ -18,12 +18,20 @@ use crate::output::{Format, Layout, Out};
 use crate::prompt::{self, hidden_line};
 use crate::view::namespace_fields;
 
-/// Verifies a token with the service, and keeps both for later commands.
+/// Verifies a token with the service, or gets one for an ID token, and keeps both for later commands.
 pub(super) async fn login(out: Out, global: &Global, args: &LoginArgs) -> Result<Exit> {
     let environment = Environment::read();
     let target = Target::choose(global, &environment)?;
     let names_the_ca = global.ca.is_some() || environment.ca.is_some();
     let (target, token) = match &args.token_file {
+        None if args.oidc => {
+            let token = sign_in::with_browser(&target).await?;
+            (target, token)
+        }
+        None if let Some(path) = &args.id_token_file => {
+            let token = sign_in::with_id_token(&target, path).await?;
+            (target, token)
+        }
         Some(path) if path.as_os_str() == "-" => (target, token_of(prompt::line()?)?),
         Some(path) if names_the_ca => (target, read_token(path)?),
         Some(path) => (target.beside(path)?, read_token(path)?),

@@ -45,7 +45,7 @@ pub(super) async fn run(session: &Session, command: &SecretCommand) -> Result<Ex
 
 async fn set(session: &Session, args: &SecretSetArgs) -> Result<Exit> {
     let (namespace, name) = place(session, &args.namespace, &args.name)?;
-    let value = value(args.file.as_deref(), name)?;
+    let value = value(args.file.as_deref(), &format!("Value of {name}"))?;
     let body = PutSecret::of_bytes(&value);
     let secret = session.client.put_secret(namespace.as_deref(), name, &body).await?;
     let (namespace, name, version) = (secret.namespace, secret.name, secret.version);
@@ -54,7 +54,7 @@ async fn set(session: &Session, args: &SecretSetArgs) -> Result<Exit> {
 }
 
 /// Namespace and name, the namespace from the name, the argument or the context.
-fn place<'a>(
+pub(super) fn place<'a>(
     session: &Session,
     args: &NamespaceArgs,
     name: &'a str,
@@ -69,19 +69,18 @@ fn place<'a>(
     }
 }
 
-fn named(session: &Session, args: &NamespaceArgs) -> Option<String> {
+pub(super) fn named(session: &Session, args: &NamespaceArgs) -> Option<String> {
     args.namespace.clone().or_else(|| session.namespace.clone())
 }
 
-fn value(file: Option<&Path>, name: &str) -> Result<Vec<u8>> {
+/// What is in the file or on standard input; a terminal is asked for it in one line.
+pub(super) fn value(file: Option<&Path>, what: &str) -> Result<Vec<u8>> {
     match file {
         Some(path) if path.as_os_str() != "-" => {
             let file = File::open(path).with_context(|| format!("read {}", path.display()))?;
             bounded(file).with_context(|| format!("read {}", path.display()))
         }
-        None if std::io::stdin().is_terminal() => {
-            Ok(hidden_line(&format!("Value of {name}"))?.into_bytes())
-        }
+        None if std::io::stdin().is_terminal() => Ok(hidden_line(what)?.into_bytes()),
         Some(_) | None => bounded(std::io::stdin().lock()).context("read standard input"),
     }
 }

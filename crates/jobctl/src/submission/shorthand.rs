@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Result;
+use api_types::credential::CREDENTIALS;
 use api_types::engine::Params;
 use api_types::job::Constraint;
 use api_types::selector::{Requirement, Selector};
@@ -101,6 +102,9 @@ fn engine(args: &RunArgs) -> Result<TypedSubmission> {
     let kind = match args.engine {
         Engine::Docker => {
             params.insert("Image".to_owned(), args.image.clone().into());
+            if let Some(name) = &task.credentials {
+                params.insert(CREDENTIALS.to_owned(), name.clone().into());
+            }
             if let Some(entrypoint) = &task.entrypoint {
                 params.insert("Entrypoint".to_owned(), vec![entrypoint.clone()].into());
             }
@@ -113,7 +117,11 @@ fn engine(args: &RunArgs) -> Result<TypedSubmission> {
             if task.workdir.is_some() {
                 return Err(UsageError::new("--workdir is for --engine docker").into());
             }
-            params.insert("EntryModule".to_owned(), source::module(&args.image)?);
+            let mut module = source::module(&args.image)?;
+            if let Some(name) = &task.credentials {
+                module["Source"]["Params"][CREDENTIALS] = name.clone().into();
+            }
+            params.insert("EntryModule".to_owned(), module);
             if let Some(entrypoint) = &task.entrypoint {
                 params.insert("EntryPoint".to_owned(), Value::from(entrypoint.clone()));
             }

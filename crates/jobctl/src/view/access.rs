@@ -1,7 +1,8 @@
-//! Tokens, join tokens, namespaces, secrets and the audit log for people.
+//! Tokens, join tokens, namespaces, secrets, credentials and the audit log for people.
 
 use api_types::access::{Namespace, Permissions, Token};
 use api_types::audit::{AuditOutcome, AuditRecord};
+use api_types::credential::Credential;
 use api_types::joining::NodeToken;
 use api_types::secret::Secret;
 
@@ -91,6 +92,28 @@ impl Listed for Secret {
     }
 }
 
+impl Listed for Credential {
+    fn columns(_: &Layout) -> Vec<&'static str> {
+        vec!["NAMESPACE", "NAME", "TYPE", "HOSTS", "BUCKETS", "VERSION", "CHANGED"]
+    }
+
+    fn cells(&self, layout: &Layout) -> Vec<Cell> {
+        vec![
+            Cell::plain(&self.namespace),
+            Cell::plain(&self.name),
+            Cell::plain(self.credential_type.to_string()),
+            Cell::plain(self.hosts.join(",")),
+            Cell::plain(or_dash(&self.buckets.join(","))),
+            Cell::plain(self.version.to_string()),
+            Cell::age(age_of_text(layout.now, &self.modify_time)),
+        ]
+    }
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+}
+
 impl Listed for Namespace {
     fn columns(_: &Layout) -> Vec<&'static str> {
         vec!["NAME", "ENGINES", "NETWORKS", "SOURCES", "PUBLISHERS", "NODES", "DESCRIPTION"]
@@ -151,6 +174,18 @@ pub(crate) fn namespace_fields(namespace: &Namespace) -> Fields {
             .add("Publishers", permitted(publishers.as_ref()));
     });
     fields.add_some("Created", &namespace.create_time).add_some("Changed", &namespace.modify_time);
+    fields
+}
+
+/// Credentials by themselves.
+pub(crate) fn credential_fields(credential: &Credential) -> Fields {
+    let mut fields = Fields::default();
+    fields.add("Name", &credential.name).add("Namespace", &credential.namespace);
+    fields.add("Type", credential.credential_type.to_string());
+    fields.add("Hosts", credential.hosts.join(", "));
+    fields.add_some("Buckets", credential.buckets.join(", "));
+    fields.add("Version", credential.version.to_string());
+    fields.add("Created", &credential.create_time).add("Changed", &credential.modify_time);
     fields
 }
 

@@ -3,6 +3,7 @@
 mod access;
 mod cluster;
 mod context;
+mod credential;
 mod dependencies;
 mod describe;
 mod errors;
@@ -14,6 +15,7 @@ mod logs;
 mod node;
 mod run;
 mod shell;
+mod sign_in;
 mod stop;
 mod submit;
 mod validate;

@@ -44,6 +44,8 @@ pub(crate) async fn first_token(
     let has_admin = tokens
         .iter()
         .filter_map(StoredToken::of)
+        // Those of an issuer end by themselves, and nobody may get another.
+        .filter(|token| token.subject.is_none())
         .any(|token| token.role == Role::Admin && !token.is_over(now));
     if has_admin {
         return Ok(None);
@@ -61,6 +63,7 @@ pub(crate) async fn first_token(
         create_time: now,
         expire_time: None,
         last_use_time: None,
+        subject: None,
         hash: credential.hash(),
     };
     handle.change_records(vec![token.write(&credential.id, Expected::Nothing)]).await?;

@@ -69,7 +69,8 @@ impl std::fmt::Debug for Credential {
     }
 }
 
-fn random<const N: usize>() -> [u8; N] {
+/// Bytes that nobody can guess.
+pub(crate) fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     SystemRandom::new()
         .fill(&mut bytes)

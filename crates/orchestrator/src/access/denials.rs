@@ -19,7 +19,7 @@ pub(crate) struct Denials(Mutex<Collected>);
 
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
-    /// By token and operation; each entry is that of the first request.
+    /// By caller and operation; each entry is that of the first request.
     pub(crate) known: HashMap<(String, &'static str), AuditEntry>,
     /// Requests by address.
     pub(crate) unknown: HashMap<IpAddr, u64>,
@@ -31,7 +31,9 @@ impl Denials {
     pub(crate) fn note(&self, entry: AuditEntry) {
         let mut collected = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_full = collected.known.len() >= TOLD_APART;
-        match collected.known.entry((entry.token_id.clone(), entry.operation)) {
+        // Who is known by an ID token alone has no token.
+        let who = if entry.token_id.is_empty() { &entry.user } else { &entry.token_id };
+        match collected.known.entry((who.clone(), entry.operation)) {
             Entry::Occupied(mut first) => first.get_mut().count += entry.count,
             Entry::Vacant(_) if is_full => {}
             Entry::Vacant(place) => drop(place.insert(entry)),

@@ -31,6 +31,10 @@ pub(crate) struct StoredToken {
     pub(crate) expire_time: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) last_use_time: Option<Timestamp>,
+    /// Whom an issuer vouched for, if the token was given for an ID token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) subject: Option<String>,
+    /// Empty if nobody has the secret, but a browser a session.
     pub(crate) hash: String,
 }
 
@@ -198,6 +202,7 @@ mod tests {
             create_time: Timestamp(0),
             expire_time,
             last_use_time: None,
+            subject: None,
             hash,
         }
     }

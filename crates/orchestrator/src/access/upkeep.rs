@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use api_types::Timestamp;
-use control_plane::records::{Expected, RecordKind, RecordWrite};
+use control_plane::records::{Expected, Record, RecordKind, RecordWrite};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
@@ -113,26 +113,29 @@ fn due(view: &View, uses: &HashMap<String, Timestamp>, now: Timestamp) -> Vec<Re
             let token = StoredToken { last_use_time: Some(*used), ..token };
             writes.push(token.write(&record.key.key, Expected::Version(record.version)));
         } else if token.is_over(now) {
-            expired.push((token.expire_time, record));
+            match token.subject {
+                None => expired.push((token.expire_time, record)),
+                // There may be thousands a day, and its holder can get another.
+                Some(_) => writes.push(removal(record)),
+            }
         }
     }
     expired.sort_by_key(|(end, _)| std::cmp::Reverse(*end));
-    writes.extend(expired.into_iter().skip(EXPIRED_TOKENS).map(|(_, record)| RecordWrite {
-        key: record.key,
-        expected: Expected::Version(record.version),
-        value: None,
-    }));
+    writes.extend(expired.into_iter().skip(EXPIRED_TOKENS).map(|(_, record)| removal(record)));
     for record in records.of_kind(RecordKind::Session) {
         let is_over = StoredSession::of(&record).is_none_or(|session| {
             let of_token = StoredToken::key(&session.token_id);
             session.expire_time <= now || records.get(&of_token).is_none()
         });
         if is_over {
-            let expected = Expected::Version(record.version);
-            writes.push(RecordWrite { key: record.key, expected, value: None });
+            writes.push(removal(record));
         }
     }
     writes
+}
+
+fn removal(record: Record) -> RecordWrite {
+    RecordWrite { key: record.key, expected: Expected::Version(record.version), value: None }
 }
 
 #[cfg(test)]
@@ -153,7 +156,12 @@ mod tests {
             create_time: Timestamp(0),
             expire_time,
             last_use_time: None,
+            subject: None,
             hash: String::new(),
+        };
+        let of_issuer = |end| StoredToken {
+            subject: Some("https://issuer.example ada".to_owned()),
+            ..token(Some(Timestamp(end)))
         };
         let session = |token: &str, end| StoredSession {
             token_id: token.to_owned(),
@@ -163,6 +171,8 @@ mod tests {
         for write in [
             token(None).write("used", Expected::Nothing),
             token(None).write("unused", Expected::Nothing),
+            of_issuer(1).write("exchanged", Expected::Nothing),
+            of_issuer(i64::MAX).write("exchanged-later", Expected::Nothing),
             session("used", i64::MAX).write("a"),
             session("used", 1).write("b"),
             session("gone", i64::MAX).write("c"),
@@ -182,7 +192,8 @@ mod tests {
         let writes = due(&view, &uses.take(), now);
         let seen = |write: &RecordWrite| (write.key.key.clone(), write.value.is_some());
         let seen: Vec<_> = writes.iter().map(seen).collect();
-        let expected = [("used", true), ("old-0", false), ("b", false), ("c", false)];
+        let expected =
+            [("exchanged", false), ("used", true), ("old-0", false), ("b", false), ("c", false)];
         assert_eq!(seen, expected.map(|(key, kept)| (key.to_owned(), kept)));
         assert!(writes.iter().all(|write| write.expected == Expected::Version(3)));
         assert!(uses.take().is_empty());

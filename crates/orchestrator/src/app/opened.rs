@@ -10,6 +10,7 @@ use web::Pages;
 use super::StartError;
 use crate::driver::{self, Driver, Handle};
 use crate::identity::Identity;
+use crate::issuer::Issuer;
 use crate::keys::KeyRing;
 use crate::observer::Observer;
 use crate::protection::Protection;
@@ -26,6 +27,7 @@ pub(super) struct Opened {
     pub(super) driver: Driver,
     pub(super) observer: Observer,
     pub(super) pages: Option<Pages>,
+    pub(super) issuer: Option<Arc<Issuer>>,
 }
 
 // === impl Opened ===
@@ -38,6 +40,7 @@ impl Opened {
         machine: &str,
         view: Arc<View>,
     ) -> Result<Self, StartError> {
+        let issuer = Issuer::open(&settings.oidc)?.map(Arc::new);
         let identity = Identity::load_or_make(&settings.data_dir)?;
         let instance = identity.node_id.to_string();
         let observer = Observer::new(Tracer::start(&settings.otlp, "orchestrator", instance)?);
@@ -57,6 +60,7 @@ impl Opened {
             driver,
             observer,
             pages: settings.ui.then(Pages::load),
+            issuer,
         })
     }
 }

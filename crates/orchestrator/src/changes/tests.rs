@@ -144,3 +144,57 @@ async fn messages_are_a_second_apart_and_the_first_comes_at_once() {
     stopping.cancel();
     running.await.unwrap();
 }
+
+/// Executions that change in a second at the rate that the service is made for, and for how long.
+const PER_MILLISECOND: usize = 5;
+const LOADED: Duration = Duration::from_secs(20);
+
+#[tokio::test(start_paused = true)]
+async fn at_5000_changes_a_second_every_message_is_bounded_and_a_second_apart() {
+    let feed = std::sync::Arc::new(ChangeFeed::default());
+    let stopping = CancellationToken::new();
+    let running = tokio::spawn({
+        let (feed, stopping) = (std::sync::Arc::clone(&feed), stopping.clone());
+        async move { feed.run(stopping).await }
+    });
+    let reading = tokio::spawn({
+        let (feed, mut last) = (std::sync::Arc::clone(&feed), feed.last());
+        async move {
+            let mut messages = Vec::new();
+            while last.changed().await.is_ok() {
+                let after = messages.last().map_or(0, |(_, message): &(_, Message)| message.number);
+                let Next::Message(message) = feed.next(after) else { panic!("one was skipped") };
+                let is_last = message.notice.cluster && message.notice.nodes == [node(1)];
+                messages.push((Instant::now(), message));
+                if is_last {
+                    break;
+                }
+            }
+            messages
+        }
+    });
+    let begun = Instant::now();
+    let mut changed = 0;
+    while begun.elapsed() < LOADED {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        for _ in 0..PER_MILLISECOND {
+            changed += 1;
+            feed.note(&changes(changed..changed + 1, changed as u64), &[], false);
+        }
+    }
+    feed.note(&Changes::default(), &[node(1)], false);
+    let messages = reading.await.unwrap();
+    assert_eq!(changed as u64, LOADED.as_secs() * 5000);
+    let seconds = usize::try_from(LOADED.as_secs()).unwrap();
+    assert!((seconds..=seconds + 1).contains(&messages.len()), "{} messages", messages.len());
+    for pair in messages.windows(2) {
+        assert!(pair[1].0 - pair[0].0 >= PERIOD, "{:?}", pair[1].0 - pair[0].0);
+    }
+    for (_, message) in &messages[1..] {
+        assert_eq!(message.notice.jobs.len(), LISTED);
+        assert!(message.notice.more);
+    }
+    assert_eq!(messages.last().map(|(_, last)| last.notice.through), Some(changed as u64));
+    stopping.cancel();
+    running.await.unwrap();
+}

@@ -4,9 +4,9 @@
 //! counts only on requests that the browser says come from this origin. A response that stays open
 //! ends when the right to it does: with its token, its session, or their expiry.
 
+mod asked;
 mod nodes;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use axum::response::{IntoResponse, Response};
 use control_plane::audit::AuditEntry;
 use control_plane::records::RecordKey;
 use control_plane::store::Namespaces;
-use daemon::http::{ClientCertificate, Peer, RequestId};
+use daemon::http::ClientCertificate;
 use futures_util::StreamExt;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
@@ -32,6 +32,7 @@ use crate::access::token::{self, Invalid, Verified};
 use crate::access::{Caller, Needs, Who};
 use crate::clock;
 use crate::view::View;
+pub(super) use asked::Asked;
 
 /// The cookie of a session.
 pub(super) const COOKIE: &str = "session";
@@ -41,9 +42,6 @@ pub(super) const COOKIE: &str = "session";
 const HOST_COOKIE: &str = "__Host-session";
 
 const BEARER: &str = "Bearer ";
-
-/// The longest part of a path that the audit log has.
-const MAX_PATH_CHARS: usize = 300;
 
 /// Interval between checks of an expiry: the wall clock may be set meanwhile.
 const EXPIRY_CHECK: Duration = Duration::from_secs(1);
@@ -57,15 +55,6 @@ pub(super) struct Access {
     /// When the right to an answer ends.
     pub(super) expires: Option<Timestamp>,
     request: Arc<Asked>,
-}
-
-/// What the audit log says of a request, besides who sent it.
-#[derive(Debug, Clone)]
-pub(super) struct Asked {
-    operation: &'static str,
-    path: String,
-    address: Option<IpAddr>,
-    id: String,
 }
 
 /// Ends a response when the right to it does.
@@ -98,9 +87,7 @@ pub(super) async fn check(
         Ok(Some(verified)) => verified,
         Ok(None) | Err(_) if needs == Needs::Nothing => return next.run(request).await,
         unknown => {
-            if let Some(address) = asked.address {
-                api.denials.note_unknown(address);
-            }
+            asked.note_unknown(&api);
             return refused(match unknown {
                 Err(invalid) => Failure::InvalidCredentials(invalid),
                 Ok(_) => Failure::NoCredentials,
@@ -213,7 +200,7 @@ pub(super) fn cookie_name(api: &Api) -> &'static str {
     if api.protection.is_some() { HOST_COOKIE } else { COOKIE }
 }
 
-fn cookie<'a>(headers: &'a HeaderMap, wanted: &str) -> Option<&'a str> {
+pub(super) fn cookie<'a>(headers: &'a HeaderMap, wanted: &str) -> Option<&'a str> {
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     cookies.flat_map(|cookies| cookies.split(';')).find_map(|cookie| {
         let (name, value) = cookie.trim().split_once('=')?;
@@ -253,49 +240,6 @@ impl Right {
         let records = self.view.records();
         self.expires.is_none_or(|end| end > clock::now())
             && self.depends_on.iter().all(|key| records.get(key).is_some())
-    }
-}
-
-// === impl Asked ===
-
-impl Asked {
-    fn of(request: &Request<Body>, operation: &'static str) -> Self {
-        let extensions = request.extensions();
-        let id = extensions.get::<RequestId>().map(|RequestId(id)| id.clone());
-        Self {
-            operation,
-            path: request.uri().path().chars().take(MAX_PATH_CHARS).collect(),
-            address: extensions.get::<Peer>().map(|Peer(address)| *address),
-            id: id.unwrap_or_default(),
-        }
-    }
-
-    fn entry(&self, caller: &Caller, outcome: AuditOutcome) -> AuditEntry {
-        let id = match &caller.who {
-            Who::Local => String::new(),
-            Who::Node(id) => id.to_string(),
-            Who::Token { id, .. } => id.clone(),
-        };
-        self.by(caller.name(), &id, outcome)
-    }
-
-    /// For requests that carry their credentials in their body.
-    pub(super) fn done_by(&self, user: &str, token_id: &str) -> AuditEntry {
-        self.by(user, token_id, AuditOutcome::Done)
-    }
-
-    fn by(&self, user: &str, token_id: &str, outcome: AuditOutcome) -> AuditEntry {
-        AuditEntry {
-            time: clock::now(),
-            user: user.to_owned(),
-            token_id: token_id.to_owned(),
-            address: self.address.map(|address| address.to_string()).unwrap_or_default(),
-            operation: self.operation,
-            object: self.path.clone(),
-            request_id: self.id.clone(),
-            outcome,
-            count: 1,
-        }
     }
 }
 

@@ -19,6 +19,7 @@ use scheduler::input::Refusal;
 use tracing::Level;
 
 use crate::access::Needs;
+use crate::access::exchange::ExchangeRefusal;
 use crate::access::node::NodeRefusal;
 use crate::access::token::Invalid;
 use crate::driver::CallError;
@@ -100,6 +101,8 @@ pub(crate) enum Failure {
     },
     /// A node, or a join token, is refused.
     Node(NodeRefusal),
+    /// An ID token is refused, or nobody can say whether it is good.
+    Exchange(ExchangeRefusal),
     /// An owner cannot give away more than it has.
     RoleBeyondOwn {
         role: Role,
@@ -110,6 +113,11 @@ pub(crate) enum Failure {
     },
     /// A task names a secret that its namespace does not have.
     MissingSecret {
+        name: String,
+        namespace: String,
+    },
+    /// A task names credentials that its namespace does not have.
+    MissingCredential {
         name: String,
         namespace: String,
     },
@@ -170,6 +178,7 @@ pub(crate) enum Kind {
     Node,
     Token,
     Secret,
+    Credential,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -220,6 +229,7 @@ impl Failure {
                 Kind::Node => Code::NodeNotFound,
                 Kind::Token => Code::TokenNotFound,
                 Kind::Secret => Code::SecretNotFound,
+                Kind::Credential => Code::CredentialNotFound,
             },
             Self::NoSuchNamespace { .. } => Code::NamespaceNotFound,
             Self::PathNotFound { .. } => Code::PathNotFound,
@@ -232,8 +242,10 @@ impl Failure {
             | Self::UnprotectedSecret
             | Self::RoleBeyondOwn { .. } => Code::Forbidden,
             Self::Node(refusal) => refusal.code(),
+            Self::Exchange(refusal) => refusal.code(),
             Self::NamespaceInUse { .. } => Code::Conflict,
             Self::MissingSecret { .. } => Code::SecretNotFound,
+            Self::MissingCredential { .. } => Code::CredentialNotFound,
             Self::Ambiguous { .. } => Code::AmbiguousId,
             Self::JobFinished { .. } => Code::JobFinished,
             Self::OwnNode(_) => Code::NodeConflict,
@@ -251,9 +263,10 @@ impl Failure {
     fn retry_after_seconds(&self) -> Option<u64> {
         match self.code() {
             Code::TooManyRequests => Some(RETRY_BUSY_SECONDS),
-            Code::NodeUnavailable | Code::StoreUnavailable | Code::ShuttingDown => {
-                Some(RETRY_STORE_SECONDS)
-            }
+            Code::NodeUnavailable
+            | Code::StoreUnavailable
+            | Code::IssuerUnavailable
+            | Code::ShuttingDown => Some(RETRY_STORE_SECONDS),
             _ => None,
         }
     }
@@ -263,7 +276,7 @@ impl Failure {
         match self.code() {
             Code::Internal | Code::StoreUnavailable => Level::ERROR,
             Code::TooManyRequests => Level::WARN,
-            Code::ShuttingDown | Code::NodeUnavailable => Level::INFO,
+            Code::ShuttingDown | Code::NodeUnavailable | Code::IssuerUnavailable => Level::INFO,
             Code::MalformedBody
             | Code::InvalidJob
             | Code::InvalidQuery
@@ -277,6 +290,7 @@ impl Failure {
             | Code::NodeNotFound
             | Code::TokenNotFound
             | Code::SecretNotFound
+            | Code::CredentialNotFound
             | Code::NamespaceNotFound
             | Code::StreamNotFound
             | Code::ResultNotFound

@@ -5,8 +5,8 @@
 //!
 //! - The host that the request names must be this service. A page that rebinds its own name to the
 //!   address of the service still sends that name.
-//! - A page of another origin may only link to pages: a top-level `GET` of one. Browsers say where
-//!   a request comes from in `Origin` and `Sec-Fetch-Site`; programs send neither.
+//! - A page of another origin may only link to pages: a top-level `GET` of one, or of the one operation
+//!   with which an issuer sends somebody back. Browsers say where a request comes from in `Origin` and `Sec-Fetch-Site`; programs send neither.
 //! - A listener on loopback trusts every caller, because all of them are on this machine. A proxy
 //!   in front of it would make the whole network trusted.
 
@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use api_types::routes;
 use axum::body::Body;
 use axum::extract::State;
 use axum::middleware::Next;
@@ -107,7 +108,7 @@ impl Guard {
 
 fn check_origin(method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Failure> {
     let is = |name: &str, word: &str| headers.get(name).is_some_and(|value| value == word);
-    let opens_a_page = web::is_page(method, uri.path(), headers)
+    let opens_a_page = (web::is_page(method, uri.path(), headers) || is_callback(method, uri))
         && is(SEC_FETCH_MODE, "navigate")
         && is(SEC_FETCH_DEST, "document");
     let foreign = headers
@@ -133,6 +134,12 @@ fn check_origin(method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), F
         }
     }
     Ok(())
+}
+
+/// Where an issuer sends a browser back that has signed in. The operation takes nothing without the
+/// cookie of the sign-in that it ends.
+fn is_callback(method: &Method, uri: &Uri) -> bool {
+    *method == Method::GET && uri.path() == routes::AUTH_CALLBACK
 }
 
 /// `host:port` of an origin; none of `null` and of schemes that are not the web's.
@@ -221,6 +228,7 @@ mod tests {
     fn a_foreign_page_reaches_pages_only_by_opening_them() {
         const HOST: (&str, &str) = ("host", "localhost:1234");
         const JOBS: &str = "/api/v1/orchestrator/jobs";
+        const BACK: &str = "/api/v1/auth/callback?code=c&state=s";
         const SITE: &str = SEC_FETCH_SITE;
         const HTML: (&str, &str) = ("accept", "text/html");
         const OPENS: [(&str, &str); 2] =
@@ -257,6 +265,15 @@ mod tests {
             (get, "/", &[(SITE, "cross-site"), HTML, OPENS[0]], 403),
             (get, "/", &[(SITE, "cross-site"), HTML, OPENS[0], (SEC_FETCH_DEST, "iframe")], 403),
             (post, "/", &[(SITE, "cross-site"), HTML, OPENS[0], OPENS[1]], 403),
+            // The way back from an issuer, and nothing else of signing in.
+            (get, BACK, &[(SITE, "cross-site"), OPENS[0], OPENS[1]], 200),
+            (get, BACK, &[(SITE, "cross-site")], 403),
+            (get, BACK, &[(SITE, "cross-site"), OPENS[0], (SEC_FETCH_DEST, "iframe")], 403),
+            (get, BACK, &[("origin", "http://evil.example"), OPENS[0], OPENS[1]], 403),
+            (post, BACK, &[(SITE, "cross-site"), OPENS[0], OPENS[1]], 403),
+            (get, routes::AUTH_LOGIN, &[(SITE, "cross-site"), HTML, OPENS[0], OPENS[1]], 403),
+            (get, routes::AUTH_LOGIN, &[(SITE, "same-origin"), OPENS[0], OPENS[1]], 200),
+            (post, routes::AUTH_EXCHANGE, &[(SITE, "cross-site"), OPENS[0], OPENS[1]], 403),
             (get, "/", &[("origin", "http://evil.example"), HTML, OPENS[0], OPENS[1]], 403),
         ] {
             let fields: Vec<_> = fields.iter().copied().chain([HOST]).collect();

@@ -23,7 +23,7 @@ use super::edge::json;
 use super::error::Failure;
 use super::openapi::{BODY, CALL, QUERY, READ, examples, params, refusals};
 use super::query::Query;
-use super::{Api, Handled, Parameter, secrets};
+use super::{Api, Handled, Parameter, namespaced};
 use crate::access::token::{StoredToken, shown};
 use crate::{clock, names};
 
@@ -131,7 +131,7 @@ async fn put(
 
 /// Delete Namespace
 ///
-/// Only while it has no secrets and no jobs, not even finished ones, and no token names it. `default` always
+/// Only while it has no secrets, no credentials and no jobs, not even finished ones, and no token names it. `default` always
 /// exists; deleting it removes its description and permissions.
 #[utoipa::path(
     delete,
@@ -161,8 +161,11 @@ async fn delete(
             let reason = format!("the token '{}' names it", token.name);
             return Err(Failure::NamespaceInUse { namespace: name, reason });
         }
-        if !secrets::of_namespace(&api, &name).is_empty() {
-            let reason = "it has secrets".to_owned();
+        let kept = [RecordKind::Secret, RecordKind::Credential]
+            .into_iter()
+            .find(|kind| !namespaced::of_namespace(&api, *kind, &name).is_empty());
+        if let Some(kind) = kept {
+            let reason = format!("it has {}s", kind.word());
             return Err(Failure::NamespaceInUse { namespace: name, reason });
         }
         let of_jobs = name.clone();

@@ -43,6 +43,7 @@ const ABOUT: About = About {
         ("Nodes", "The nodes of the cluster."),
         ("Access", "Who may do what: tokens, namespaces, signing in."),
         ("Secrets", "Values that jobs name and do not contain."),
+        ("Credentials", "What jobs sign in with at registries, buckets, repositories and servers."),
         ("Agent", "What the addressed node reports about itself."),
         ("Health", "For operators and load balancers."),
         ("Agent protocol", "For compute nodes; no user needs it."),

@@ -2,6 +2,7 @@
 
 mod assignments;
 mod bounds;
+mod credentials;
 mod secrets;
 mod streams;
 
@@ -49,6 +50,7 @@ pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
         .routes(collect!(assignments::stream))
         .routes(collect!(report))
         .routes(collect!(secrets::read))
+        .routes(collect!(credentials::read))
         .routes(collect!(streams::deliver))
 }
 

@@ -1,18 +1,16 @@
 //! Secrets of namespaces: put, list and delete them. No answer to a user has a value.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use api_types::error::FieldError;
-use api_types::job::{DEFAULT_NAMESPACE, JobSpec};
+use api_types::job::JobSpec;
 use api_types::secret::{DescribeSecret, ListSecrets, MAX_SECRET_BYTES, PutSecret};
 use api_types::{Code, routes};
 use axum::Extension;
 use axum::extract::State;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use control_plane::records::{Expected, Record, RecordKey, RecordKind, RecordRefusal, RecordWrite};
-use control_plane::store::Namespaces;
+use control_plane::records::{Expected, Record, RecordKey, RecordKind, RecordWrite};
 use daemon::http::Peer;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes as collect;
@@ -22,33 +20,13 @@ use super::authenticate::Access;
 use super::body::JsonBody;
 use super::edge::json;
 use super::error::{Failure, Kind};
+use super::namespaced::{self, ListQuery, OneQuery, check_way, listed, own_namespace};
 use super::openapi::{BODY, CALL, QUERY, examples, params, refusals};
-use super::query::{Namespace, Text, query};
-use super::{Api, Handled, Parameter, lookup, namespaces};
-use crate::driver::CallError;
+use super::{Api, Handled, Parameter, lookup};
+use crate::keys::KeyRing;
+use crate::records::Published;
 use crate::secrets::{self, StoredSecret};
 use crate::{clock, names};
-
-/// The most secrets of one namespace: all of them are in memory.
-const MAX_SECRETS: usize = 1000;
-
-/// How often a change is tried again when another one came in between.
-const ATTEMPTS: u32 = 16;
-
-query! {
-    struct SecretsQuery {
-        namespace: Option<String> = (
-            "namespace",
-            Namespace { default: DEFAULT_NAMESPACE },
-            "The secrets of one namespace, or `*` for all."
-        );
-    }
-
-    struct SecretQuery {
-        namespace: Option<String> =
-            ("namespace", Text, "The namespace of the secret; `default` when absent.");
-    }
-}
 
 pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
     OpenApiRouter::default().routes(collect!(list)).routes(collect!(describe, put, delete))
@@ -62,20 +40,14 @@ pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
     path = routes::SECRETS,
     operation_id = "listSecrets",
     tag = "Secrets",
-    params(SecretsQuery),
+    params(ListQuery),
     responses((status = 200, description = "The secrets, in order of namespace and name.", body = ListSecrets, example = json!(examples::list_secrets()))),
     extensions(("x-error-codes" = json!(refusals(&[QUERY, &[Code::NamespaceNotFound]])))),
 )]
-async fn list(State(api): State<Arc<Api>>, access: Access, query: SecretsQuery) -> Handled {
-    let wanted = access.within(query.namespace)?;
-    let records = api.view.records().of_kind(RecordKind::Secret);
-    let records = records.iter().filter(|record| match &wanted {
-        Namespaces::All => true,
-        Namespaces::Only(names) => names.contains(secrets::place(&record.key).0),
-    });
-    let secrets =
-        records.filter_map(|record| Some(StoredSecret::of(record)?.wire(&record.key))).collect();
-    json(&ListSecrets { secrets })
+async fn list(State(api): State<Arc<Api>>, access: Access, query: ListQuery) -> Handled {
+    let records = listed(&api, &access, RecordKind::Secret, query)?;
+    let wire = |record: &Record| Some(StoredSecret::of(record)?.wire(&record.key));
+    json(&ListSecrets { secrets: records.iter().filter_map(wire).collect() })
 }
 
 /// Describe Secret
@@ -86,14 +58,14 @@ async fn list(State(api): State<Arc<Api>>, access: Access, query: SecretsQuery) 
     path = routes::SECRET,
     operation_id = "describeSecret",
     tag = "Secrets",
-    params(params::SecretPath, SecretQuery),
+    params(params::SecretPath, OneQuery),
     responses((status = 200, description = "The secret.", body = DescribeSecret, example = json!(examples::describe_secret()))),
     extensions(("x-error-codes" = json!(refusals(&[QUERY, &[Code::SecretNotFound, Code::NamespaceNotFound, Code::PathNotFound]])))),
 )]
 async fn describe(
     State(api): State<Arc<Api>>,
     access: Access,
-    query: SecretQuery,
+    query: OneQuery,
     Parameter(name): Parameter,
 ) -> Handled {
     let (_, secret) = find(&api, &access, query, &name)?;
@@ -109,7 +81,7 @@ async fn describe(
     path = routes::SECRET,
     operation_id = "putSecret",
     tag = "Secrets",
-    params(params::SecretPath, SecretQuery),
+    params(params::SecretPath, OneQuery),
     request_body(content = PutSecret, example = json!(examples::put_secret())),
     responses((status = 200, description = "The secret.", body = DescribeSecret, example = json!(examples::describe_secret()))),
     extensions(("x-error-codes" = json!(refusals(&[QUERY, BODY, CALL, &[Code::NamespaceNotFound, Code::PathNotFound, Code::Conflict]])))),
@@ -118,38 +90,21 @@ async fn put(
     State(api): State<Arc<Api>>,
     access: Access,
     peer: Option<Extension<Peer>>,
-    query: SecretQuery,
+    query: OneQuery,
     Parameter(name): Parameter,
     body: JsonBody,
 ) -> Handled {
     check_way(&api, peer)?;
     let namespace = own_namespace(&api, &access, query)?;
     let value = Arc::new(value(&name, body.read()?)?);
-    let (key, audit) =
-        (secrets::key(&namespace, &name), access.audit_of(&object(&namespace, &name)));
-    for _ in 0..ATTEMPTS {
-        let before = of_namespace(&api, &namespace);
-        if before.len() >= MAX_SECRETS && before.iter().all(|record| record.key != key) {
-            return Err(Failure::InvalidBody(vec![FieldError {
-                path: String::new(),
-                reason: format!("namespace '{namespace}' has {MAX_SECRETS} secrets already"),
-            }]));
-        }
-        let (keys, view) = (Arc::clone(&api.keys), Arc::clone(&api.view));
-        let (of_value, of_key) = (Arc::clone(&value), key.clone());
-        // The first secret makes keys, and with them a file.
-        let sealing = tokio::task::spawn_blocking(move || {
-            secrets::with_value(&keys, view.records(), of_key, &of_value, clock::now())
-        });
-        let sealed = sealing.await.map_err(|error| internal("seal a secret", &error))?;
-        let (secret, writes) = sealed.map_err(|error| internal("seal a secret", &error))?;
-        match api.handle.on_behalf(audit.clone()).change_records(writes).await {
-            Ok(()) => return json(&DescribeSecret { secret }),
-            Err(CallError::Record(RecordRefusal::Changed(_))) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Err(Failure::Call(CallError::QueueFull))
+    let key = secrets::key(&namespace, &name);
+    let audit = access.audit_of(&key.key);
+    let of_key = key.clone();
+    let seal = move |keys: &KeyRing, records: &Published| {
+        secrets::with_value(keys, records, of_key.clone(), &value, clock::now())
+    };
+    let secret = namespaced::put(&api, &key, audit, seal).await?;
+    json(&DescribeSecret { secret })
 }
 
 /// Delete Secret
@@ -160,18 +115,18 @@ async fn put(
     path = routes::SECRET,
     operation_id = "deleteSecret",
     tag = "Secrets",
-    params(params::SecretPath, SecretQuery),
+    params(params::SecretPath, OneQuery),
     responses((status = 200, description = "The secret as it was.", body = DescribeSecret, example = json!(examples::describe_secret()))),
     extensions(("x-error-codes" = json!(refusals(&[QUERY, CALL, &[Code::SecretNotFound, Code::NamespaceNotFound, Code::PathNotFound, Code::Conflict]])))),
 )]
 async fn delete(
     State(api): State<Arc<Api>>,
     access: Access,
-    query: SecretQuery,
+    query: OneQuery,
     Parameter(name): Parameter,
 ) -> Handled {
     let (key, secret) = find(&api, &access, query, &name)?;
-    let audit = access.audit_of(&object(&secret.secret.namespace, &name));
+    let audit = access.audit_of(&key.key);
     let write = RecordWrite { key, expected: Expected::Anything, value: None };
     api.handle.on_behalf(audit).change_records(vec![write]).await?;
     json(&secret)
@@ -193,30 +148,10 @@ pub(super) fn missing(api: &Api, spec: &JobSpec) -> Vec<String> {
         .collect()
 }
 
-/// The secrets of one namespace.
-pub(super) fn of_namespace(api: &Api, namespace: &str) -> Vec<Record> {
-    let mut records = api.view.records().of_kind(RecordKind::Secret);
-    records.retain(|record| secrets::place(&record.key).0 == namespace);
-    records
-}
-
-/// Values go over TLS, or stay on this machine.
-pub(super) fn check_way(api: &Api, peer: Option<Extension<Peer>>) -> Result<(), Failure> {
-    let is_local = peer.is_some_and(|Extension(Peer(address))| is_loopback(address));
-    if api.protection.is_some() || is_local {
-        return Ok(());
-    }
-    Err(Failure::UnprotectedSecret)
-}
-
-fn is_loopback(address: IpAddr) -> bool {
-    address.to_canonical().is_loopback()
-}
-
 fn find(
     api: &Api,
     access: &Access,
-    query: SecretQuery,
+    query: OneQuery,
     name: &str,
 ) -> Result<(RecordKey, DescribeSecret), Failure> {
     let namespace = own_namespace(api, access, query)?;
@@ -224,16 +159,6 @@ fn find(
     let found = api.view.records().get(&key).as_ref().and_then(StoredSecret::of);
     let secret = found.ok_or_else(|| lookup::absent(Kind::Secret, name))?.wire(&key);
     Ok((key, DescribeSecret { secret }))
-}
-
-/// The namespace that the request names, if the caller may do there what it asks for.
-fn own_namespace(api: &Api, access: &Access, query: SecretQuery) -> Result<String, Failure> {
-    let namespace = query.namespace.unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
-    access.check(&namespace, || access.no_namespace(&namespace))?;
-    if api.asks_for_credentials && !namespaces::exists(api, &namespace) {
-        return Err(access.no_namespace(&namespace));
-    }
-    Ok(namespace)
 }
 
 fn value(name: &str, asked: PutSecret) -> Result<Zeroizing<Vec<u8>>, Failure> {
@@ -267,13 +192,4 @@ fn value(name: &str, asked: PutSecret) -> Result<Zeroizing<Vec<u8>>, Failure> {
         problem("Value", format!("must not be longer than {MAX_SECRET_BYTES} bytes"));
     }
     if problems.is_empty() { Ok(value) } else { Err(Failure::InvalidBody(problems)) }
-}
-
-fn object(namespace: &str, name: &str) -> String {
-    format!("{namespace}/{name}")
-}
-
-fn internal(what: &str, error: &dyn std::error::Error) -> Failure {
-    let source = error.source().map(|source| format!(": {source}")).unwrap_or_default();
-    Failure::Internal { cause: format!("{what}: {error}{source}") }
 }

@@ -21,12 +21,19 @@ use super::openapi::{BODY, CALL, QUERY, examples, refusals};
 use super::query::Query;
 use super::{Api, Handled};
 use crate::access::credential::Credential;
-use crate::access::token::{self, SESSION, StoredSession, shown};
+use crate::access::token::{self, SESSION, StoredSession, StoredToken, shown};
 use crate::access::{Caller, Who};
 use crate::clock;
 
 /// How long a browser stays signed in: a working day.
 const SESSION_LIFETIME: Duration = Duration::from_hours(12);
+
+/// A session that is to be stored.
+pub(super) struct Opened {
+    pub(super) write: RecordWrite,
+    pub(super) cookie: String,
+    expire_time: Timestamp,
+}
 
 pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
     OpenApiRouter::default().routes(collect!(sign_in, sign_out)).routes(collect!(identity))
@@ -60,23 +67,34 @@ async fn sign_in(
         return Err(Failure::Internal { cause: "a token belongs to nobody".to_owned() });
     };
     api.last_uses.note(token_id, now);
+    let session = open(&api, token_id, verified.expires, now);
+    let entry = request.done_by(verified.caller.name(), token_id);
+    api.handle.on_behalf(Some(entry)).change_records(vec![session.write]).await?;
+    let identity = json(&describe(&verified.caller, Some(session.expire_time)))?;
+    Ok(([(header::SET_COOKIE, session.cookie)], identity).into_response())
+}
+
+/// The session of a browser with this token, which ends at `expires` if ever.
+pub(super) fn open(
+    api: &Api,
+    token_id: &str,
+    expires: Option<Timestamp>,
+    now: Timestamp,
+) -> Opened {
     let end = now + SESSION_LIFETIME;
-    let expire_time = verified.expires.map_or(end, |expires| expires.min(end));
+    let expire_time = expires.map_or(end, |expires| expires.min(end));
     let credential = Credential::mint();
     let hash = credential.hash();
-    let session = StoredSession { token_id: token_id.clone(), expire_time, hash };
-    let entry = request.done_by(verified.caller.name(), token_id);
-    let writes = vec![session.write(&credential.id)];
-    api.handle.on_behalf(Some(entry)).change_records(writes).await?;
+    let session = StoredSession { token_id: token_id.to_owned(), expire_time, hash };
     let age = expire_time.since(now).as_secs();
-    let cookie = set_cookie(&api, &credential.text(SESSION), age);
-    let identity = json(&describe(&verified.caller, Some(expire_time)))?;
-    Ok(([(header::SET_COOKIE, cookie)], identity).into_response())
+    let cookie = set_cookie(api, &credential.text(SESSION), age);
+    Opened { write: session.write(&credential.id), cookie, expire_time }
 }
 
 /// Sign Out
 ///
-/// Ends the browser's session and removes the cookie. The token itself stays valid.
+/// Ends the browser's session and removes the cookie. The token itself stays valid, unless the browser
+/// signed in at the issuer: then nobody else has it.
 #[utoipa::path(
     delete,
     path = routes::AUTH_SESSION,
@@ -86,10 +104,15 @@ async fn sign_in(
     extensions(("x-error-codes" = json!(refusals(&[QUERY, CALL, &[Code::Conflict]])))),
 )]
 async fn sign_out(State(api): State<Arc<Api>>, access: Access, _: Query) -> Handled {
-    if let Who::Token { session: Some(id), .. } = &access.caller().who {
-        let key = RecordKind::Session.key(id);
-        let write = RecordWrite { key, expected: Expected::Anything, value: None };
-        api.handle.on_behalf(access.audit()).change_records(vec![write]).await?;
+    if let Who::Token { session: Some(session), id, .. } = &access.caller().who {
+        let mut ends = vec![RecordKind::Session.key(session)];
+        let token = api.view.records().get(&StoredToken::key(id));
+        if token.as_ref().and_then(StoredToken::of).is_some_and(|token| token.hash.is_empty()) {
+            ends.push(StoredToken::key(id));
+        }
+        let removal = |key| RecordWrite { key, expected: Expected::Anything, value: None };
+        let writes = ends.into_iter().map(removal).collect();
+        api.handle.on_behalf(access.audit()).change_records(writes).await?;
     }
     let identity = json(&describe(access.caller(), access.expires))?;
     Ok(([(header::SET_COOKIE, set_cookie(&api, "", 0))], identity).into_response())

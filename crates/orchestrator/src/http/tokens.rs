@@ -186,6 +186,7 @@ fn checked(api: &Api, access: &Access, asked: CreateToken) -> Result<StoredToken
         create_time: now,
         expire_time: (ttl_seconds > 0).then(|| now + Duration::from_secs(ttl_seconds)),
         last_use_time: None::<Timestamp>,
+        subject: None,
         hash: String::new(),
     })
 }

@@ -3,14 +3,17 @@
 //! Keys of `Params` are map keys and match exactly. Each type has a table of its fields; a field
 //! outside the table is ignored with a warning, `null` means absent.
 
+mod urls;
+
 use std::borrow::Cow;
 
 use api_types::engine::{EngineType, Params, PublisherType, PullPolicy};
 use api_types::source::SourceType;
-use data_url::DataUrl;
 use serde_json::{Map, Value};
 
 use super::Findings;
+use crate::names;
+use urls::{check_data_url, check_http_url, check_repository_url};
 
 /// Elements of one list in `Params`.
 const MAX_ELEMENTS: usize = 4096;
@@ -51,6 +54,8 @@ enum Shape {
     /// As the agents read it.
     Regex,
     PullPolicy,
+    /// Of credentials of the job's namespace.
+    Name,
     /// One element of `InputSources`.
     Source,
     SourceList,
@@ -71,6 +76,7 @@ const DOCKER: &[Field] = &[
     optional("EnvironmentVariables", Shape::Variables),
     optional("WorkingDirectory", Shape::AbsolutePath),
     optional("PullPolicy", Shape::PullPolicy),
+    optional("Credentials", Shape::Name),
 ];
 
 const WASM: &[Field] = &[
@@ -89,6 +95,7 @@ const S3_SOURCE: &[Field] = &[
     optional("VersionID", Shape::Text),
     optional("ChecksumSHA256", Shape::Text),
     optional("Filter", Shape::Regex),
+    optional("Credentials", Shape::Name),
 ];
 
 const S3_PUBLISHER: &[Field] = &[
@@ -96,10 +103,17 @@ const S3_PUBLISHER: &[Field] = &[
     required("Key", Shape::Text),
     optional("Region", Shape::Text),
     optional("Endpoint", Shape::HttpUrl),
+    optional("Credentials", Shape::Name),
 ];
 
-const REPOSITORY: &[Field] =
-    &[required("Repo", Shape::RepositoryUrl), optional("Ref", Shape::Text)];
+const URL_DOWNLOAD: &[Field] =
+    &[required("URL", Shape::HttpUrl), optional("Credentials", Shape::Name)];
+
+const REPOSITORY: &[Field] = &[
+    required("Repo", Shape::RepositoryUrl),
+    optional("Ref", Shape::Text),
+    optional("Credentials", Shape::Name),
+];
 
 const LOCAL_DIRECTORY: &[Field] =
     &[required("SourcePath", Shape::AbsolutePath), optional("ReadWrite", Shape::Flag)];
@@ -124,7 +138,7 @@ pub(super) fn of_publisher(publisher: PublisherType) -> Table {
 pub(super) fn of_source(source: SourceType) -> Table {
     Table::Fields(match source {
         SourceType::Inline => const { &[required("URL", Shape::DataUrl)] },
-        SourceType::UrlDownload => const { &[required("URL", Shape::HttpUrl)] },
+        SourceType::UrlDownload => URL_DOWNLOAD,
         SourceType::LocalDirectory => LOCAL_DIRECTORY,
         SourceType::S3 => S3_SOURCE,
         SourceType::RepoClone | SourceType::RepoCloneLfs => REPOSITORY,
@@ -181,6 +195,11 @@ impl Shape {
                 check_repository_url(text, path, findings);
             }
             (Self::Regex, Value::String(text)) => findings.note_regex(text, path),
+            (Self::Name, Value::String(text)) => {
+                if !names::is_name(text) {
+                    findings.refuse(path, names::RULE);
+                }
+            }
             (Self::PullPolicy, Value::String(text)) => {
                 let policy: PullPolicy = findings.take(path, text.parse())?;
                 return Some(policy.as_str().into());
@@ -215,6 +234,7 @@ impl Shape {
                 | Self::RepositoryUrl
                 | Self::Regex
                 | Self::PullPolicy
+                | Self::Name
                 | Self::Source
                 | Self::SourceList,
                 value,
@@ -244,7 +264,8 @@ impl Shape {
             | Self::HttpUrl
             | Self::RepositoryUrl
             | Self::Regex
-            | Self::PullPolicy => "a string",
+            | Self::PullPolicy
+            | Self::Name => "a string",
             Self::Flag => "true or false",
             Self::TextList | Self::Variables => "an array of strings",
             Self::TextMap => "an object of strings",
@@ -316,41 +337,6 @@ fn check_sources(value: Value, path: &str, findings: &mut Findings) -> Option<Va
         checked.extend(Shape::Source.check(element, &format!("{path}[{index}]"), findings));
     }
     Some(checked.into())
-}
-
-fn check_data_url(text: &str, path: &str, findings: &mut Findings) {
-    match DataUrl::process(text) {
-        Ok(url) => {
-            if url.decode_to_vec().is_err() {
-                findings.refuse(path, "is a data URL with invalid base64");
-            }
-        }
-        Err(_) => {
-            findings.refuse(path, "must be a data URL (RFC 2397), like 'data:text/plain,hello'");
-        }
-    }
-}
-
-fn check_http_url(text: &str, path: &str, findings: &mut Findings) {
-    if !is_http_url(text) {
-        findings.refuse(path, "must be a URL that begins with http:// or https://");
-    }
-}
-
-fn is_http_url(text: &str) -> bool {
-    let lower = text.get(..8).unwrap_or(text).to_ascii_lowercase();
-    let rest = ["https://", "http://"]
-        .iter()
-        .find_map(|scheme| lower.starts_with(scheme).then(|| &text[scheme.len()..]));
-    let has_host = rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'));
-    has_host && !text.chars().any(|c| c.is_whitespace() || c.is_control())
-}
-
-fn check_repository_url(text: &str, path: &str, findings: &mut Findings) {
-    let is_local = text.get(..8).is_some_and(|begin| begin.eq_ignore_ascii_case("file:///"));
-    if !is_local && !is_http_url(text) {
-        findings.refuse(path, "must be a URL that begins with https://, http:// or file:///");
-    }
 }
 
 #[cfg(test)]

@@ -1,13 +1,15 @@
 //! Who may do what: every operation, with every role, at home and elsewhere.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use orchestrator::settings::Auth;
+use peers::issuer::Issuer;
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::node::FakeNode;
+use crate::oidc;
+use crate::roles::OLD_GROUP;
 use crate::server::{Answer, JOBS, Server, answer, job_with, text};
 
 const TOKENS: &str = "/api/v1/orchestrator/tokens";
@@ -16,15 +18,14 @@ const NAMESPACES: &str = "/api/v1/orchestrator/namespaces";
 /// A secret of the namespace `home`.
 const HOME_SECRET: &str = "/api/v1/orchestrator/secrets/db?namespace=home";
 
-/// The columns of the table after the operation, as whom each is asked.
-const COLUMNS: [&str; 7] =
-    ["none", "viewer", "submitter", "owner", "operator", "admin", "elsewhere"];
+/// Credentials of the namespace `home`.
+const HOME_CREDENTIAL: &str = "/api/v1/orchestrator/credentials/hub?namespace=home";
+
+/// Method, path and body.
+pub(crate) type Request = (Method, String, Option<Value>);
 
 /// A node that nobody knows.
 const NO_NODE: &str = "/api/v1/orchestrator/nodes/n-00000000-0000-4000-8000-000000000000";
-
-/// The row that stands for all operations of the group that was replaced.
-const OLD_GROUP: &str = "requester";
 
 /// An orchestrator that asks for credentials, with namespaces `home` and `away`.
 pub(crate) struct Guarded {
@@ -35,6 +36,8 @@ pub(crate) struct Guarded {
     pub(crate) ended: String,
     pub(crate) execution: String,
     pub(crate) node: String,
+    /// Whose ID tokens are taken.
+    pub(crate) issuer: Issuer,
 }
 
 /// The part of a token that is no secret.
@@ -49,6 +52,11 @@ pub(crate) fn secret_of(token: &str) -> &str {
 
 // === impl Guarded ===
 
+fn credential() -> Value {
+    let login = json!({ "Username": "u", "Password": "hidden" });
+    json!({ "Type": "git", "Hosts": ["git.example.com"], "Login": login })
+}
+
 impl Guarded {
     /// What is in the namespaces was submitted before credentials were asked for.
     pub(crate) async fn start() -> Self {
@@ -56,7 +64,7 @@ impl Guarded {
     }
 
     /// Over TLS unless it is insecure.
-    async fn start_with(insecure: bool) -> Self {
+    pub(crate) async fn start_with(insecure: bool) -> Self {
         let mut server = Server::start().await;
         let node = FakeNode::join(&server).await;
         let ended = server.submit(job_with(json!({ "Namespace": "home", "Name": "ended" }))).await;
@@ -68,21 +76,24 @@ impl Guarded {
             "Constraints": [{ "Key": "zone", "Operator": "=", "Values": ["nowhere"] }],
         });
         let job = server.submit(job_with(waiting)).await;
+        let issuer = Issuer::start().await;
         server
             .restart_with(|settings| {
                 settings.auth = Auth::Required;
                 settings.insecure = insecure;
+                settings.oidc = oidc::settings_of(&issuer);
             })
             .await;
-        let admin = std::fs::read_to_string(server.data_dir().join("admin.token"));
-        let admin = admin.expect("the first token").trim().to_owned();
-        let guarded = Self { server, admin, job, ended, execution, node: node.id };
+        let admin = oidc::admin_of(&server);
+        let node = node.id;
+        let guarded = Self { server, admin, job, ended, execution, node, issuer };
         for name in ["home", "away"] {
             let path = format!("{NAMESPACES}/{name}");
             guarded.ask(Method::PUT, &path, &guarded.admin, Some(&json!({}))).await.ok();
         }
         let body = json!({ "Value": "hidden" });
         guarded.ask(Method::PUT, HOME_SECRET, &guarded.admin, Some(&body)).await.ok();
+        guarded.ask(Method::PUT, HOME_CREDENTIAL, &guarded.admin, Some(&credential())).await.ok();
         guarded
     }
 
@@ -103,7 +114,7 @@ impl Guarded {
         answer(self.request(method, path, token, body)).await
     }
 
-    fn request(
+    pub(crate) fn request(
         &self,
         method: Method,
         path: &str,
@@ -121,7 +132,7 @@ impl Guarded {
     }
 
     /// How each operation of the document is asked for.
-    fn requests(&self, token: &str) -> BTreeMap<&'static str, (Method, String, Option<Value>)> {
+    pub(crate) fn requests(&self, token: &str) -> BTreeMap<&'static str, Request> {
         let job = format!("{JOBS}/{}", self.job);
         let execution = format!("/api/v1/orchestrator/executions/{}", self.execution);
         let node = format!("/api/v1/orchestrator/nodes/{}", self.node);
@@ -131,8 +142,7 @@ impl Guarded {
         let (get, put, post, delete) = (Method::GET, Method::PUT, Method::POST, Method::DELETE);
         let api = |path: &str| format!("/api/v1/{path}");
         let cluster = |path: &str| format!("/api/v1/orchestrator/{path}");
-        let home_secret = HOME_SECRET.to_owned();
-        BTreeMap::from([
+        let mut requests = BTreeMap::from([
             ("listJobs", (get.clone(), format!("{JOBS}?namespace=home"), None)),
             ("createJob", (put.clone(), JOBS.to_owned(), Some(submission.clone()))),
             ("createJobByPost", (post.clone(), JOBS.to_owned(), Some(submission))),
@@ -164,10 +174,7 @@ impl Guarded {
             ("deliverOutput", (post.clone(), format!("{node}/streams/x"), None)),
             ("renewCertificate", (post.clone(), format!("{node}/certificate"), Some(json!({})))),
             ("readSecrets", (post.clone(), format!("{node}/secrets"), Some(json!({})))),
-            ("listSecrets", (get.clone(), cluster("secrets?namespace=home"), None)),
-            ("putSecret", (put.clone(), home_secret.clone(), Some(json!({ "Value": "x" })))),
-            ("describeSecret", (get.clone(), home_secret, None)),
-            ("deleteSecret", (delete.clone(), cluster("secrets/none?namespace=home"), None)),
+            ("readCredentials", (post.clone(), format!("{node}/credentials"), Some(json!({})))),
             ("enrolNode", (post.clone(), cluster("nodes/join"), Some(json!({})))),
             ("listNodeTokens", (get.clone(), cluster("nodes/tokens"), None)),
             ("createNodeToken", (post.clone(), cluster("nodes/tokens"), Some(json!({})))),
@@ -191,70 +198,27 @@ impl Guarded {
             ("scrapeMetrics", (get.clone(), "/metrics".to_owned(), None)),
             ("describeApi", (get.clone(), api("openapi.json"), None)),
             (OLD_GROUP, (get, api("requester/list"), None)),
-        ])
+        ]);
+        requests.extend(of_namespace());
+        requests
     }
 }
 
-/// The rows of the table in docs/security.md: an operation, and a status for each column.
-fn table() -> BTreeMap<String, Vec<u16>> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/security.md");
-    let page = std::fs::read_to_string(path).expect("the page");
-    let header = format!("| operation | {} |", COLUMNS.join(" | "));
-    let rows = page.split_once(&header).expect("the table").1.lines().skip(2);
-    rows.take_while(|row| row.starts_with('|'))
-        .map(|row| {
-            let mut cells = row.trim_matches('|').split('|').map(str::trim);
-            let operation = cells.next().expect("a name").trim_matches('`').to_owned();
-            let statuses = cells.map(|cell| cell.parse().expect("a status")).collect();
-            (operation, statuses)
-        })
-        .collect()
-}
-
-#[tokio::test]
-async fn every_operation_answers_each_role_as_the_table_says() {
-    // Only where nodes have certificates can join tokens be made.
-    let guarded = Guarded::start_with(false).await;
-    let mut tokens = vec![String::new()];
-    for role in &COLUMNS[1..4] {
-        tokens.push(guarded.token(role, &["home"]).await);
-    }
-    for role in &COLUMNS[4..6] {
-        tokens.push(guarded.token(role, &[]).await);
-    }
-    tokens.push(guarded.token("owner", &["away"]).await);
-
-    let document = guarded.ask(Method::GET, "/api/v1/openapi.json", &guarded.admin, None).await;
-    let paths = document.ok()["paths"].as_object().expect("paths").clone();
-    let operations = paths.values().flat_map(|item| item.as_object().expect("operations").values());
-    let mut table = table();
-    let mut wrong = Vec::new();
-    for operation in operations {
-        let mut id = text(&operation["operationId"]);
-        if operation["tags"][0] == "Requester" {
-            if !table.contains_key(OLD_GROUP) {
-                continue;
-            }
-            id = OLD_GROUP.to_owned();
-        }
-        let statuses = table.remove(&id).unwrap_or_else(|| panic!("{id} is not in the table"));
-        for ((column, token), expected) in COLUMNS.iter().zip(&tokens).zip(statuses) {
-            let requests = guarded.requests(token);
-            let (method, path, body) = requests.get(id.as_str()).expect("how it is asked for");
-            let request = guarded.request(method.clone(), path, token, body.as_ref());
-            // Of a stream, the head is enough.
-            let response = request.send().await.expect("an answer");
-            let status = response.status().as_u16();
-            if status != expected {
-                wrong.push(format!("{id} as {column}: {status} instead of {expected}"));
-            }
-            if status == 401 {
-                assert_eq!(response.headers()["www-authenticate"], "Bearer", "{id}");
-            }
-        }
-    }
-    assert_eq!(wrong, Vec::<String>::new());
-    assert_eq!(table, BTreeMap::new(), "the table has operations that do not exist");
+/// The requests about encrypted records of a namespace.
+fn of_namespace() -> [(&'static str, Request); 8] {
+    let (get, put, delete) = (Method::GET, Method::PUT, Method::DELETE);
+    let cluster = |path: &str| format!("/api/v1/orchestrator/{path}");
+    let (home_secret, home_credential) = (HOME_SECRET.to_owned(), HOME_CREDENTIAL.to_owned());
+    [
+        ("listSecrets", (get.clone(), cluster("secrets?namespace=home"), None)),
+        ("putSecret", (put.clone(), home_secret.clone(), Some(json!({ "Value": "x" })))),
+        ("describeSecret", (get.clone(), home_secret, None)),
+        ("deleteSecret", (delete.clone(), cluster("secrets/none?namespace=home"), None)),
+        ("listCredentials", (get.clone(), cluster("credentials?namespace=home"), None)),
+        ("putCredential", (put.clone(), home_credential.clone(), Some(credential()))),
+        ("describeCredential", (get.clone(), home_credential, None)),
+        ("deleteCredential", (delete.clone(), cluster("credentials/none?namespace=home"), None)),
+    ]
 }
 
 /// Everything that a caller from elsewhere can ask about a namespace is answered as if it were
@@ -294,6 +258,8 @@ async fn nobody_from_elsewhere_can_tell_what_a_namespace_has() {
         "events?namespace=",
         "secrets?namespace=",
         "secrets/db?namespace=",
+        "credentials?namespace=",
+        "credentials/hub?namespace=",
     ] {
         let path = |name: &str| format!("/api/v1/orchestrator/{path}{name}");
         pairs.push((Method::GET, path("home"), path("none")));

@@ -161,7 +161,8 @@ impl Server {
 
 /// Trusts the CA of the orchestrator, if it has one.
 fn client_of(orchestrator: &Orchestrator) -> reqwest::Client {
-    let mut builder = reqwest::Client::builder().no_proxy();
+    let none = reqwest::redirect::Policy::none();
+    let mut builder = reqwest::Client::builder().no_proxy().redirect(none);
     if let Some(protection) = orchestrator.protection() {
         let ca = std::fs::read(protection.ca_file()).expect("the CA");
         let ca = reqwest::Certificate::from_pem(&ca).expect("a certificate");

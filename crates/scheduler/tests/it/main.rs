@@ -6,6 +6,7 @@
 mod bounded;
 mod health;
 mod jobs;
+mod missing;
 mod node_history;
 mod nodes;
 mod placement;

@@ -175,6 +175,7 @@ impl Process {
                 | RequestBody::Reports { .. }
                 | RequestBody::Submit { .. }
                 | RequestBody::Stop { .. }
+                | RequestBody::PutSecret { .. }
                 | RequestBody::Act { .. } => self.inbox.push_back(request),
             }
         }
@@ -335,7 +336,11 @@ impl Process {
             Reply::Created(Ok(created)) => Answer::Submitted { job: created.job_id },
             Reply::Created(Err(NotCreated::Refused(_))) => Answer::Refused,
             Reply::Created(Err(other)) => panic!("a submission was not possible: {other:?}"),
-            Reply::Asked(_) | Reply::Recorded(_) => panic!("nobody asks"),
+            Reply::Recorded(stored) => {
+                stored.expect("anything may be there before");
+                Answer::Done
+            }
+            Reply::Asked(_) => panic!("nobody asks"),
             Reply::Answer(answer) => match answer {
                 input::Answer::Submitted { job, .. } => Answer::Submitted { job },
                 input::Answer::Stopped { .. } | input::Answer::Done => Answer::Done,

@@ -3,6 +3,7 @@
 use api_types::job::JobSpec;
 use api_types::protocol::{Assignment, Work};
 use control_plane::clock::Stamp;
+use control_plane::records::{Expected, RecordWrite};
 use control_plane::step::{self, Envelope, IdempotencyKey, Origin, Submission};
 use control_plane::store::memory::MemoryStore;
 use scheduler::change::AssignmentChange;
@@ -19,6 +20,11 @@ pub(super) fn envelope(request: Request, arrived: Stamp) -> Envelope<Request> {
             Input::Reports { node, session, reports }
         }
         RequestBody::Stop { job } => Input::Stop { job, reason: "simulated".to_owned() },
+        RequestBody::PutSecret { key } => {
+            let write =
+                RecordWrite { key, expected: Expected::Anything, value: Some("sealed".into()) };
+            return enclose(step::Request::Records(vec![write]), arrived, request);
+        }
         RequestBody::Act { node, action } => {
             Input::NodeAction { node, action, message: String::new() }
         }

@@ -153,6 +153,12 @@ impl World {
         }
     }
 
+    /// Whether the task names the secret, and the service does not have it yet.
+    fn lacks_its_secret(&self, agent: usize, id: ExecutionId) -> bool {
+        let is_there = self.orchestrator.disk.store.has_record(&workload::secret(self.sabotage));
+        !is_there && self.agents[agent].names_a_secret(id)
+    }
+
     pub(super) fn docker_does(
         &mut self,
         agent: usize,
@@ -162,10 +168,15 @@ impl World {
     ) -> Option<Event> {
         let fails = self.random.chance(self.faults.docker_failure);
         let now = self.now;
+        let lacks_secret = self.lacks_its_secret(agent, id);
         let machine = &mut self.agents[agent];
         match step {
             Step::Prepare if fails => {
                 Some(Event::Failed(Failure::node("no image by that name".to_owned())))
+            }
+            Step::Prepare if lacks_secret => {
+                self.summary.missing_secrets += 1;
+                Some(Event::Failed(Failure::missing("secret 'db' does not exist".to_owned())))
             }
             Step::Prepare => {
                 machine.docker.create(id);

@@ -1,5 +1,7 @@
 //! Disk limits of tasks, and nodes whose disk is full.
 
+use std::process::Command;
+
 use api_types::execution::{ComputeState, Execution};
 use api_types::job::JobStateType;
 use serde_json::{Value, json};
@@ -39,6 +41,44 @@ async fn a_task_that_exceeds_its_disk_limit_is_ended_while_it_runs() {
     assert_eq!(output.exit_code, 143, "{output:?}");
     assert!(output.stdout.starts_with("wrote 25 MB\n"), "{output:?}");
     cluster.no_container_left().await;
+}
+
+/// Removes the image when it is dropped.
+struct OwnImage(String);
+
+impl Drop for OwnImage {
+    fn drop(&mut self) {
+        drop(docker(&["image", "rm", "--force", &self.0]));
+    }
+}
+
+fn docker(arguments: &[&str]) -> String {
+    let output = Command::new("docker").args(arguments).output().expect("docker runs");
+    assert!(output.status.success(), "docker {arguments:?}: {output:?}");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+#[tokio::test]
+async fn what_a_task_writes_to_a_volume_of_its_image_counts_and_is_removed() {
+    let Some(cluster) = Cluster::of(1).await else { return };
+    let volumes =
+        || docker(&["volume", "ls", "--quiet", "--filter", "label=com.docker.volume.anonymous"]);
+    let before = volumes();
+    let container = docker(&["create", &cluster.image]);
+    let image = OwnImage(format!("testbed-volume:{}", std::process::id()));
+    docker(&["commit", "--change", "VOLUME /data", &container, &image.0]);
+    docker(&["rm", &container]);
+    let job = with_disk(batch(&image.0, &["fill", "/data/big", "25", "600"]), "10MB");
+    let output = run_failing(&cluster, &job).await.run_output;
+    let message = "what the task wrote (below '/', its inputs apart) has 25";
+    assert!(output.runner_error.starts_with(message), "{output:?}");
+    assert_eq!(output.exit_code, 143, "{output:?}");
+    // What is written at the very end counts as well.
+    let job = with_disk(batch(&image.0, &["fill", "/data/big", "25"]), "10MB");
+    let output = run_failing(&cluster, &job).await.run_output;
+    assert!(output.runner_error.starts_with(message), "{output:?}");
+    cluster.no_container_left().await;
+    assert_eq!(volumes(), before, "they are removed with their container");
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use api_types::access::{CreateToken, Role};
 use api_types::job::JobStateType;
 use serde_json::json;
 use testbed::harness::{AgentSpec, Cluster, ClusterSpec, noop};
@@ -38,9 +39,9 @@ async fn program() -> Option<PathBuf> {
 }
 
 /// A cluster with a completed and a queued job, so that requests find records.
-async fn cluster() -> Cluster {
+async fn cluster(spec: ClusterSpec) -> Cluster {
     let agent = AgentSpec::new().engines("noop").label("zone", "a");
-    let cluster = ClusterSpec::new().agent(agent).start_without_docker().await;
+    let cluster = spec.agent(agent).start_without_docker().await;
     let completed = cluster.submit(&noop()).await;
     cluster.wait_for_job(completed, JobStateType::Completed).await;
     let waits = json!({
@@ -52,7 +53,7 @@ async fn cluster() -> Cluster {
     cluster
 }
 
-async fn assert_conforms(program: &Path, base_url: &str) {
+async fn assert_conforms(program: &Path, base_url: &str, options: &[String]) {
     let settings = Path::new(env!("CARGO_MANIFEST_DIR")).join("schemathesis.toml");
     // The program leaves files in its working directory.
     let directory = tempfile::tempdir().expect("make a directory");
@@ -60,6 +61,7 @@ async fn assert_conforms(program: &Path, base_url: &str) {
         .arg("--config-file")
         .arg(&settings)
         .args(["run", "--no-color", "--url", base_url])
+        .args(options)
         .arg(format!("{base_url}/api/v1/openapi.json"))
         .env("PYTHONUTF8", "1")
         .current_dir(directory.path())
@@ -83,9 +85,36 @@ async fn assert_conforms(program: &Path, base_url: &str) {
 #[tokio::test]
 async fn the_orchestrator_conforms_to_its_document() {
     let Some(program) = program().await else { return };
-    let cluster = cluster().await;
-    assert_conforms(&program, cluster.orchestrator.base_url()).await;
+    let cluster = cluster(ClusterSpec::new()).await;
+    assert_conforms(&program, cluster.orchestrator.base_url(), &[]).await;
     // The service still works afterwards.
+    let completed = cluster.submit(&noop()).await;
+    cluster.wait_for_job(completed, JobStateType::Completed).await;
+}
+
+/// Whatever a role may not do is refused as the document says.
+#[tokio::test]
+async fn the_orchestrator_conforms_to_its_document_for_callers_with_credentials() {
+    let Some(program) = program().await else { return };
+    let cluster = cluster(ClusterSpec::new().protected()).await;
+    let data_dir = cluster.orchestrator.data_dir();
+    let admin = std::fs::read_to_string(data_dir.join("admin.token")).expect("the first token");
+    let viewer = CreateToken {
+        name: "reads".to_owned(),
+        role: Role::Viewer.to_string(),
+        namespaces: vec!["default".to_owned()],
+        ..CreateToken::default()
+    };
+    let viewer = cluster.client().create_token(&viewer).await.expect("a token").secret;
+    for token in [admin.trim(), &viewer] {
+        let options = [
+            format!("--tls-verify={}", data_dir.join("ca.crt").display()),
+            format!("--header=Authorization: Bearer {token}"),
+            // It would find the ID of this very token in a list.
+            "--exclude-operation-id=revokeToken".to_owned(),
+        ];
+        assert_conforms(&program, cluster.orchestrator.base_url(), &options).await;
+    }
     let completed = cluster.submit(&noop()).await;
     cluster.wait_for_job(completed, JobStateType::Completed).await;
 }
@@ -93,6 +122,6 @@ async fn the_orchestrator_conforms_to_its_document() {
 #[tokio::test]
 async fn the_agent_conforms_to_its_document() {
     let Some(program) = program().await else { return };
-    let cluster = cluster().await;
-    assert_conforms(&program, cluster.agents[0].base_url()).await;
+    let cluster = cluster(ClusterSpec::new()).await;
+    assert_conforms(&program, cluster.agents[0].base_url(), &[]).await;
 }

@@ -1,42 +1,20 @@
 //! The published Python SDK of the service whose API this one implements, unchanged.
 
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::path::Path;
 
 use testbed::harness::{AgentSpec, ClusterSpec};
 use tokio::process::Command;
+
+use crate::python;
 
 /// Names the interpreter that has the package; `.ci/run` installs it.
 const PYTHON_VARIABLE: &str = "SDK_PYTHON";
 
 const PACKAGE: &str = "bacalhau_sdk";
 
-/// None, with the reason printed, where the package is not there; where `CI` is set that is a
-/// failure.
-async fn interpreter() -> Option<PathBuf> {
-    let python =
-        std::env::var_os(PYTHON_VARIABLE).map_or_else(|| PathBuf::from("python3"), PathBuf::from);
-    let imports = Command::new(&python)
-        .args(["-c", &format!("import {PACKAGE}")])
-        .stderr(Stdio::null())
-        .status()
-        .await;
-    if imports.is_ok_and(|status| status.success()) {
-        return Some(python);
-    }
-    let missing = format!(
-        "'{}' has no package {PACKAGE}: install it from PyPI, as .ci/run does, or name an \
-         interpreter that has it in {PYTHON_VARIABLE}",
-        python.display()
-    );
-    assert!(std::env::var_os("CI").is_none(), "{missing}");
-    eprintln!("skipped: {missing}");
-    None
-}
-
 #[tokio::test]
 async fn the_published_sdk_puts_reads_and_stops_jobs() {
-    let Some(python) = interpreter().await else { return };
+    let Some(python) = python::with(PACKAGE, PYTHON_VARIABLE).await else { return };
     let agent = AgentSpec::new().engines("noop");
     let cluster = ClusterSpec::new().agent(agent).start_without_docker().await;
     let address = cluster.orchestrator.address();

@@ -20,7 +20,7 @@ use crate::programs;
 const VALUE: &str = "pa\"55/wörd\\with+everything~0123456789";
 
 /// What is in every place that is searched, so that the search is known to find something.
-const CANARY: &str = "canary-5d1c7f";
+pub(crate) const CANARY: &str = "canary-5d1c7f";
 
 async fn put(cluster: &Cluster, name: &str, value: &str) {
     let body = PutSecret::of_bytes(value.as_bytes());
@@ -177,7 +177,6 @@ async fn an_agent_that_is_killed_before_the_start_asks_again() {
     assert!(told.ends_with("received secret 'db' (version 2)"), "{told}");
 }
 
-/// Searches everything that could have kept the value of a secret that a job has used.
 #[tokio::test]
 async fn a_value_is_nowhere_but_in_its_task() {
     let agent = AgentSpec::new().setting("RUST_LOG", "trace");
@@ -198,10 +197,18 @@ async fn a_value_is_nowhere_but_in_its_task() {
     let runs = cluster.submit(&running).await;
     cluster.wait_for_execution(runs, ComputeState::BidAccepted).await;
 
+    assert_nowhere(&cluster, id, VALUE).await;
+    cluster.client().stop_job(runs, "").await.expect("it is stopped");
+    cluster.no_container_left().await;
+}
+
+/// Searches everything that could have kept a value that a job with the name [`CANARY`] has used,
+/// while another one of this name runs.
+pub(crate) async fn assert_nowhere(cluster: &Cluster, id: JobId, value: &str) {
     let mut places = vec![
         ("the orchestrator's log", cluster.orchestrator.log()),
         ("the agent's log", cluster.agents[0].log()),
-        ("docker inspect", inspected(&cluster).await),
+        ("docker inspect", inspected(cluster).await),
     ];
     let http = reqwest::Client::builder().no_proxy().build().expect("a client");
     for path in [
@@ -211,13 +218,14 @@ async fn a_value_is_nowhere_but_in_its_task() {
         format!("/api/v1/orchestrator/jobs/{id}/history"),
         format!("/api/v1/orchestrator/jobs/{id}/explain"),
         "/api/v1/orchestrator/secrets".to_owned(),
+        "/api/v1/orchestrator/credentials".to_owned(),
         "/api/v1/orchestrator/nodes".to_owned(),
     ] {
         let url = format!("{}{path}", cluster.client().base_url());
         let text = http.get(url).send().await.expect("an answer").text().await.expect("a body");
         places.push(("the API", text));
     }
-    let forms = forms(VALUE);
+    let forms = forms(value);
     for (place, text) in &places {
         for (form, pattern) in &forms {
             assert!(!contains(text.as_bytes(), pattern), "{place} has the value in {form}");
@@ -235,13 +243,11 @@ async fn a_value_is_nowhere_but_in_its_task() {
         assert!(is_there, "{place} has no {canary}");
     }
     let orchestrators = cluster.orchestrator.data_dir();
-    for directory in [orchestrators, data_dir(&cluster)] {
+    for directory in [orchestrators, data_dir(cluster)] {
         assert_eq!(found(directory, &forms), Vec::<String>::new());
         let canary = [("plain".to_owned(), CANARY.as_bytes().to_vec())];
         assert_ne!(found(directory, &canary), Vec::<String>::new(), "{directory:?}");
     }
-    cluster.client().stop_job(runs, "").await.expect("it is stopped");
-    cluster.no_container_left().await;
 }
 
 fn data_dir(cluster: &Cluster) -> &Path {

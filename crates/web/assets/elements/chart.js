@@ -7,16 +7,34 @@ import { coarse, millis } from "../time.js";
 
 const WIDTH = 480;
 const HEIGHT = 120;
+// Less than this would draw moments as if they were a trend.
+const LEAST_MS = 60_000;
 // The table repeats at most this many samples.
 const TABLE_ROWS = 12;
 
-/** @param {LoadSample[]} samples @param {number} seconds how much time the chart spans */
+/** Whether a line can be drawn of them. @param {LoadSample[]} samples */
+export function isEnough(samples) {
+  return samples.length > 1;
+}
+
+/**
+ * The milliseconds that the chart spans: those of which there are samples, so that a service that has
+ * just started has a chart and no empty box.
+ * @param {LoadSample[]} samples @param {number} seconds at most
+ */
+export function spanOf(samples, seconds) {
+  const known = millis(samples[samples.length - 1].Time) - millis(samples[0].Time);
+  return Math.min(seconds * 1000, Math.max(LEAST_MS, known));
+}
+
+/** @param {LoadSample[]} samples @param {number} seconds how much time the chart spans at most */
 export function loadChart(samples, seconds) {
-  if (samples.length < 2) {
-    return h("p", { class: "quiet-note" }, "The chart begins ten seconds after the orchestrator's start.");
+  if (!isEnough(samples)) {
+    return h("p", { class: "quiet-note" }, "The chart begins twenty seconds after the orchestrator's start.");
   }
   const end = millis(samples[samples.length - 1].Time);
-  const start = end - seconds * 1000;
+  const span = spanOf(samples, seconds);
+  const start = end - span;
   const most = Math.max(1e-9, ...samples.map((s) => Math.max(s.Capacity.CPU, s.Allocated.CPU)));
   const queued = Math.max(1, ...samples.map((s) => s.Queued));
   /** @param {LoadSample} sample */
@@ -30,7 +48,7 @@ export function loadChart(samples, seconds) {
   const area = `${used}L${WIDTH} ${HEIGHT}L${x(samples[0]).toFixed(1)} ${HEIGHT}Z`;
   const last = samples[samples.length - 1];
   const peak = Math.max(...samples.map((s) => s.Allocated.CPU));
-  const text = `CPU in use over the last ${coarse(seconds * 1000)}: now ${round(last.Allocated.CPU)} of ${
+  const text = `CPU in use over the last ${coarse(span)}: now ${round(last.Allocated.CPU)} of ${
     round(last.Capacity.CPU)
   } cores, at most ${round(peak)}; ${round(last.Queued)} jobs wait`;
   const picture = svg(
@@ -55,7 +73,7 @@ export function loadChart(samples, seconds) {
     h(
       "div",
       { class: "axis-words small muted" },
-      h("span", null, `${coarse(seconds * 1000)} ago`),
+      h("span", null, `${coarse(span)} ago`),
       h("span", null, "now"),
     ),
     h(

@@ -204,6 +204,8 @@ export class LogView {
       this.follows = atEnd;
       this.onfollow();
     }
+    // Lines may have arrived since the last frame; without a height they would lie on one another.
+    this.#measure();
     this.#render();
   }
 

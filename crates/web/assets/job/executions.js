@@ -4,7 +4,7 @@ import { get, path } from "../api.js";
 import { curl, jobctl } from "../commands.js";
 import { executionDetails } from "./execution.js";
 import { runTime, timeAgo } from "../elements/clock.js";
-import { copyButton, copyLines } from "../elements/copy.js";
+import { copyLines, idText } from "../elements/copy.js";
 import { moreRows } from "../elements/more.js";
 import { choice } from "../elements/fields.js";
 import { fill, h, reconcile, tableHead } from "../dom.js";
@@ -140,8 +140,7 @@ function executionRow(row, before, open, toggle) {
       null,
       link,
       " ",
-      h("span", { class: "id", title: row.ID }, short(row.ID)),
-      copyButton(() => row.ID, `Copy ${row.ID}`),
+      idText(row.ID),
       row.PreviousExecution ? h("span", { class: "muted small" }, " retry") : null,
       said ? h("p", { class: "reason small" }, message) : null,
     ),

@@ -87,7 +87,7 @@ export default function joinTokens({ signal }) {
 function head() {
   return tableHead(
     ["", "Join token"],
-    ["mid", "For"],
+    ["mid fit", "For"],
     ["mid", "At most"],
     ["mid number", "Left"],
     ["wide number", "Created"],
@@ -125,7 +125,7 @@ function tokenRow(token, before, refresh) {
         h("span", null, "expires ", timeAgo(token.ExpireTime)),
       ),
     ),
-    h("td", { class: "mid" }, known()),
+    h("td", { class: "mid fit" }, known()),
     h("td", { class: "mid wrap" }, mostText(token)),
     h("td", { class: "mid number" }, left),
     h("td", { class: "wide number muted" }, timeAgo(token.CreateTime)),

@@ -3,7 +3,7 @@
 import { get, path } from "../api.js";
 import { curl, jobctl } from "../commands.js";
 import { ratio } from "../elements/bar.js";
-import { loadChart } from "../elements/chart.js";
+import { isEnough, loadChart } from "../elements/chart.js";
 import { timeAgo } from "../elements/clock.js";
 import { copyLines, idText } from "../elements/copy.js";
 import { fill, h } from "../dom.js";
@@ -18,6 +18,8 @@ import { badge, JOB_STATES, jobLook, nodeLook } from "../state.js";
 
 const ROWS = 5;
 const LOAD_EVERY_MS = 30_000;
+// A service that has just started has a sample more after this time.
+const SAMPLE_MS = 10_000;
 // Of these the picture shows the first; those that need someone come first.
 const MOST_NODES = 1000;
 const DRAWN_NODES = 200;
@@ -184,6 +186,7 @@ function bar(name, cluster, key, text) {
 /** @param {HTMLElement} box @param {AbortSignal} signal */
 function showLoad(box, signal) {
   let span = "1h";
+  let soon = 0;
   const plot = h("div", { class: "plot" });
   const choice = (/** @type {string} */ value, /** @type {string} */ word) =>
     h("button", {
@@ -202,7 +205,10 @@ function showLoad(box, signal) {
   const draw = async () => {
     try {
       const load = await get(path(["cluster", "load"], { since: span }), signal);
-      if (!signal.aborted) fill(plot, loadChart(load.Samples, span === "1h" ? 3600 : 86_400));
+      if (signal.aborted) return;
+      fill(plot, loadChart(load.Samples, span === "1h" ? 3600 : 86_400));
+      clearTimeout(soon);
+      if (!isEnough(load.Samples)) soon = setTimeout(drawIfSeen, SAMPLE_MS);
     } catch (error) {
       if (!signal.aborted && !plot.querySelector("svg")) {
         fill(plot, h("p", { class: "muted" }, /** @type {Error} */ (error).message));
@@ -210,8 +216,12 @@ function showLoad(box, signal) {
     }
   };
   fill(box, h("header", null, h("h2", null, "Load"), h("div", { class: "choices end" }, buttons)), plot);
-  const timer = setInterval(() => document.hidden || void draw(), LOAD_EVERY_MS);
-  signal.addEventListener("abort", () => clearInterval(timer));
+  const drawIfSeen = () => document.hidden || void draw();
+  const timer = setInterval(drawIfSeen, LOAD_EVERY_MS);
+  signal.addEventListener("abort", () => {
+    clearInterval(timer);
+    clearTimeout(soon);
+  });
   void draw();
 }
 

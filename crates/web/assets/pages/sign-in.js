@@ -1,5 +1,6 @@
-// Sign in: stands in for the page that was asked for until the service has taken a token.
+// Sign in: stands in for the page that was asked for until the service has taken a token or an issuer's word.
 
+import { issuerSignIn } from "../access/issuer.js";
 import { ApiError, change } from "../api.js";
 import { fill, h } from "../dom.js";
 import { describe } from "../notes.js";
@@ -70,6 +71,7 @@ export default function signIn({ signal }) {
     "form",
     { class: "sign-in" },
     h("p", { role: session.asks === "ended" ? "alert" : null }, REASONS[session.asks]),
+    ...issuerSignIn(signal),
     h(
       "label",
       { class: "field", for: "token" },

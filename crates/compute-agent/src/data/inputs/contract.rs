@@ -36,6 +36,7 @@ pub(super) trait Origin {
 /// A node with some sources, whose executions ask for one input each.
 pub(super) struct Node {
     pub(super) sources: Sources,
+    pub(super) granted: Granted,
     data_dir: DataDir,
     _root: tempfile::TempDir,
 }
@@ -46,7 +47,12 @@ impl Node {
     pub(super) fn new(sources: impl FnOnce(&Path) -> Sources) -> Self {
         let root = tempfile::tempdir().unwrap();
         let data_dir = DataDir::open(root.path()).unwrap();
-        Self { sources: sources(&data_dir.cache()), data_dir, _root: root }
+        Self {
+            sources: sources(&data_dir.cache()),
+            granted: Granted::default(),
+            data_dir,
+            _root: root,
+        }
     }
 
     /// As an execution of this number does, after a try that an agent died in.
@@ -71,7 +77,8 @@ impl Node {
         work.task.input_sources = vec![input.clone()];
         work.resources.disk = disk_bytes;
         let (inputs, progress) = (&work.task.input_sources, Progress::silent());
-        let mut mounted = self.sources.fetch_all(inputs, &work, &dir, &progress).await?;
+        let mut mounted =
+            self.sources.fetch_all(inputs, &work, &self.granted, &dir, &progress).await?;
         assert_eq!(mounted.len(), 1);
         Ok(mounted.remove(0))
     }

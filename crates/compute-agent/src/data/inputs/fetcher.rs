@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 
 use agent_core::execution::Failure;
+use api_types::credential::CredentialValue;
 use api_types::source::{InputSource, SourceType};
 use rustix::process::{Pid, Signal};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -74,14 +75,22 @@ impl Fetcher {
         }
     }
 
-    pub(super) async fn fetch(
+    pub(super) fn order(
         &self,
         input: &InputSource,
+        credential: Option<&CredentialValue>,
         place: &InputDestination,
+        quota: &Quota,
+    ) -> Order {
+        Order::new(input, credential, place, quota, &self.settings)
+    }
+
+    pub(super) async fn fetch(
+        &self,
+        order: Order,
         quota: &Quota,
         cache: &CacheHandle<'_>,
     ) -> Result<MountedInput, AttemptError> {
-        let order = Order::new(input, place, quota, &self.settings);
         let mut group = Group::start(&self.program)?;
         let outcome = self.follow(&mut group, &order, quota, cache).await;
         let failed = match outcome {

@@ -9,6 +9,7 @@
 mod git;
 
 use agent_core::execution::Failure;
+use api_types::credential::CredentialValue;
 use api_types::source::{InputSource, RepositoryParams};
 use futures_util::future::{BoxFuture, FutureExt};
 use http::HeaderMap;
@@ -19,6 +20,7 @@ use super::cache::Cache;
 use super::local_directory::LocalDirectory;
 use super::placement::MountedInput;
 use super::source::{Fetch, Source, params};
+use crate::data::credentials::authorization;
 use crate::data::egress::{self, EgressClient};
 use crate::data::retry::{AttemptError, RetryPolicy};
 use crate::host::tree;
@@ -77,8 +79,10 @@ impl Repository {
         url: &Url,
         reference: &str,
     ) -> Result<(), AttemptError> {
-        let settled = self.settle(url).await?;
-        let git = Git::new(fetch.place.beside("gitconfig"), &settled.url, settled.address)?;
+        let settled = self.settle(url, fetch.credential).await?;
+        let login = fetch.credential.and_then(|it| authorization(it, settled.url.as_str()));
+        let config = fetch.place.beside("gitconfig");
+        let git = Git::new(config, &settled.url, settled.address, login)?;
         let listed = git.run(&["ls-remote", git.url()], None).await?;
         let tip = find(&listed, reference).ok_or_else(|| {
             AttemptError::permanent(format!(
@@ -146,7 +150,11 @@ impl Repository {
         fetch.quota.count(size_bytes)
     }
 
-    async fn settle(&self, url: &Url) -> Result<Settled, AttemptError> {
+    async fn settle(
+        &self,
+        url: &Url,
+        credential: Option<&CredentialValue>,
+    ) -> Result<Settled, AttemptError> {
         if url.scheme() == "file" {
             let path = self.local_path(url).map_err(AttemptError::permanent)?;
             let local =
@@ -159,7 +167,7 @@ impl Repository {
         let mut question = url.clone();
         question.set_path(&format!("{}{FIRST_QUESTION}", url.path().trim_end_matches('/')));
         question.set_query(Some("service=git-upload-pack"));
-        let response = self.client.get(&question, HeaderMap::new()).await?;
+        let response = self.client.get(&question, HeaderMap::new(), credential).await?;
         if !response.status().is_success() {
             return Err(egress::refusal(url, response.status()));
         }

@@ -24,7 +24,7 @@ use super::cache::Cache;
 use super::placement::{InputDestination, MountedInput, Quota};
 use super::source::{Fetch, Source, params};
 use crate::data::retry::AttemptError;
-use crate::data::s3::{Bucket, Buckets};
+use crate::data::s3::{Bucket, Buckets, Place};
 use crate::host::tree;
 
 /// Objects of one input; a larger input is refused, before the node's disk suffers.
@@ -60,10 +60,14 @@ impl S3 {
         Self { buckets }
     }
 
+    pub(crate) fn has_credentials(&self) -> bool {
+        self.buckets.has_credentials()
+    }
+
     async fn bring(&self, fetch: Fetch<'_>) -> Result<MountedInput, AttemptError> {
         let of_task = |reason| AttemptError::Permanent(Failure::task(reason));
         let params: S3SourceParams = params(fetch.input).map_err(of_task)?;
-        let bucket = self.buckets.open(&params.bucket, &params.region, &params.endpoint)?;
+        let bucket = self.buckets.open(place(&params), fetch.credential)?;
         match wanted(&params).map_err(of_task)? {
             Wanted::Object { checksum_sha256, version } => {
                 bring_object(&fetch, &bucket, &params.key, version, checksum_sha256).await
@@ -78,13 +82,17 @@ impl S3 {
 impl Source for S3 {
     fn admit(&self, input: &InputSource) -> Result<(), String> {
         let params: S3SourceParams = params(input)?;
-        self.buckets.admit(&params.bucket, &params.region, &params.endpoint)?;
+        self.buckets.admit(place(&params))?;
         wanted(&params).map(drop)
     }
 
     fn fetch<'a>(&'a self, fetch: Fetch<'a>) -> BoxFuture<'a, Result<MountedInput, AttemptError>> {
         self.bring(fetch).boxed()
     }
+}
+
+fn place(params: &S3SourceParams) -> Place<'_> {
+    Place::new(&params.bucket, &params.region, &params.endpoint, &params.credentials)
 }
 
 fn wanted(params: &S3SourceParams) -> Result<Wanted, String> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use api_types::credential::CredentialValue;
 use api_types::source::InputSource;
 use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
@@ -23,6 +24,8 @@ pub(crate) trait Source: Send + Sync {
 #[derive(Debug, Clone)]
 pub(crate) struct Fetch<'a> {
     pub(crate) input: &'a InputSource,
+    /// The credentials that its `Params` name.
+    pub(crate) credential: Option<&'a CredentialValue>,
     pub(crate) place: InputDestination,
     /// The shared byte limit of all inputs of its task.
     pub(crate) quota: Arc<Quota>,

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use agent_core::execution::Failure;
+use api_types::credential::CredentialValue;
 use api_types::source::{InputSource, UrlParams};
 use futures_util::future::{BoxFuture, FutureExt};
 use http::StatusCode;
@@ -48,6 +49,7 @@ struct Begun {
 struct Download<'a> {
     source: &'a UrlDownload,
     url: &'a Url,
+    credential: Option<&'a CredentialValue>,
     validator: Option<HeaderValue>,
     quota: &'a Quota,
     written_bytes: AtomicU64,
@@ -60,10 +62,14 @@ impl UrlDownload {
         Self { client, retry }
     }
 
-    async fn begin(&self, url: &Url) -> Result<Begun, Failure> {
+    async fn begin(
+        &self,
+        url: &Url,
+        credential: Option<&CredentialValue>,
+    ) -> Result<Begun, Failure> {
         self.retry
             .run(|| async {
-                let response = self.client.get(url, HeaderMap::new()).await?;
+                let response = self.client.get(url, HeaderMap::new(), credential).await?;
                 if response.status() != StatusCode::OK {
                     return Err(egress::refusal(url, response.status()));
                 }
@@ -79,7 +85,7 @@ impl UrlDownload {
         let last = url.path_segments().and_then(|mut parts| parts.next_back()).unwrap_or_default();
         let name = fetch.place.file_name(last, DEFAULT_FILE_NAME);
         let Begun { response, validator } =
-            self.begin(&url).await.map_err(AttemptError::Permanent)?;
+            self.begin(&url, fetch.credential).await.map_err(AttemptError::Permanent)?;
         if let Some(bytes) = response.content_length() {
             fetch.quota.expect(bytes)?;
         }
@@ -87,6 +93,7 @@ impl UrlDownload {
         let download = Download {
             source: self,
             url: &url,
+            credential: fetch.credential,
             validator: validator.clone(),
             quota: &fetch.quota,
             written_bytes: AtomicU64::new(0),
@@ -188,7 +195,7 @@ impl Download<'_> {
             headers.insert(RANGE, range.expect("digits may stand in a header"));
             headers.insert(IF_RANGE, validator.clone());
         }
-        let response = self.source.client.get(self.url, headers).await?;
+        let response = self.source.client.get(self.url, headers, self.credential).await?;
         match response.status() {
             StatusCode::OK | StatusCode::PARTIAL_CONTENT => Ok(response),
             status => Err(egress::refusal(self.url, status)),

@@ -18,6 +18,7 @@ use api_types::engine::PublisherType;
 use api_types::execution::PublishedResult;
 use api_types::protocol::Work;
 
+use crate::data::credentials;
 use crate::data::egress::EgressClient;
 use crate::data::egress::addresses::EgressPolicy;
 use crate::data::ipfs::Kubo;
@@ -37,7 +38,7 @@ use s3::S3;
 /// The publisher types that work on this node.
 pub(crate) struct Publishers {
     local: Local,
-    s3: Option<S3>,
+    s3: S3,
     ipfs: Option<Ipfs>,
     retry: RetryPolicy,
     disk: Disk,
@@ -70,7 +71,7 @@ impl Publishers {
         );
         Self {
             local,
-            s3: buckets.map(S3::new),
+            s3: S3::new(buckets),
             ipfs: Kubo::new(&settings.ipfs.api).map(Ipfs::new),
             retry: RetryPolicy::PUBLISHING,
             disk,
@@ -83,6 +84,8 @@ impl Publishers {
             .iter()
             .copied()
             .filter(|kind| *kind != PublisherType::None)
+            // Tasks with credentials of their own need no node that has some.
+            .filter(|kind| *kind != PublisherType::S3 || self.s3.has_credentials())
             .filter(|kind| !matches!(self.route(*kind), Route::Closed))
             .collect()
     }
@@ -90,12 +93,15 @@ impl Publishers {
     /// Why this node cannot publish the results of this task, judging by its specification alone.
     pub(crate) fn admit(&self, work: &Work) -> Result<(), String> {
         let kind = work.task.publisher.publisher_type;
+        let is_alone = kind == PublisherType::S3
+            && !self.s3.has_credentials()
+            && credentials::named(&work.task.publisher.params).is_none();
         match self.route(kind) {
             Route::Nowhere => Ok(()),
-            Route::Through(publisher) => {
+            Route::Through(publisher) if !is_alone => {
                 publisher.admit(work).map_err(|reason| format!("publisher '{kind}': {reason}"))
             }
-            Route::Closed => {
+            Route::Through(_) | Route::Closed => {
                 let offered: Vec<_> = self.offered().iter().map(ToString::to_string).collect();
                 Err(format!(
                     "publisher '{kind}' is not supported on this node; supported: {}",
@@ -150,7 +156,7 @@ impl Publishers {
         match kind {
             PublisherType::None | PublisherType::Noop => Route::Nowhere,
             PublisherType::Local => Route::Through(&self.local),
-            PublisherType::S3 => self.s3.as_ref().map_or(Route::Closed, through),
+            PublisherType::S3 => through(&self.s3),
             PublisherType::Ipfs => self.ipfs.as_ref().map_or(Route::Closed, through),
         }
     }

@@ -1,6 +1,7 @@
 //! Images: pulled by policy, once for all waiting tasks, and removed when they take too much
 //! space.
 
+mod access;
 mod collector;
 mod config_file;
 mod credentials;
@@ -19,6 +20,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use agent_core::execution::Failure;
+use api_types::credential::CredentialValue;
 use api_types::engine::{DockerParams, PullPolicy};
 use bollard::Docker;
 use bollard::errors::Error;
@@ -33,10 +35,11 @@ use crate::data::progress::Progress as Telling;
 use crate::host::clock;
 use crate::host::settings::Settings;
 use crate::runtime::ExecutorError;
+use access::{Access, PrivatePulls};
 use collector::Collector;
-use credentials::Credentials;
+use credentials::{Credentials, Known};
 use progress::Progress;
-use pull::PullError;
+use pull::{PullError, Signs};
 use record::{Hold, Record};
 use reference::full_name;
 use registries::Registries;
@@ -50,13 +53,33 @@ pub(super) struct Images {
     policy: PullPolicy,
     credentials: Arc<Credentials>,
     registries: Registries,
-    /// By image name, as tasks write it.
-    under_way: Mutex<HashMap<String, UnderWay>>,
+    /// By image name, as tasks write it, and what the pull signs in with.
+    under_way: Mutex<HashMap<(String, Access), UnderWay>>,
     seen: Seen,
     record: Record,
+    private: Arc<PrivatePulls>,
     collector: Collector,
     /// Notified when there may be something to collect.
     look: Arc<Notify>,
+}
+
+/// An image that a task asks for, and on whose behalf.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) params: &'a DockerParams,
+    pub(super) namespace: &'a str,
+    /// The credentials that the task names for its registry.
+    pub(super) credential: Option<&'a CredentialValue>,
+}
+
+/// Whether an image is there for a task.
+enum Presence {
+    Usable {
+        id: String,
+    },
+    /// It came with credentials that are not the task's.
+    OfOthers,
+    Absent,
 }
 
 struct UnderWay {
@@ -67,14 +90,17 @@ struct UnderWay {
 // === impl Images ===
 
 impl Images {
-    /// `record` is the file that records the pulled images.
+    /// `record` is the file that records the pulled images; another one beside it records those that
+    /// are being pulled with credentials.
     pub(super) fn new(settings: &Settings, record: &Path) -> Self {
+        let private = Arc::new(PrivatePulls::open(record.with_extension("private.json")));
         let registries = Registries::new(settings);
         let settings = &settings.docker;
         let record = Record::open(record);
         Self {
             collector: Collector::new(settings, record.clone()),
             record,
+            private,
             seen: Seen::default(),
             look: Arc::default(),
             policy: settings.pull_policy,
@@ -127,44 +153,63 @@ impl Images {
         }
     }
 
-    /// Ensures that the image is present, and reports the progress of a long pull.
+    /// Ensures that the image is there for the task, and reports the progress of a long pull.
     pub(super) async fn ensure(
         &self,
         client: &Docker,
-        params: &DockerParams,
+        wanted: Wanted<'_>,
         told: &Telling,
     ) -> Result<(), ExecutorError> {
-        let (image, policy) = (params.image.as_str(), self.policy(params.pull_policy));
-        match policy {
-            PullPolicy::Always => {}
-            PullPolicy::Missing | PullPolicy::Never => match self.present(client, image).await? {
-                Some(id) => {
+        let (image, policy) =
+            (wanted.params.image.as_str(), self.policy(wanted.params.pull_policy));
+        let access = Access::of(wanted.namespace, wanted.credential);
+        if policy != PullPolicy::Always {
+            match self.presence(client, image, &access).await? {
+                Presence::Usable { id } => {
                     self.record.used(&id, clock::now());
                     return Ok(());
                 }
-                None if policy == PullPolicy::Never => return Err(self.absent(image)),
-                None => {}
-            },
+                Presence::Absent if policy == PullPolicy::Never => return Err(self.absent(image)),
+                Presence::OfOthers if policy == PullPolicy::Never => return Err(of_others(image)),
+                // Its registry is asked whether it is for this task as well.
+                Presence::OfOthers | Presence::Absent => {}
+            }
         }
         self.registries.check(image, &self.credentials).await.map_err(|reason| {
             let message = format!("image '{image}' cannot be pulled: {reason}");
             ExecutorError::Failed(Failure::fetch(message))
         })?;
-        let (pulling, progress) = self.join_pull(client, image);
+        let (pulling, progress) = self.join_pull(client, image, access, wanted.credential);
         let progress_text = || format!("pulling image '{image}': {}", *progress.borrow());
         told.during(pulling, progress_text).await.map_err(PullError::into_error)
     }
 
-    /// The id of an image that the Engine has, or had a moment ago.
-    async fn present(&self, client: &Docker, image: &str) -> Result<Option<String>, ExecutorError> {
-        if let Some(id) = self.seen.id(image, clock::now()) {
-            return Ok(Some(id));
+    /// Whether the Engine has the image, or had it a moment ago, for this access.
+    async fn presence(
+        &self,
+        client: &Docker,
+        image: &str,
+        access: &Access,
+    ) -> Result<Presence, ExecutorError> {
+        if let Some(id) = self.seen.id(image, clock::now())
+            && self.record.allows(&id, access).unwrap_or(true)
+        {
+            return Ok(Presence::Usable { id });
         }
-        let found = present(client, image).await?;
-        if let Some(found) = &found {
-            self.seen.note(image, &found.id, clock::now());
+        let Some(found) = present(client, image).await? else { return Ok(Presence::Absent) };
+        let is_known_private = || {
+            let mut names = found.names.iter().map(|name| full_name(name));
+            let came_from_a_registry = self.record.is_lost() && found.is_from_registry;
+            came_from_a_registry
+                || self.private.has(&full_name(image))
+                || names.any(|name| self.private.has(&name))
+        };
+        // An image that the agent did not pull is its operator's.
+        if !self.record.allows(&found.id, access).unwrap_or_else(|| !is_known_private()) {
+            return Ok(Presence::OfOthers);
         }
-        Ok(found.map(|found| found.id))
+        self.seen.note(image, &found.id, clock::now());
+        Ok(Presence::Usable { id: found.id })
     }
 
     /// The Engine did not have the image when a container was to be created.
@@ -177,28 +222,35 @@ impl Images {
         &self,
         client: &Docker,
         image: &str,
+        access: Access,
+        credential: Option<&CredentialValue>,
     ) -> (Shared<Pulling>, watch::Receiver<Progress>) {
         let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
         under_way.retain(|_, pull| pull.pulling.upgrade().is_some());
-        if let Some(pull) = under_way.get(image)
+        let key = (image.to_owned(), access.clone());
+        if let Some(pull) = under_way.get(&key)
             && let Some(pulling) = pull.pulling.upgrade()
             && pulling.peek().is_none()
         {
             return (pulling, pull.progress.clone());
         }
         let (sender, progress) = watch::channel(Progress::default());
-        let pull = pull_and_record(
-            client.clone(),
-            image.to_owned(),
-            Arc::clone(&self.credentials),
-            sender,
-            self.record.clone(),
-            Arc::clone(&self.look),
-        );
-        let pulling = pull.boxed().shared();
+        let signs = match credential {
+            Some(value) => Signs::As(Known::named(value)),
+            None => Signs::AsNode(Arc::clone(&self.credentials)),
+        };
+        let pull = Pull {
+            client: client.clone(),
+            image: image.to_owned(),
+            access,
+            record: self.record.clone(),
+            private: Arc::clone(&self.private),
+            look: Arc::clone(&self.look),
+        };
+        let pulling = pull.run(signs, sender).boxed().shared();
         if let Some(weak) = pulling.downgrade() {
             let pull = UnderWay { pulling: weak, progress: progress.clone() };
-            under_way.insert(image.to_owned(), pull);
+            under_way.insert(key, pull);
         }
         (pulling, progress)
     }
@@ -215,34 +267,83 @@ impl Images {
     }
 }
 
-/// Pulls the image, and records the agent as its owner unless the image was present under another
-/// name.
-async fn pull_and_record(
+fn of_others(image: &str) -> ExecutorError {
+    ExecutorError::Failed(Failure::fetch(format!(
+        "image '{image}' is on this node with other credentials than this task's, and the pull \
+         policy 'never' forbids asking its registry; change the PullPolicy of the task"
+    )))
+}
+
+/// Whether another agent on this data directory would know of the pull.
+enum Recorded {
+    Durably,
+    InMemory,
+}
+
+/// One pull, and where it is recorded.
+struct Pull {
     client: Docker,
     image: String,
-    credentials: Arc<Credentials>,
-    progress: watch::Sender<Progress>,
+    access: Access,
     record: Record,
+    private: Arc<PrivatePulls>,
     look: Arc<Notify>,
-) -> Result<(), PullError> {
-    let before = ids(&client).await;
-    pull::pull(client.clone(), image.clone(), credentials, progress).await?;
-    // An image with unknown origin counts as someone else's.
-    if let (Some(before), Ok(Some(found))) = (before, present(&client, &image).await) {
-        if record.knows(&found.id) || !before.contains(&found.id) {
-            record.pulled(&found.id, full_name(&image), found.size_bytes, clock::now()).await;
-        } else {
-            debug!(image, "the pulled image was present before: the agent does not own it");
+}
+
+// === impl Pull ===
+
+impl Pull {
+    async fn run(self, signs: Signs, progress: watch::Sender<Progress>) -> Result<(), PullError> {
+        if self.access == Access::Node {
+            return self.run_and_record(signs, progress).await.map(drop);
         }
+        let (private, name) = (Arc::clone(&self.private), full_name(&self.image));
+        private.begin(&name).map_err(|error| {
+            let message = format!("cannot record a pull with credentials: {error}");
+            PullError::Failed(Failure::node(message))
+        })?;
+        let outcome = self.run_and_record(signs, progress).await;
+        // An Engine that does not answer may finish the pull, and a full disk records nothing.
+        if !matches!(outcome, Err(PullError::Away(_)) | Ok(Recorded::InMemory)) {
+            private.end(&name);
+        }
+        outcome.map(drop)
     }
-    look.notify_one();
-    Ok(())
+
+    /// Pulls the image, and records the agent as its owner unless the image was present under
+    /// another name.
+    async fn run_and_record(
+        self,
+        signs: Signs,
+        progress: watch::Sender<Progress>,
+    ) -> Result<Recorded, PullError> {
+        let Self { client, image, access, record, look, .. } = self;
+        let mut recorded = Recorded::Durably;
+        let before = ids(&client).await;
+        pull::pull(client.clone(), image.clone(), signs, progress).await?;
+        // An image with unknown origin counts as someone else's.
+        if let (Some(before), Ok(Some(found))) = (before, present(&client, &image).await) {
+            if record.knows(&found.id) || !before.contains(&found.id) {
+                let (name, now) = (full_name(&image), clock::now());
+                if !record.pulled(&found.id, name, found.size_bytes, &access, now).await {
+                    recorded = Recorded::InMemory;
+                }
+            } else {
+                debug!(image, "the pulled image was present before: the agent does not own it");
+            }
+        }
+        look.notify_one();
+        Ok(recorded)
+    }
 }
 
 /// An image that the Engine has.
 struct Found {
     id: String,
     size_bytes: u64,
+    /// The names that the Engine has for it.
+    names: Vec<String>,
+    is_from_registry: bool,
 }
 
 async fn ids(client: &Docker) -> Option<HashSet<String>> {
@@ -255,6 +356,8 @@ async fn present(client: &Docker, image: &str) -> Result<Option<Found>, Executor
         Ok(found) => Ok(Some(Found {
             id: found.id.unwrap_or_default(),
             size_bytes: found.size.and_then(|size| u64::try_from(size).ok()).unwrap_or(0),
+            names: found.repo_tags.unwrap_or_default(),
+            is_from_registry: found.repo_digests.is_some_and(|digests| !digests.is_empty()),
         })),
         Err(error) if is_not_found(&error) => Ok(None),
         Err(Error::DockerResponseServerError { status_code: 400, message }) => {

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::error::{is_conflict, is_not_found};
+use super::image::Wanted;
 use super::{
     ANSWER_TIMEOUT, Docker, RETRY_FIRST, RETRY_LONGEST, container, error, name, params,
     result_directories, sandbox,
@@ -34,13 +35,16 @@ impl Docker {
         let client = self.client()?;
         let params =
             params(&run.work).map_err(|reason| ExecutorError::Failed(Failure::task(reason)))?;
+        let credential = run.granted.of(&run.work.task.engine.params);
+        let credential = credential.map_err(ExecutorError::Failed)?;
+        let wanted = Wanted { params: &params, namespace: &run.work.namespace, credential };
         let _held = self.images.hold(&params.image);
         let mut tries = 1;
         loop {
             cancel
                 .run_until_cancelled(observer::part(
                     "ensure image",
-                    self.images.ensure(&client, &params, &run.progress),
+                    self.images.ensure(&client, wanted, &run.progress),
                 ))
                 .await
                 .unwrap_or(Err(ExecutorError::Cancelled))?;

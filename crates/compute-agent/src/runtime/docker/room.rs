@@ -9,7 +9,7 @@ use bollard::models::{ContainerCreateBody, ContainerCreateResponse};
 use bollard::query_parameters::{CreateContainerOptions, InspectContainerOptions};
 use tracing::warn;
 
-use super::error;
+use super::{error, volumes};
 use crate::runtime::ExecutorError;
 
 /// Whether the Engine's storage driver supports a size limit: `overlay2` on xfs with project
@@ -64,7 +64,7 @@ fn is_about_sizes(error: &Error) -> bool {
         if message.to_ascii_lowercase().replace(' ', "-").contains("storage-opt"))
 }
 
-/// The size of the container's own layer.
+/// The size of the container's own layer, and of the volumes that its image declares.
 pub(super) async fn written_bytes(
     client: Docker,
     name: String,
@@ -72,7 +72,13 @@ pub(super) async fn written_bytes(
     let options = InspectContainerOptions { size: true };
     let container = client.inspect_container(&name, Some(options)).await;
     let container = container.map_err(error::of_container)?;
-    Ok(container.size_rw.and_then(|size| u64::try_from(size).ok()))
+    let volumes = volumes::of(&container);
+    let volumes_bytes = match volumes.is_empty() {
+        true => 0,
+        false => volumes::written_bytes(&client, &volumes).await?,
+    };
+    let layer_bytes = container.size_rw.and_then(|size| u64::try_from(size).ok());
+    Ok(layer_bytes.map(|bytes| bytes.saturating_add(volumes_bytes)))
 }
 
 #[cfg(test)]

@@ -59,9 +59,11 @@ impl Failure {
             | Self::RoleBeyondOwn { .. }
             | Self::NoSuchNamespace { .. }
             | Self::MissingSecret { .. }
+            | Self::MissingCredential { .. }
             | Self::UnprotectedSecret
             | Self::NamespaceInUse { .. } => self.message_of_access(),
             Self::Node(refusal) => refusal.to_string(),
+            Self::Exchange(refusal) => refusal.to_string(),
             Self::Ambiguous { kind, text, .. } => {
                 format!("more than one {} matches '{text}'", kind.noun())
             }
@@ -112,6 +114,9 @@ impl Failure {
             Self::MissingSecret { name, namespace } => {
                 format!("secret '{name}' does not exist in namespace '{namespace}'")
             }
+            Self::MissingCredential { name, namespace } => {
+                format!("credentials '{name}' do not exist in namespace '{namespace}'")
+            }
             Self::UnprotectedSecret => {
                 "secrets are not sent over plain HTTP to or from another machine".to_owned()
             }
@@ -134,12 +139,14 @@ impl Failure {
             Self::NotFound { kind, cause, .. } => kind.hint(*cause),
             Self::NoSuchNamespace { .. }
             | Self::MissingSecret { .. }
+            | Self::MissingCredential { .. }
             | Self::UnprotectedSecret
             | Self::NoCredentials
             | Self::InvalidCredentials(_)
             | Self::NotPermitted { .. }
             | Self::RoleBeyondOwn { .. } => self.hint_of_access(),
             Self::Node(refusal) => refusal.hint(),
+            Self::Exchange(refusal) => refusal.hint().to_owned(),
             Self::PathNotFound { .. } => "the operations are listed in docs/api.md".to_owned(),
             Self::OtherHost { .. } => {
                 "use its IP address, or add the name to the orchestrator's setting allowed_hosts"
@@ -199,6 +206,9 @@ impl Failure {
             }
             Self::MissingSecret { name, namespace } => {
                 format!("create it with `jobctl secret set {namespace}/{name}`")
+            }
+            Self::MissingCredential { name, namespace } => {
+                format!("create them with `jobctl credential set {namespace}/{name}`")
             }
             Self::UnprotectedSecret => {
                 "have the orchestrator serve TLS: leave `insecure` off".to_owned()
@@ -314,6 +324,7 @@ impl Kind {
             Self::Node => "node",
             Self::Token => "token",
             Self::Secret => "secret",
+            Self::Credential => "credential",
         }
     }
 
@@ -326,6 +337,9 @@ impl Kind {
             Self::Node => ('n', Self::NODE_HINT),
             Self::Token => return "list tokens with GET /api/v1/orchestrator/tokens".to_owned(),
             Self::Secret => return "list secrets with GET /api/v1/orchestrator/secrets".to_owned(),
+            Self::Credential => {
+                return "list credentials with GET /api/v1/orchestrator/credentials".to_owned();
+            }
         };
         match cause {
             NotFoundCause::Absent => list.to_owned(),

@@ -24,7 +24,7 @@ use crate::http::edge::json;
 use crate::http::error::Failure;
 use crate::http::openapi::{BODY, CALL, QUERY, examples, params, refusals};
 use crate::http::query::{Flag, query};
-use crate::http::{Api, Handled, lookup, namespaces, secrets};
+use crate::http::{Api, Handled, credentials, lookup, namespaces, secrets};
 use crate::json::yaml;
 use crate::spans::{self, Submitted};
 use crate::submission::{self, Accepted, Regexes, Rejected};
@@ -110,6 +110,7 @@ pub(super) async fn create(
     let constraints = namespaces::constraints(&api, &accepted.spec.namespace);
     let mut accepted = accepted.bound_to(constraints);
     accepted.warnings.extend(secrets::missing(&api, &accepted.spec));
+    accepted.warnings.extend(credentials::judge(&api, &accepted.spec)?);
     if query.dry_run {
         return preview(&api, accepted).await;
     }

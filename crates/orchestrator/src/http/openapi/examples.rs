@@ -1,6 +1,7 @@
 //! Examples in the document: values of the response types, so that they are spelled like responses.
 
 mod access;
+mod credentials;
 mod joining;
 mod secrets;
 mod watching;
@@ -37,8 +38,11 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 pub(in crate::http) use access::{
-    create_token, created_token, describe_namespace, identity, list_audit, list_namespaces,
-    list_tokens, put_namespace, revoked_token, sign_in,
+    create_token, created_token, describe_namespace, exchange_id_token, identity, list_audit,
+    list_namespaces, list_tokens, put_namespace, revoked_token, sign_in, sign_in_methods,
+};
+pub(in crate::http) use credentials::{
+    credentials_answer, credentials_request, describe_credential, list_credentials, put_credential,
 };
 pub(in crate::http) use joining::{
     create_node_token, created_node_token, enrol_request, label_node, list_node_tokens,

@@ -84,6 +84,11 @@ parameters! {
             "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$",
         };
     }
+    CredentialPath: Path {
+        "name", "The name of the credentials.", {
+            "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$",
+        };
+    }
     OldPath: Path {
         "rest", "Any path of the old group.", { "type": "string", "minLength": 1 };
     }

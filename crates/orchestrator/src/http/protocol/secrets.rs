@@ -17,9 +17,9 @@ use crate::http::authenticate::Access;
 use crate::http::body::JsonBody;
 use crate::http::edge::json;
 use crate::http::error::{Failure, Kind};
+use crate::http::namespaced::check_way;
 use crate::http::openapi::{BODY, CALL, OWN_NODE_ID, QUERY, READ, examples, params, refusals};
 use crate::http::query::Query;
-use crate::http::secrets::check_way;
 use crate::http::{Api, Handled, Parameter, lookup};
 use crate::secrets::{self, Revealed};
 
@@ -64,6 +64,18 @@ pub(super) async fn read(
         secrets.push(SecretValue::new(name.clone(), version, &value));
         handed_over.push(format!("{} (version {version})", key.key));
     }
+    note(&api, access, certified, execution_id, &handed_over).await?;
+    json(&SecretsAnswer { secrets })
+}
+
+/// Notes in the audit log what a certified node is about to get.
+pub(super) async fn note(
+    api: &Api,
+    access: Option<Extension<Access>>,
+    certified: Option<Extension<CertifiedNode>>,
+    execution_id: ExecutionId,
+    handed_over: &[String],
+) -> Result<(), Failure> {
     let audit = access
         .filter(|_| certified.is_some() && !handed_over.is_empty())
         .and_then(|Extension(access)| access.audit())
@@ -74,11 +86,15 @@ pub(super) async fn read(
     if audit.is_some() {
         api.handle.on_behalf(audit).change_records(Vec::new()).await?;
     }
-    json(&SecretsAnswer { secrets })
+    Ok(())
 }
 
 /// The specification of the execution's job, if the execution is this node's to start.
-fn placed(reads: &dyn Reads, node: NodeId, id: ExecutionId) -> Result<Arc<JobSpec>, Failure> {
+pub(super) fn placed(
+    reads: &dyn Reads,
+    node: NodeId,
+    id: ExecutionId,
+) -> Result<Arc<JobSpec>, Failure> {
     let absent = || lookup::absent(Kind::Execution, &id.to_string());
     let row = reads.execution(id)?.ok_or_else(absent)?.row;
     let is_accepted = match row.compute {

@@ -177,6 +177,7 @@ impl Service {
             keys: Arc::new(keys),
             last_uses: Arc::default(),
             denials: Arc::default(),
+            issuer: None,
             pages: None,
             stopping: stopping.clone(),
         });

@@ -282,6 +282,7 @@ async fn tokens_and_namespaces_are_managed_on_their_page() {
         assert_eq!(identity["Role"], "submitter");
         assert_eq!(identity["Namespaces"], json!(["ci", "default"]));
         browser.click("Done").await;
+        browser.wait_for("the dialog is gone", "document.querySelector('dialog') === null").await;
         let left = browser.value(LEFT_BEHIND).await;
         assert!(!left.as_str().expect("text").contains(&secret), "{left}");
 

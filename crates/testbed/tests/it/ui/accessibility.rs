@@ -16,6 +16,21 @@ use super::named;
 /// The environment variable with the path of `axe.min.js`, which `.ci/run` takes from PyPI.
 const AXE_VARIABLE: &str = "AXE";
 
+/// Set, it replaces the pictures of the documentation.
+const UPDATE_VARIABLE: &str = "UPDATE_PICTURES";
+
+/// The pages of which the documentation has pictures, and what these are called.
+const DOCUMENTED: [(&str, &str); 8] = [
+    ("busy-overview-light-1280", "overview"),
+    ("busy-jobs-light-1280", "jobs"),
+    ("busy-waiting-light-1280", "waiting"),
+    ("busy-logs-dark-1280", "logs-dark"),
+    ("busy-submit-light-1280", "submit"),
+    ("access-light-1280", "access"),
+    ("join-token-secret-light-1280", "join-token"),
+    ("audit-light-1280", "audit"),
+];
+
 /// Runs axe and reports each violation with the elements that have it.
 const RUN_AXE: &str = "
     const done = arguments[0];
@@ -95,7 +110,12 @@ async fn keep_picture(browser: &Browser, name: &str) {
     fs::create_dir_all(&directory).expect("make the directory of pictures");
     let picture = browser.devtools("Page.captureScreenshot", json!({})).await;
     let bytes = STANDARD.decode(picture["data"].as_str().expect("a picture")).expect("base64");
-    fs::write(directory.join(format!("{name}.png")), bytes).expect("write the picture");
+    fs::write(directory.join(format!("{name}.png")), &bytes).expect("write the picture");
+    let documented = DOCUMENTED.iter().find(|(page, _)| *page == name);
+    if let (Some((_, documented)), Some(_)) = (documented, std::env::var_os(UPDATE_VARIABLE)) {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/ui");
+        fs::write(directory.join(format!("{documented}.png")), bytes).expect("write the picture");
+    }
 }
 
 #[tokio::test]

@@ -28,7 +28,7 @@ const LISTENS: &str = "was started successfully on port ";
 const STARTS_WITHIN: Duration = Duration::from_secs(20);
 
 /// How long a page may take to show what it is about.
-const LOADS_WITHIN: Duration = Duration::from_secs(20);
+const LOADS_WITHIN: Duration = Duration::from_secs(30);
 
 /// Runs before any script of a page, and collects what must never happen.
 const WATCH: &str = "

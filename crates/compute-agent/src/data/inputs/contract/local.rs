@@ -93,3 +93,37 @@ fn a_node_without_allowed_paths_does_not_offer_local_directories() {
     let sources = Sources::new(&Settings::default(), "cache".into());
     assert!(!sources.offered().contains(&SourceType::LocalDirectory));
 }
+
+#[tokio::test]
+async fn no_input_lies_below_a_directory_that_another_task_may_write_to() {
+    let shelf = Shelf::new();
+    fs::create_dir_all(shelf.path("data/sub")).unwrap();
+    let writing = |below: &str| {
+        let mut input = shelf.input(below);
+        input.source.params.insert("ReadWrite".to_owned(), json!(true));
+        input
+    };
+    let node = shelf.node();
+    node.fetch(1, &writing("data")).await.unwrap();
+    // Otherwise the first task could replace it by a link to anywhere before it is mounted.
+    for input in [shelf.input("data/sub"), writing("data/sub")] {
+        let told = node.refusal(2, &input).await;
+        assert!(told.contains("/data', which another task may write to"), "{told}");
+    }
+    // The same directory, and what is below it for the same task, are no way out.
+    node.fetch(3, &writing("data")).await.unwrap();
+    node.fetch(3, &shelf.input("data")).await.unwrap();
+    for number in [1, 3] {
+        node.sources.release(execution_id(number));
+    }
+    node.fetch(2, &shelf.input("data/sub")).await.unwrap();
+    let told = node.refusal(4, &writing("data")).await;
+    assert!(told.contains("/data/sub' below it is the input of another task"), "{told}");
+    node.fetch(4, &shelf.input("data")).await.unwrap();
+
+    // A task that outlives its agent keeps what it has.
+    let next = shelf.node();
+    next.sources.hold_again(execution_id(1), &[writing("data")]);
+    let told = next.refusal(2, &shelf.input("data/sub")).await;
+    assert!(told.contains("which another task may write to"), "{told}");
+}

@@ -1,10 +1,12 @@
 //! Inputs from real git repositories: on this machine's disk, and behind real HTTP servers.
 
+use api_types::credential::{CredentialType, Login};
 use peers::forge::{Forge, Service, needs};
 use serde_json::json;
 
 use super::*;
 use crate::data::inputs::repository::{LargeFiles, Programs};
+use crate::testing::credential;
 
 /// A node that may reach the forge, and its inputs.
 trait Reached {
@@ -127,6 +129,35 @@ async fn a_repository_behind_http_is_cloned_through_redirects() {
         let told = forge.node().refusal(1, &forge.input(&absent, "")).await;
         assert!(told.contains("does not exist (404 Not Found); check the URL"), "{told}");
         drop(serving);
+    }
+}
+
+#[tokio::test]
+async fn a_private_repository_opens_for_credentials_of_its_host() {
+    let Some(forge) = Forge::new() else { return };
+    forge.commit("file", b"private", "main");
+    let (url, serving) = forge.serve(Service::SmartFor("Basic YWRhOmh1c2g=")).await;
+    let host = serving.address.to_string();
+    let login = Login { username: "ada".into(), password: "hush".into(), ..Login::default() };
+    let own = |hosts: &[&str]| {
+        let mut node = forge.node();
+        node.granted = Granted::with(credential(CredentialType::Git, hosts, login.clone()));
+        node
+    };
+    let mut named = forge.input(&url, "main");
+    named.source.params.insert("Credentials".to_owned(), json!("own"));
+    let node = own(&[&host]);
+    let mounted = node.fetch(1, &named).await.unwrap();
+    assert_eq!(files(&mounted), one("file", b"private"));
+    // What the task gets of the repository does not have them.
+    for (path, bytes) in tree(&mounted.source) {
+        let has = |part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
+        assert!(!has(b"hush") && !has(b"YWRhOmh1c2g="), "{path}");
+    }
+    for (node, input) in [(own(&[&host]), forge.input(&url, "main")), (own(&["h.example"]), named)]
+    {
+        let told = node.refusal(2, &input).await;
+        assert!(told.contains("may not be read (401 Unauthorized)"), "{told}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! Inputs from a bucket, against a real S3 server; one that keeps versions is played.
 
+use api_types::credential::{CredentialType, Login};
 use api_types::source::S3SourceParams;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -8,12 +9,12 @@ use ring::digest::{SHA256, digest};
 use serde_json::json;
 
 use super::*;
-use crate::testing::OfS3;
+use crate::testing::{OfS3, credential};
 
 /// The sources of a node, with short retry delays.
 fn sources(settings: &Settings, cache: &Path) -> Sources {
     let buckets = Buckets::new(settings, EgressClient::new(EgressPolicy::of(settings)), QUICK);
-    Sources { s3: buckets.map(S3::new), ..Sources::new(settings, cache.to_owned()) }
+    Sources { s3: S3::new(buckets), ..Sources::new(settings, cache.to_owned()) }
 }
 
 fn asked(server: &S3Server, change: impl FnOnce(&mut S3SourceParams)) -> InputSource {
@@ -142,6 +143,51 @@ async fn a_refusal_of_the_service_is_reported() {
     });
     let told = node(&server).refusal(1, &elsewhere).await;
     assert!(told.contains("'absent'"), "{told}");
+}
+
+/// A node without credentials of its own, for a task that names some.
+fn node_for(server: &S3Server, hosts: &[&str], buckets: &[&str], secret: &str) -> Node {
+    let settings = Settings { allow_private_addresses: true, ..Settings::default() };
+    let mut node = Node::new(|cache| sources(&settings, cache));
+    let login = Login {
+        access_key_id: peers::s3::KEY_ID.to_owned(),
+        secret_access_key: secret.to_owned(),
+        ..Login::default()
+    };
+    let mut value = credential(CredentialType::S3, hosts, login);
+    value.buckets = buckets.iter().map(|bucket| (*bucket).to_owned()).collect();
+    node.granted = Granted::with(value);
+    server.put("k", b"content");
+    node
+}
+
+#[tokio::test]
+async fn credentials_of_a_task_sign_its_requests_to_their_hosts_and_buckets() {
+    let server = S3Server::start().await;
+    let host = server.endpoint().replace("http://", "");
+    let own = asked(&server, |params| {
+        params.key = "k".to_owned();
+        params.credentials = "own".to_owned();
+    });
+    let good = node_for(&server, &[&host], &[BUCKET], peers::s3::SECRET);
+    assert!(!good.sources.offered().contains(&SourceType::S3));
+    let mounted = good.fetch(1, &own).await.unwrap();
+    assert_eq!(fs::read(mounted.source).unwrap(), b"content");
+    let told = good.refusal(2, &keyed(&server, "k")).await;
+    assert!(told.starts_with("not supported on this node"), "{told}");
+    for (node, expected) in [
+        (node_for(&server, &[&host], &[], "wrong"), "is not open to the credentials 'own'"),
+        (node_for(&server, &["s3.example"], &[], peers::s3::SECRET), "their Hosts are s3.example"),
+        (node_for(&server, &[&host], &["other"], peers::s3::SECRET), "their Buckets are other"),
+    ] {
+        let told = node.refusal(1, &own).await;
+        assert!(told.contains(expected), "{expected}: {told}");
+    }
+    // The node's own credentials are not used beside them.
+    let mut lent = Node::new(|cache| sources(&server.good_settings(), cache));
+    lent.granted = node_for(&server, &[&host], &[], "wrong").granted;
+    let told = lent.refusal(1, &own).await;
+    assert!(told.contains("is not open to the credentials 'own'"), "{told}");
 }
 
 #[tokio::test]

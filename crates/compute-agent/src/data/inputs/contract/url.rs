@@ -3,12 +3,14 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use api_types::credential::{CredentialType, Login};
 use peers::pages::{Page, Pages};
 use reqwest::dns::{Name, Resolve, Resolving};
 use serde_json::json;
 
 use super::*;
 use crate::data::egress::addresses::filtered;
+use crate::testing::credential;
 
 pub(super) struct Server {
     pages: Pages,
@@ -231,4 +233,38 @@ async fn the_egress_policy_applies_to_every_redirect() {
         assert!(told.contains("a loopback address"), "{told}");
     }
     assert_eq!((server.page("/door").requests, server.page("/data").requests), (1, 0));
+}
+
+#[tokio::test]
+async fn a_login_goes_to_its_own_host_wherever_the_request_is_redirected() {
+    let server = Server::start().await;
+    let host = server.address.to_string();
+    let login = Login { token: "hush".to_owned(), ..Login::default() };
+    let bearer = Some("Bearer hush".to_owned());
+    let mut node = server.node();
+    node.granted = Granted::with(credential(CredentialType::Http, &[&host], login));
+    let named = |mut input: InputSource| {
+        input.source.params.insert("Credentials".to_owned(), json!("own"));
+        input
+    };
+    // A page that asks for the login, behind a redirect of the same host.
+    server.put("/private", Page { login: bearer.clone(), cuts: 1, ..content() });
+    let location = Some(format!("http://{host}/private"));
+    let input = named(server.put("/moved", Page { location, ..Page::default() }));
+    comes_whole(&node, 1, &input).await;
+    assert_eq!(server.page("/private").logins, ["Bearer hush", "Bearer hush"]);
+    // To another name of the same machine it is not sent, and back again it is.
+    let elsewhere = format!("http://localhost:{}", server.address.port());
+    let back = Some(format!("http://{host}/private"));
+    server.put("/elsewhere", Page { location: back, ..Page::default() });
+    let away = Some(format!("{elsewhere}/elsewhere"));
+    let input = named(server.put("/away", Page { location: away, ..Page::default() }));
+    comes_whole(&node, 2, &input).await;
+    assert_eq!(server.page("/away").logins, ["Bearer hush"]);
+    assert_eq!(server.page("/elsewhere").logins, [""]);
+    // Without naming them, a task does not have them.
+    let input = server.put("/plain", Page { login: bearer, ..content() });
+    let told = node.refusal(3, &input).await;
+    assert!(told.ends_with("may not be read (401 Unauthorized); check its credentials"), "{told}");
+    assert_eq!(server.page("/plain").logins, [""]);
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use agent_core::execution::Failure;
+use api_types::credential::CredentialValue;
 use api_types::source::InputSource;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,7 @@ pub(crate) const VARIABLES: [&str; 4] =
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
     pub(crate) input: InputSource,
+    pub(crate) credential: Option<CredentialValue>,
     pub(crate) place: InputDestination,
     pub(crate) quota: QuotaRecord,
     pub(crate) settings: FetchSettings,
@@ -76,15 +78,22 @@ pub(crate) enum ToFetcher {
 impl Order {
     pub(crate) fn new(
         input: &InputSource,
+        credential: Option<&CredentialValue>,
         place: &InputDestination,
         quota: &Quota,
         settings: &FetchSettings,
     ) -> Self {
         let mut settings = settings.clone();
-        if !needs_credentials(input) {
+        if !needs_credentials(input) || credential.is_some() {
             settings.aws.clear();
         }
-        Self { input: input.clone(), place: place.clone(), quota: quota.record(), settings }
+        Self {
+            input: input.clone(),
+            credential: credential.cloned(),
+            place: place.clone(),
+            quota: quota.record(),
+            settings,
+        }
     }
 
     /// Whether this is a directory that the process may ask the cache for: one level below its own,

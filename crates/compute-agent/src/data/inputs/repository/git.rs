@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use http::HeaderValue;
 use reqwest::Url;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
@@ -68,6 +69,7 @@ impl Git {
         config: PathBuf,
         url: &Url,
         address: Option<String>,
+        login: Option<HeaderValue>,
     ) -> Result<Self, AttemptError> {
         // A repository on the node may belong to another user; the settings allow its path, which
         // suffices.
@@ -92,10 +94,18 @@ impl Git {
         .collect();
         settings.extend(address.map(|address| ("http.curloptResolve".to_owned(), address)));
         let mut bare = url.clone();
-        if !url.username().is_empty() || url.password().is_some() {
+        let in_url = || {
             let text = format!("{}:{}", url.username(), url.password().unwrap_or_default());
-            let header = format!("Authorization: Basic {}", BASE64_STANDARD.encode(text));
+            format!("Basic {}", BASE64_STANDARD.encode(text))
+        };
+        let has_user = !url.username().is_empty() || url.password().is_some();
+        let login = login.and_then(|login| login.to_str().ok().map(str::to_owned));
+        // For this server alone; `git lfs` obeys it too.
+        if let Some(login) = login.or_else(|| has_user.then(in_url)) {
+            let header = format!("Authorization: {login}");
             settings.push((format!("http.{}.extraHeader", origin(url)), header));
+        }
+        if has_user {
             // Only a URL without a host refuses.
             let _ = bare.set_username("");
             let _ = bare.set_password(None);

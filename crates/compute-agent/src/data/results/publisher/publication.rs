@@ -1,5 +1,7 @@
 //! The contract of a publisher: from the collected results of a run to their published location.
 
+use agent_core::execution::Failure;
+use api_types::credential::CredentialValue;
 use api_types::engine::PublisherType;
 use api_types::execution::PublishedResult;
 use api_types::protocol::Work;
@@ -8,6 +10,7 @@ use futures_util::future::BoxFuture;
 use serde::Serialize;
 
 use super::archive::Archive;
+use crate::data::credentials::Granted;
 use crate::data::retry::AttemptError;
 use crate::host::data_dir::ExecutionDir;
 
@@ -32,6 +35,19 @@ pub(crate) struct Publication<'a> {
     pub(crate) exit_code: i32,
     /// The location of the results.
     pub(crate) dir: &'a ExecutionDir,
+    /// The credentials that the task names, or why they cannot be had.
+    pub(crate) granted: &'a Result<Granted, Failure>,
+}
+
+// === impl Publication ===
+
+impl Publication<'_> {
+    /// The credentials that the publisher's `Params` name.
+    pub(super) fn credential(&self) -> Result<Option<&CredentialValue>, AttemptError> {
+        let granted = self.granted.as_ref().map_err(Clone::clone);
+        let found = granted.and_then(|granted| granted.of(&self.work.task.publisher.params));
+        found.map_err(AttemptError::Permanent)
+    }
 }
 
 /// Builds a result with the `Params` of its type.

@@ -13,7 +13,7 @@ use tokio::io::AsyncReadExt;
 use super::archive::Archive;
 use super::publication::{Publication, Publisher, published};
 use crate::data::retry::AttemptError;
-use crate::data::s3::{Bucket, Buckets};
+use crate::data::s3::{Bucket, Buckets, Place};
 use crate::host::clock;
 
 /// The largest archive sent in one request, and the part size of a larger one. S3 requires at
@@ -37,6 +37,10 @@ impl S3 {
         Self { buckets }
     }
 
+    pub(crate) fn has_credentials(&self) -> bool {
+        self.buckets.has_credentials()
+    }
+
     async fn put(
         &self,
         run: &Publication<'_>,
@@ -44,7 +48,7 @@ impl S3 {
     ) -> Result<PublishedResult, AttemptError> {
         let params =
             params(run.work).map_err(|reason| AttemptError::Permanent(Failure::task(reason)))?;
-        let bucket = self.buckets.open(&params.bucket, &params.region, &params.endpoint)?;
+        let bucket = self.buckets.open(place(&params), run.credential()?)?;
         let key = filled(&params.key, run);
         let put = upload(&bucket, &key, archive).await?;
         published(
@@ -66,7 +70,7 @@ impl Publisher for S3 {
         if params.key.is_empty() || params.key.ends_with('/') {
             return Err(format!("its Key '{}' does not name an object", params.key));
         }
-        self.buckets.admit(&params.bucket, &params.region, &params.endpoint)
+        self.buckets.admit(place(&params))
     }
 
     fn publish<'a>(
@@ -76,6 +80,10 @@ impl Publisher for S3 {
     ) -> BoxFuture<'a, Result<PublishedResult, AttemptError>> {
         self.put(run, archive).boxed()
     }
+}
+
+fn place(params: &S3PublisherParams) -> Place<'_> {
+    Place::new(&params.bucket, &params.region, &params.endpoint, &params.credentials)
 }
 
 fn params(work: &Work) -> Result<S3PublisherParams, String> {
@@ -144,6 +152,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::data::credentials::Granted;
     use crate::host::data_dir::DataDir;
     use crate::testing::{execution_id, plain_work};
 
@@ -158,6 +167,7 @@ mod tests {
             work: &work,
             exit_code: 0,
             dir: &dir,
+            granted: &Ok(Granted::default()),
         };
         let ids = filled("a/{jobID}/{executionID}/{nodeID}/{other}", &run);
         let expected = format!("a/{}/{}/{}/{{other}}", work.job_id, run.id, run.node_id);

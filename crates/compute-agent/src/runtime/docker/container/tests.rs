@@ -20,6 +20,7 @@ fn run(change: impl FnOnce(&mut Work)) -> Run {
         id: execution_id(7),
         node_id: NodeId::from_uuid(Uuid::from_u128(9)),
         work: Arc::new(work),
+        granted: Default::default(),
         inputs: vec![MountedInput {
             source: "/data/in".into(),
             target: "/inputs".to_owned(),

@@ -166,7 +166,8 @@ mod tests {
     #[test]
     fn a_name_given_by_someone_else_keeps_an_image() {
         let names = ["alpine", "h:5000/a:1"].map(full_name).into();
-        let entry = Entry { names, size_bytes: 1, last_used: api_types::Timestamp::ZERO };
+        let last_used = api_types::Timestamp::ZERO;
+        let entry = Entry { names, size_bytes: 1, last_used, allowed: None };
         for (tags, digests, wanted) in [
             (&["alpine:latest"][..], &["alpine@sha256:00"][..], true),
             (&["h:5000/a:1", "alpine:latest"], &["h:5000/a@sha256:00"], true),

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use api_types::credential::CredentialValue;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE;
 use http::HeaderValue;
@@ -25,10 +26,25 @@ pub(super) struct Credentials {
 }
 
 /// What is known about a registry: its login, or why the login is unknown.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Known {
     pub(super) login: Option<Login>,
     pub(super) trouble: Option<String>,
+    /// The credentials of the job's namespace that the login is from.
+    pub(super) named: Option<String>,
+}
+
+// === impl Known ===
+
+impl Known {
+    /// The login of credentials that a job names, for their registry.
+    pub(super) fn named(value: &CredentialValue) -> Self {
+        let login = Login::Password {
+            username: value.login.username.clone(),
+            password: Secret::new(&value.login.password),
+        };
+        Self { login: Some(login), trouble: None, named: Some(value.name.clone()) }
+    }
 }
 
 // === impl Credentials ===
@@ -49,10 +65,10 @@ impl Credentials {
             None => self.config_file.login(registry).await,
         };
         match found {
-            Ok(login) => Known { login, trouble: None },
+            Ok(login) => Known { login, ..Known::default() },
             Err(trouble) => {
                 warn!(registry, trouble, "cannot get the credentials of a registry");
-                Known { login: None, trouble: Some(trouble) }
+                Known { trouble: Some(trouble), ..Known::default() }
             }
         }
     }

@@ -29,6 +29,13 @@ const RETRY: RetryPolicy =
 /// Carries the Engine's name for "X-Registry-Auth".
 const REGISTRY_AUTH: &str = "x-registry-auth";
 
+/// What a pull signs in with.
+pub(super) enum Signs {
+    /// The node's own login for the registry, if it has one.
+    AsNode(Arc<Credentials>),
+    As(Known),
+}
+
 /// Why a pull failed; reported to everyone who waits for it.
 #[derive(Debug, Clone)]
 pub(super) enum PullError {
@@ -72,7 +79,7 @@ impl PullError {
 pub(super) async fn pull(
     client: Docker,
     image: String,
-    credentials: Arc<Credentials>,
+    signs: Signs,
     progress: watch::Sender<Progress>,
 ) -> Result<(), PullError> {
     let registry = registry(&image);
@@ -80,7 +87,10 @@ pub(super) async fn pull(
     let mut tries = 1;
     loop {
         // For each attempt: a password may have changed in the meantime.
-        let known = credentials.of(&registry).await;
+        let known = match &signs {
+            Signs::AsNode(credentials) => credentials.of(&registry).await,
+            Signs::As(known) => known.clone(),
+        };
         info!(image, registry, login = known.login.is_some(), "pulling an image");
         match once(&client, &image, &registry, &known, &progress).await {
             Ok(()) => {
@@ -112,8 +122,7 @@ async fn once(
 ) -> Result<(), Broken> {
     let refused = |said: &str| {
         let said = known.login.as_ref().map_or_else(|| said.to_owned(), |login| login.hide(said));
-        let trouble = known.trouble.as_deref();
-        Broken::AttemptError(Problem::of(&said).attempt_error(image, registry, &said, trouble))
+        Broken::AttemptError(Problem::of(&said).attempt_error(image, registry, &said, known))
     };
     let client = with_login(client.clone().with_timeout(SILENCE), registry, known);
     let (name, tag) = name_and_tag(image);

@@ -15,10 +15,14 @@ use api_types::Timestamp;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
+use super::access::Access;
+
 /// Shared by pulls, uses and collections.
 #[derive(Debug, Clone)]
 pub(super) struct Record {
     path: PathBuf,
+    /// Whether the file could not be read: nobody knows who may use which image.
+    is_lost: bool,
     state: Arc<Mutex<State>>,
 }
 
@@ -39,6 +43,9 @@ pub(super) struct Entry {
     pub(super) names: BTreeSet<String>,
     pub(super) size_bytes: u64,
     pub(super) last_used: Timestamp,
+    /// Who may use it, if not everybody; see [`Access`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) allowed: Option<BTreeSet<String>>,
 }
 
 /// Protects an image from removal until its container exists.
@@ -51,13 +58,16 @@ pub(crate) struct Hold {
 
 impl Record {
     pub(super) fn open(path: &Path) -> Self {
-        let images = read(path).unwrap_or_else(|error| {
+        let images = read(path);
+        let is_lost = images.is_err();
+        let images = images.unwrap_or_else(|error| {
             warn!(path = %path.display(), %error,
-                "cannot read the record of pulled images; images in it are never removed");
+                "cannot read the record of pulled images: they are never removed, and images from registries \
+                 are pulled again before each use; remove the file to trust the images that are there");
             BTreeMap::new()
         });
         let state = State { images, ..State::default() };
-        Self { path: path.to_owned(), state: Arc::new(Mutex::new(state)) }
+        Self { path: path.to_owned(), is_lost, state: Arc::new(Mutex::new(state)) }
     }
 
     pub(super) fn hold(&self, name: String) -> Hold {
@@ -65,21 +75,40 @@ impl Record {
         Hold { name, state: Arc::clone(&self.state) }
     }
 
-    /// Records a newly pulled image; durable when this returns.
-    pub(super) async fn pulled(&self, id: &str, name: String, size_bytes: u64, now: Timestamp) {
+    /// Records a newly pulled image; returns whether that is on disk.
+    pub(super) async fn pulled(
+        &self,
+        id: &str,
+        name: String,
+        size_bytes: u64,
+        access: &Access,
+        now: Timestamp,
+    ) -> bool {
         {
             let mut state = self.state();
-            let empty = Entry { names: BTreeSet::new(), size_bytes, last_used: now };
+            let before = state.images.get(id).map(|entry| entry.allowed.clone());
+            let allowed = access.adds_to(before);
+            let empty = Entry { names: BTreeSet::new(), size_bytes, last_used: now, allowed: None };
             let entry = state.images.entry(id.to_owned()).or_insert(empty);
             entry.names.insert(name);
             entry.last_used = now;
+            entry.allowed = allowed;
             state.changed = true;
         }
-        self.save().await;
+        self.save().await
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
+        self.is_lost
     }
 
     pub(super) fn knows(&self, id: &str) -> bool {
         self.state().images.contains_key(id)
+    }
+
+    /// Whether the image is there for this access; none for one that is not recorded.
+    pub(super) fn allows(&self, id: &str, access: &Access) -> Option<bool> {
+        self.state().images.get(id).map(|entry| access.is_among(entry.allowed.as_ref()))
     }
 
     /// Images that someone else brought here are not recorded.
@@ -117,12 +146,17 @@ impl Record {
         self.state().images.is_empty()
     }
 
-    /// Writes the file if it is out of date. A failed write is retried with the next change.
-    pub(super) async fn save(&self) {
+    /// Writes the file if it is out of date, and returns whether it is not. A failed write is retried
+    /// with the next change.
+    pub(super) async fn save(&self) -> bool {
+        // The next agent must not take a new file for a whole one.
+        if self.is_lost {
+            return false;
+        }
         let images = {
             let mut state = self.state();
             if !std::mem::take(&mut state.changed) {
-                return;
+                return true;
             }
             state.images.clone()
         };
@@ -131,7 +165,9 @@ impl Record {
         if let Err(error) = written.unwrap_or_else(|error| Err(io::Error::other(error))) {
             self.state().changed = true;
             warn!(path = %self.path.display(), %error, "cannot write the record of pulled images");
+            return false;
         }
+        true
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -164,10 +200,10 @@ fn read(path: &Path) -> io::Result<BTreeMap<String, Entry>> {
 }
 
 /// Atomic: the old file or the new one, whenever the machine stops.
-fn write(path: &Path, images: &BTreeMap<String, Entry>) -> io::Result<()> {
+pub(super) fn write(path: &Path, value: &impl Serialize) -> io::Result<()> {
     let fresh = path.with_extension("new");
     let mut file = File::create(&fresh)?;
-    file.write_all(&serde_json::to_vec(images)?)?;
+    file.write_all(&serde_json::to_vec(value)?)?;
     file.sync_all()?;
     std::fs::rename(&fresh, path)?;
     path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
@@ -186,8 +222,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("images.json");
         let record = Record::open(&path);
-        record.pulled("a", "h/a:1".to_owned(), 3, at(1)).await;
-        record.pulled("b", "h/b:1".to_owned(), 4, at(2)).await;
+        record.pulled("a", "h/a:1".to_owned(), 3, &Access::Node, at(1)).await;
+        record.pulled("b", "h/b:1".to_owned(), 4, &Access::Node, at(2)).await;
         record.used("a", at(3));
         record.used("stranger", at(3));
         record.save().await;
@@ -197,15 +233,19 @@ mod tests {
         record.forget("b");
         record.save().await;
         assert!(!Record::open(&path).knows("b") && Record::open(&path).knows("a"));
+        assert!(!Record::open(&path).is_lost());
         std::fs::write(&path, "no json").unwrap();
-        assert!(Record::open(&path).is_empty());
+        assert!(Record::open(&path).is_empty() && Record::open(&path).is_lost());
+        // A disk that takes nothing.
+        let record = Record::open(&dir.path().join("absent/images.json"));
+        assert!(!record.pulled("c", "h/c:1".to_owned(), 3, &Access::Node, at(4)).await);
     }
 
     #[tokio::test]
     async fn an_image_is_held_until_the_last_one_lets_go() {
         let dir = tempfile::tempdir().unwrap();
         let record = Record::open(&dir.path().join("images.json"));
-        record.pulled("a", "h/a:1".to_owned(), 3, at(1)).await;
+        record.pulled("a", "h/a:1".to_owned(), 3, &Access::Node, at(1)).await;
         let (_, entry) = record.by_last_use().remove(0);
         let (first, second) = (record.hold("h/a:1".to_owned()), record.hold("h/a:1".to_owned()));
         drop(first);

@@ -1,25 +1,14 @@
 //! Parses the name of an image: its registry and its tag, by docker's rules.
 
-/// The registry of an image whose name has none.
-pub(super) const DOCKER_HUB: &str = "docker.io";
-
-/// The hub's names in credential stores.
-const NAMES_OF_THE_HUB: [&str; 3] = ["docker.io", "index.docker.io", "registry-1.docker.io"];
-
-/// The registry that an image is pulled from: `host` or `host:port`.
-pub(super) fn registry(image: &str) -> String {
-    match image.split_once('/') {
-        Some((first, _)) if is_host(first) => canonical(first),
-        _ => DOCKER_HUB.to_owned(),
-    }
-}
+pub(super) use api_types::credential::{DOCKER_HUB, registry};
+use api_types::credential::{canonical_registry, is_registry};
 
 /// The registry that a key in the settings or in docker's configuration means: such keys are hosts
 /// or URLs, like `https://index.docker.io/v1/`.
 pub(super) fn registry_of_key(key: &str) -> String {
     let key = key.trim();
     let host = key.strip_prefix("https://").or_else(|| key.strip_prefix("http://")).unwrap_or(key);
-    canonical(host.split('/').next().unwrap_or_default())
+    canonical_registry(host.split('/').next().unwrap_or_default())
 }
 
 /// The name with its registry, its repository path and its tag or digest, so that equivalent names
@@ -27,7 +16,7 @@ pub(super) fn registry_of_key(key: &str) -> String {
 pub(super) fn full_name(image: &str) -> String {
     let registry = registry(image);
     let path = match image.split_once('/') {
-        Some((first, rest)) if is_host(first) => rest,
+        Some((first, rest)) if is_registry(first) => rest,
         _ => image,
     };
     // Official images of the hub have an implicit namespace.
@@ -43,21 +32,6 @@ pub(super) fn repository(full_name: &str) -> &str {
     let name = full_name.split('@').next().unwrap_or_default();
     let last = name.rfind('/').map_or(0, |slash| slash + 1);
     name[last..].rfind(':').map_or(name, |colon| &name[..last + colon])
-}
-
-/// The first component of a name is a host if it cannot be a user of the hub.
-fn is_host(first: &str) -> bool {
-    first.contains(['.', ':'])
-        || first == "localhost"
-        || first.chars().any(|letter| letter.is_ascii_uppercase())
-}
-
-fn canonical(host: &str) -> String {
-    let host = host.to_ascii_lowercase();
-    match NAMES_OF_THE_HUB.contains(&host.as_str()) {
-        true => DOCKER_HUB.to_owned(),
-        false => host,
-    }
 }
 
 /// The tag `latest` is explicit: without a tag the Engine would pull every tag.

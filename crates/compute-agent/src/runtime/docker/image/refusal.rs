@@ -3,6 +3,7 @@
 //! None of these is the task's own failure: another node may have the image, other credentials or
 //! more space.
 
+use super::credentials::Known;
 use crate::data::retry::AttemptError;
 
 /// The problem, as far as the remedy differs.
@@ -55,14 +56,13 @@ impl Problem {
             .map_or(Self::Other, |(_, problem)| *problem)
     }
 
-    /// What failed, and what to do; `trouble` is why credentials are missing, if there should have
-    /// been some.
+    /// What failed, and what to do.
     pub(super) fn attempt_error(
         self,
         image: &str,
         registry: &str,
         said: &str,
-        trouble: Option<&str>,
+        known: &Known,
     ) -> AttemptError {
         let said = said.trim();
         let (what, remedy) = match self {
@@ -72,11 +72,16 @@ impl Problem {
             ),
             Self::Denied => (
                 "the registry denies it, or does not have it",
-                format!(
-                    "check its name, and the credentials for {registry} in the agent's \
-                     docker.credentials or in docker's own configuration, or load the image on \
-                     the node"
-                ),
+                match &known.named {
+                    Some(name) => format!(
+                        "check its name, and the credentials '{name}' of the job's namespace"
+                    ),
+                    None => format!(
+                        "check its name, name Credentials for {registry}, or give the agent some \
+                         in its docker.credentials or in docker's own configuration, or load the \
+                         image on the node"
+                    ),
+                },
             ),
             Self::Unreachable => (
                 "the registry does not respond as expected",
@@ -97,7 +102,10 @@ impl Problem {
                 "see what 'docker pull' says on the node, or load the image there".to_owned(),
             ),
         };
-        let trouble = trouble.map(|trouble| format!("; no credentials were sent: {trouble}"));
+        let trouble = known
+            .trouble
+            .as_deref()
+            .map(|trouble| format!("; no credentials were sent: {trouble}"));
         let message = format!(
             "image '{image}' cannot be pulled: {what} ({said}){}; {remedy}",
             trouble.unwrap_or_default()
@@ -155,16 +163,18 @@ mod tests {
 
     #[test]
     fn only_an_unreachable_registry_is_retried() {
-        let error = Problem::Unreachable.attempt_error("h/a:1", "h", "unexpected EOF", None);
+        let error =
+            Problem::Unreachable.attempt_error("h/a:1", "h", "unexpected EOF", &Known::default());
         assert!(matches!(error, AttemptError::Transient(_)), "{error:?}");
-        let error = Problem::Denied.attempt_error("h/a:1", "h", "denied\n", Some("no helper"));
+        let known = Known { trouble: Some("no helper".to_owned()), ..Known::default() };
+        let error = Problem::Denied.attempt_error("h/a:1", "h", "denied\n", &known);
         let AttemptError::Permanent(failure) = error else { panic!("{error:?}") };
         assert_eq!(
             failure.message,
             "image 'h/a:1' cannot be pulled: the registry denies it, or does not have it \
-             (denied); no credentials were sent: no helper; check its name, and the credentials \
-             for h in the agent's docker.credentials or in docker's own configuration, or load \
-             the image on the node"
+             (denied); no credentials were sent: no helper; check its name, name Credentials for h, \
+             or give the agent some in its docker.credentials or in docker's own configuration, \
+             or load the image on the node"
         );
     }
 }

@@ -65,6 +65,7 @@ impl Bench {
             id: ExecutionId::from_uuid(mint::node_id().uuid()),
             node_id: self.node_id,
             work: Arc::new(work),
+            granted: Default::default(),
             inputs: Vec::new(),
             secrets: HandedOver::default(),
             modules: Vec::new(),

@@ -1,8 +1,9 @@
 //! Examples of tokens, namespaces and signing in.
 
 use api_types::access::{
-    CreateToken, CreatedToken, DescribeNamespace, Identity, ListNamespaces, ListTokens, Namespace,
-    Permissions, PutNamespace, RevokedToken, Role, SignIn, Token,
+    CreateToken, CreatedToken, DescribeNamespace, ExchangeIdToken, Identity, IssuerOfIdTokens,
+    ListNamespaces, ListTokens, Namespace, Permissions, PutNamespace, RevokedToken, Role, SignIn,
+    SignInMethods, Token,
 };
 
 use api_types::audit::{AuditOutcome, AuditRecord, ListAudit};
@@ -112,4 +113,20 @@ pub(in crate::http) fn identity() -> Identity {
         token_id: TOKEN_ID.to_owned(),
         expire_time: MOMENT.rfc3339_seconds(),
     }
+}
+
+pub(in crate::http) fn sign_in_methods() -> SignInMethods {
+    SignInMethods {
+        oidc: Some(IssuerOfIdTokens {
+            issuer: "https://keycloak.example.com/realms/main".to_owned(),
+            client_id: "jobs".to_owned(),
+            scopes: "openid profile email".to_owned(),
+            confidential: false,
+            ca: String::new(),
+        }),
+    }
+}
+
+pub(in crate::http) fn exchange_id_token() -> ExchangeIdToken {
+    ExchangeIdToken { id_token: "eyJhbGciOiJSUzI1NiIs...".to_owned() }
 }

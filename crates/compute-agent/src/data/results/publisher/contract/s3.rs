@@ -14,7 +14,7 @@ use crate::testing::OfS3;
 fn publishers(settings: &Settings, data_dir: &DataDir) -> Publishers {
     let buckets = Buckets::new(settings, EgressClient::new(EgressPolicy::of(settings)), QUICK);
     let publishers = Publishers::new(settings, data_dir.published(), settings.listen);
-    Publishers { s3: buckets.map(S3::new), retry: QUICK, ..publishers }
+    Publishers { s3: S3::new(buckets), retry: QUICK, ..publishers }
 }
 
 impl Shelf for S3Server {

@@ -1,0 +1,124 @@
+//! The credentials that an execution names: asked for when something is fetched or published, and
+//! only ever in memory.
+
+use std::sync::Arc;
+
+use agent_core::execution::Failure;
+use api_types::ExecutionId;
+use api_types::credential::{CredentialType, CredentialValue, Login};
+use api_types::engine::Params;
+use api_types::job::Task;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use http::HeaderValue;
+
+use super::handover::Handover;
+use crate::data::progress::Progress;
+
+/// The credentials that the task of one execution names.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Granted(Arc<Vec<CredentialValue>>);
+
+// === impl Handover ===
+
+impl Handover {
+    /// Asks for the credentials that the task names; nobody is asked if it names none.
+    pub(crate) async fn grant(
+        &self,
+        id: ExecutionId,
+        task: &Task,
+        progress: &Progress,
+    ) -> Result<Granted, Failure> {
+        if task.credentials().is_empty() {
+            return Ok(Granted::default());
+        }
+        let waiting = || "waits for the orchestrator, to ask it for credentials".to_owned();
+        let values = progress.during(self.credentials(id), waiting).await?;
+        let granted = Granted(Arc::new(values));
+        for named in task.credentials() {
+            let Some(value) = granted.find(named.name) else { continue };
+            // The orchestrator has judged it for the credentials as they were at submission.
+            value
+                .scope()
+                .check(named.credential_type, &named.server)
+                .map_err(|refused| Failure::missing(refused.to_string()))?;
+        }
+        Ok(granted)
+    }
+}
+
+// === impl Granted ===
+
+impl Granted {
+    #[cfg(test)]
+    pub(crate) fn with(value: CredentialValue) -> Self {
+        Self(Arc::new(vec![value]))
+    }
+
+    /// The credentials that these `Params` name, if they name some.
+    pub(crate) fn of(&self, params: &Params) -> Result<Option<&CredentialValue>, Failure> {
+        let Some(name) = named(params) else { return Ok(None) };
+        let missing =
+            || Failure::node(format!("the orchestrator did not send credentials '{name}'"));
+        self.find(name).map(Some).ok_or_else(missing)
+    }
+
+    fn find(&self, name: &str) -> Option<&CredentialValue> {
+        self.0.iter().find(|value| value.name == name)
+    }
+}
+
+/// The name of the credentials in these `Params`.
+pub(crate) fn named(params: &Params) -> Option<&str> {
+    let name = params.get(api_types::credential::CREDENTIALS)?.as_str()?;
+    (!name.is_empty()).then_some(name)
+}
+
+/// The value of the header `Authorization`, for a URL to which the login may be sent.
+pub(crate) fn authorization(value: &CredentialValue, url: &str) -> Option<HeaderValue> {
+    if !matches!(value.credential_type, CredentialType::Git | CredentialType::Http) {
+        return None;
+    }
+    value.scope().check_url(url).ok()?;
+    let Login { username, password, token, .. } = &value.login;
+    let text = match token.as_str() {
+        "" => format!("Basic {}", BASE64_STANDARD.encode(format!("{username}:{password}"))),
+        token => format!("Bearer {token}"),
+    };
+    let mut header = HeaderValue::try_from(text).ok()?;
+    header.set_sensitive(true);
+    Some(header)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(credential_type: CredentialType, login: Login) -> CredentialValue {
+        CredentialValue {
+            name: "c".to_owned(),
+            credential_type,
+            hosts: vec!["h.example".to_owned()],
+            buckets: Vec::new(),
+            version: 1,
+            login,
+        }
+    }
+
+    #[test]
+    fn a_login_is_a_header_for_its_hosts_alone() {
+        let user = Login { username: "u".into(), password: "p".into(), ..Login::default() };
+        let basic = value(CredentialType::Git, user.clone());
+        let header = authorization(&basic, "https://h.example/a").unwrap();
+        assert_eq!(header.to_str().unwrap(), "Basic dTpw");
+        assert!(header.is_sensitive());
+        let bearer = Login { token: "t".into(), ..Login::default() };
+        let bearer = value(CredentialType::Http, bearer);
+        assert_eq!(authorization(&bearer, "https://h.example/").unwrap(), "Bearer t");
+        for elsewhere in ["https://evil.example/", "http://h.example/", "https://h.example:1/"] {
+            assert_eq!(authorization(&bearer, elsewhere), None, "{elsewhere}");
+        }
+        let registry = value(CredentialType::Registry, user);
+        assert_eq!(authorization(&registry, "https://h.example/"), None);
+    }
+}

@@ -1,0 +1,131 @@
+//! URLs: which ones an issuer may have, and how parameters are encoded.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use reqwest::Url;
+
+/// Whether the text can be an issuer: `https`, or `http` on loopback.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_issuer(issuer: &str) -> Result<(), &'static str> {
+    let url = Url::parse(issuer).map_err(|_| "is not a URL")?;
+    if url.query().is_some() || url.fragment().is_some() || !url.username().is_empty() {
+        return Err("has a query, a fragment or a user, which an issuer has not");
+    }
+    if !is_protected(&url) {
+        return Err("is neither an https URL nor one of http on loopback");
+    }
+    Ok(())
+}
+
+/// Whether nobody on the way reads what is sent there.
+pub(crate) fn is_protected(url: &Url) -> bool {
+    match url.scheme() {
+        "https" => url.has_host(),
+        "http" => is_loopback(url),
+        _ => false,
+    }
+}
+
+pub(crate) fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+/// Parameters as a form or a query has them.
+pub fn form(pairs: &[(&str, &str)]) -> String {
+    let mut text = String::new();
+    for (name, value) in pairs {
+        if !text.is_empty() {
+            text.push('&');
+        }
+        encode(name, &mut text);
+        text.push('=');
+        encode(value, &mut text);
+    }
+    text
+}
+
+/// Everything but the unreserved characters of RFC 3986.
+pub(crate) fn encode(value: &str, to: &mut String) {
+    for byte in value.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            to.push(char::from(byte));
+        } else {
+            // Writing to a string does not fail.
+            let _ = write!(to, "%{byte:02X}");
+        }
+    }
+}
+
+/// The decoded parameters of a query; those that are not UTF-8 are left out.
+pub(crate) fn parameters(query: &str) -> Vec<(String, String)> {
+    let decode = |text: &str| {
+        let mut bytes = Vec::with_capacity(text.len());
+        let mut rest = text.bytes();
+        while let Some(byte) = rest.next() {
+            bytes.push(match byte {
+                b'+' => b' ',
+                b'%' => {
+                    let digits = [rest.next()?, rest.next()?];
+                    let digits = std::str::from_utf8(&digits).ok()?;
+                    u8::from_str_radix(digits, 16).ok()?
+                }
+                byte => byte,
+            });
+        }
+        String::from_utf8(bytes).ok()
+    };
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    pairs
+        .filter_map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            Some((decode(name)?, decode(value)?))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_issuer_is_protected_or_on_this_machine() {
+        for good in [
+            "https://accounts.example.com",
+            "https://keycloak.example.com/realms/main",
+            "http://127.0.0.1:9400",
+            "http://[::1]:9400",
+            "http://localhost:9400/",
+        ] {
+            assert_eq!(check_issuer(good), Ok(()), "{good}");
+        }
+        for bad in [
+            "",
+            "accounts.example.com",
+            "http://accounts.example.com",
+            "http://127.0.0.1.example.com",
+            "http://localhost.example.com",
+            "ftp://127.0.0.1",
+            "https://a.example/?x=1",
+            "https://a.example/#x",
+            "https://user@a.example/",
+        ] {
+            assert!(check_issuer(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn parameters_read_back() {
+        let pairs = [("a b", "1&2=3"), ("ä", "+%"), ("c", "")];
+        let text = form(&pairs);
+        assert_eq!(text, "a%20b=1%262%3D3&%C3%A4=%2B%25&c=");
+        let read = parameters(&text);
+        let read: Vec<_> = read.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+        assert_eq!(read, pairs);
+        assert_eq!(parameters("x=a+b&&y=%"), [("x".to_owned(), "a b".to_owned())]);
+    }
+}

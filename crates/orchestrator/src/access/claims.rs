@@ -1,0 +1,216 @@
+//! What an identity that an issuer vouches for may do, and as whom it is known.
+//!
+//! The first rule that matches gives the role; further matching rules with the same role add their
+//! namespaces. So nobody gets more than some rule says in so many words: a role is never combined with
+//! the namespaces of a rule for another.
+
+use std::collections::BTreeSet;
+
+use api_types::access::{ALL_NAMESPACES, Role};
+use serde_json::{Map, Value};
+
+use crate::settings::{ClaimValue, RuleSettings};
+
+/// The longest name that is made of a claim, in characters.
+const MAX_NAME_CHARS: usize = 100;
+
+const EMAIL: &str = "email";
+
+/// The claims that somebody is named by, the best one first.
+const NAMES: [&str; 3] = [EMAIL, "preferred_username", "sub"];
+
+/// The role of an identity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Grant {
+    pub(crate) role: Role,
+    /// As tokens have them.
+    pub(crate) namespaces: Vec<String>,
+}
+
+/// What the rules give to somebody with these claims.
+pub(crate) fn grant(rules: &[RuleSettings], claims: &Map<String, Value>) -> Option<Grant> {
+    let mut matching = rules.iter().filter(|rule| matches(rule, claims));
+    let first = matching.next()?;
+    let role = first.role;
+    let of_same_role = matching.filter(|rule| rule.role == role);
+    let namespaces: BTreeSet<&String> =
+        std::iter::once(first).chain(of_same_role).flat_map(|rule| &rule.namespaces).collect();
+    let is_everywhere =
+        role.is_of_the_cluster() || namespaces.iter().any(|it| *it == ALL_NAMESPACES);
+    let namespaces = match is_everywhere {
+        true => vec![ALL_NAMESPACES.to_owned()],
+        false => namespaces.into_iter().cloned().collect(),
+    };
+    Some(Grant { role, namespaces })
+}
+
+/// The names of the claims that rules compare.
+pub(crate) fn compared(rules: &[RuleSettings]) -> BTreeSet<&str> {
+    rules.iter().flat_map(|rule| rule.claims.keys().map(String::as_str)).collect()
+}
+
+fn matches(rule: &RuleSettings, claims: &Map<String, Value>) -> bool {
+    let mut wanted = rule.claims.iter();
+    wanted.all(|(name, value)| find(claims, name).is_some_and(|found| has(found, value)))
+}
+
+/// A claim by its name, or by a JSON pointer (RFC 6901) if the name begins with a slash. An address that
+/// the issuer has not verified is no claim: anybody may state one.
+fn find<'a>(claims: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+    if name.trim_start_matches('/') == EMAIL && !has_verified_email(claims) {
+        return None;
+    }
+    let Some(pointer) = name.strip_prefix('/') else { return claims.get(name) };
+    let unescape = |part: &str| part.replace("~1", "/").replace("~0", "~");
+    let (first, rest) = match pointer.split_once('/') {
+        Some((first, _)) => (first, &pointer[first.len()..]),
+        None => (pointer, ""),
+    };
+    claims.get(&unescape(first))?.pointer(rest)
+}
+
+/// Whether the issuer does not say otherwise. Some say it in words.
+fn has_verified_email(claims: &Map<String, Value>) -> bool {
+    match claims.get("email_verified") {
+        None => true,
+        Some(Value::String(word)) => word == "true",
+        Some(verified) => *verified == Value::Bool(true),
+    }
+}
+
+/// Whether the claim is the value, or a list that contains it. A number is no text of its digits.
+fn has(found: &Value, wanted: &ClaimValue) -> bool {
+    match found {
+        Value::Array(items) => items.iter().any(|item| is(item, wanted)),
+        found => is(found, wanted),
+    }
+}
+
+fn is(found: &Value, wanted: &ClaimValue) -> bool {
+    match wanted {
+        ClaimValue::Truth(wanted) => found.as_bool() == Some(*wanted),
+        ClaimValue::Number(wanted) => found.as_i64() == Some(*wanted),
+        ClaimValue::Text(wanted) => found.as_str() == Some(wanted),
+    }
+}
+
+/// As whom people know somebody with these claims: by this claim, or by the best that there is.
+pub(crate) fn name(claims: &Map<String, Value>, claim: &str) -> String {
+    let text = |claim: &str| {
+        let text = find(claims, claim)?.as_str()?;
+        let text = text.chars().filter(|it| !it.is_control()).take(MAX_NAME_CHARS);
+        Some(text.collect::<String>().trim().to_owned()).filter(|text| !text.is_empty())
+    };
+    if !claim.is_empty()
+        && let Some(name) = text(claim)
+    {
+        return name;
+    }
+    NAMES.into_iter().find_map(text).unwrap_or_else(|| "unnamed".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn rule(claims: &Value, role: Role, namespaces: &[&str]) -> RuleSettings {
+        let claims = serde_json::from_value::<BTreeMap<_, _>>(claims.clone()).unwrap();
+        let namespaces = namespaces.iter().map(|name| (*name).to_owned()).collect();
+        RuleSettings { claims, role, namespaces }
+    }
+
+    fn claims(claims: Value) -> Map<String, Value> {
+        let Value::Object(claims) = claims else { panic!("an object") };
+        claims
+    }
+
+    #[test]
+    fn all_claims_of_a_rule_must_match() {
+        let of = |wanted: Value| [rule(&wanted, Role::Viewer, &["a"])];
+        let person = claims(json!({
+            "groups": ["platform", "ops"], "level": 3, "email_verified": true, "digits": "3",
+            "kubernetes.io": { "namespace": "build", "pods": [{ "name": "p" }] }, "a/b": { "~": 1 },
+        }));
+        for (wanted, is_matched) in [
+            (json!({ "groups": "platform" }), true),
+            (json!({ "groups": "ops", "level": 3 }), true),
+            (json!({ "email_verified": true }), true),
+            (json!({ "/kubernetes.io/namespace": "build" }), true),
+            (json!({ "/kubernetes.io/pods/0/name": "p" }), true),
+            (json!({ "/groups/1": "ops" }), true),
+            (json!({ "/a~1b/~0": 1 }), true),
+            (json!({ "groups": "platform", "level": 4 }), false),
+            (json!({ "groups": "plat" }), false),
+            (json!({ "groups": "Platform" }), false),
+            (json!({ "level": "3" }), false),
+            (json!({ "digits": 3 }), false),
+            (json!({ "email_verified": "true" }), false),
+            (json!({ "kubernetes.io": "build" }), false),
+            (json!({ "/kubernetes.io": "build" }), false),
+            (json!({ "/": "build" }), false),
+            (json!({ "absent": "x" }), false),
+        ] {
+            assert_eq!(grant(&of(wanted.clone()), &person).is_some(), is_matched, "{wanted}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_the_issuer_has_not_verified_matches_nothing() {
+        for (verified, is_matched) in [
+            (json!({}), true),
+            (json!({ "email_verified": true }), true),
+            (json!({ "email_verified": "true" }), true),
+            (json!({ "email_verified": false }), false),
+            (json!({ "email_verified": "false" }), false),
+            (json!({ "email_verified": null }), false),
+        ] {
+            let mut person = claims(verified.clone());
+            person.insert("email".to_owned(), json!("ada@example.org"));
+            for claim in ["email", "/email"] {
+                let rules = [rule(&json!({ claim: "ada@example.org" }), Role::Viewer, &["a"])];
+                assert_eq!(grant(&rules, &person).is_some(), is_matched, "{claim} {verified}");
+            }
+            assert_eq!(name(&person, "email") == "ada@example.org", is_matched, "{verified}");
+        }
+    }
+
+    #[test]
+    fn the_first_match_gives_the_role_and_its_equals_add_namespaces() {
+        let rules = [
+            rule(&json!({ "g": "a" }), Role::Owner, &["one"]),
+            rule(&json!({ "g": "b" }), Role::Submitter, &["two"]),
+            rule(&json!({ "g": "c" }), Role::Submitter, &["three"]),
+            rule(&json!({ "g": "d" }), Role::Submitter, &["*"]),
+            rule(&json!({ "g": "e" }), Role::Operator, &[]),
+        ];
+        let of = |groups: Value| {
+            let granted = grant(&rules, &claims(json!({ "g": groups })))?;
+            Some((granted.role, granted.namespaces.join(" ")))
+        };
+        assert_eq!(of(json!([])), None);
+        // The role of an owner does not reach the namespaces of a submitter.
+        assert_eq!(of(json!(["b", "a"])), Some((Role::Owner, "one".to_owned())));
+        assert_eq!(of(json!(["c", "b"])), Some((Role::Submitter, "three two".to_owned())));
+        assert_eq!(of(json!(["d", "b"])), Some((Role::Submitter, "*".to_owned())));
+        assert_eq!(of(json!(["e"])), Some((Role::Operator, "*".to_owned())));
+        assert_eq!(compared(&rules).into_iter().collect::<Vec<_>>(), ["g"]);
+    }
+
+    #[test]
+    fn somebody_is_named_by_what_the_issuer_verified() {
+        let all = json!({ "sub": "7f", "email": "ada@example.org", "preferred_username": "ada" });
+        let mut person = claims(all);
+        assert_eq!(name(&person, ""), "ada@example.org");
+        assert_eq!(name(&person, "preferred_username"), "ada");
+        assert_eq!(name(&person, "absent"), "ada@example.org");
+        person.insert("email_verified".to_owned(), json!(false));
+        assert_eq!(name(&person, ""), "ada");
+        let long = format!("\u{7}{}", "x".repeat(200));
+        assert_eq!(name(&claims(json!({ "sub": long })), ""), "x".repeat(MAX_NAME_CHARS));
+        assert_eq!(name(&claims(json!({})), ""), "unnamed");
+    }
+}
