@@ -7,9 +7,13 @@ _list:
 demo *arguments:
     cargo run --release -- {{arguments}}
 
-# Run every test; tests that need Docker report it if there is none.
+# Run the tests; those that need Docker report it if there is none.
 test:
     cargo test --workspace
+
+# Run the tests that `cargo test` leaves out because each takes a minute of a machine or more.
+test-long:
+    cargo test --workspace --test it -- --ignored
 
 # Check what a change must pass besides the tests: formatting, lints, documentation, dependencies.
 check:
@@ -28,17 +32,17 @@ sim *arguments:
 
 # Run the failpoint and chaos tests at full length; CHAOS_DOCKER_RESTART='service docker restart' includes the Docker Engine.
 chaos seconds='600':
-    CHAOS_SECONDS={{seconds}} cargo test --workspace --test it -- --nocapture --test-threads=1 failpoints:: chaos::
+    CHAOS_SECONDS={{seconds}} cargo test --workspace --test it -- --nocapture --include-ignored --test-threads=1 failpoints:: chaos::
 
 # Upgrade from release 0.1.0 and roll back to it, under load; the first run builds that release.
 upgrade-test:
-    UPGRADE_FROM="$(crates/testbed/release-0.1.0/build.sh)" cargo test -p testbed --test it -- --nocapture upgrade::under_load::
+    UPGRADE_FROM="$(crates/testbed/release-0.1.0/build.sh)" cargo test --workspace --test it -- --nocapture upgrade::under_load::
 
 # The pages are measured with the release programs, whose first build takes long.
 # Open the pages with 100,000 jobs, a log of a million lines and 5,000 lifecycles a second, and print what they take.
 ui-scale jobs='100000' lines='1000000' rate='5000':
     cargo build --release --workspace --bins
-    TESTBED_BIN_DIR="${CARGO_TARGET_DIR:-{{justfile_directory()}}/target}/release" UI_SCALE_JOBS={{jobs}} UI_SCALE_LINES={{lines}} UI_SCALE_RATE={{rate}} cargo test -p testbed --test it -- --nocapture --test-threads=1 ui::scale ui::large_logs ui::load
+    TESTBED_BIN_DIR="${CARGO_TARGET_DIR:-{{justfile_directory()}}/target}/release" UI_SCALE_JOBS={{jobs}} UI_SCALE_LINES={{lines}} UI_SCALE_RATE={{rate}} cargo test --workspace --test it -- --nocapture --ignored --test-threads=1 ui::scale ui::large_logs ui::load
 
 # The bench measures the release programs, whose first build takes long.
 # Measure every figure of docs/performance.md, in under 20 minutes; `just bench quick` takes two.

@@ -76,6 +76,7 @@ async fn assignment_ledger_and_report() {
 }
 
 #[tokio::test]
+#[ignore = "long"]
 async fn docker_create_start_and_wait() {
     let Some(mut cluster) = Cluster::of(1).await else { return };
     let failpoints = [
@@ -92,6 +93,7 @@ async fn docker_create_start_and_wait() {
 }
 
 #[tokio::test]
+#[ignore = "long"]
 async fn docker_collect_and_remove() {
     let Some(mut cluster) = Cluster::of(1).await else { return };
     let failpoints = [

@@ -52,6 +52,7 @@ async fn both_documents_pass_a_strict_validator() {
 }
 
 #[tokio::test]
+#[ignore = "long"]
 async fn a_generated_client_runs_a_job() {
     let Some(generator) = program(GENERATOR).await else { return };
     let agent = AgentSpec::new().engines("noop");

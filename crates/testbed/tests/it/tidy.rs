@@ -135,13 +135,15 @@ fn nothing_names_a_directory_of_the_machine_it_was_written_on() {
 }
 
 #[test]
-fn every_test_is_run_and_none_is_meant_to_panic() {
+fn no_test_is_skipped_but_the_long_ones_and_none_is_meant_to_panic() {
     let refused = [["#[ign", "ore"], ["#[should", "_panic"]].map(|word| word.concat());
+    let long = [refused[0].as_str(), " = \"long\"]"].concat();
     let mut broken = Vec::new();
     for source in files(&root(), "rs") {
         for (number, line) in (1..).zip(source.text.lines()) {
-            if refused.iter().any(|word| line.trim_start().starts_with(word.as_str())) {
-                broken.push(format!("{}:{number}: {}", source.path, line.trim()));
+            let line = line.trim();
+            if line != long && refused.iter().any(|word| line.starts_with(word.as_str())) {
+                broken.push(format!("{}:{number}: {line}", source.path));
             }
         }
     }

@@ -20,6 +20,7 @@ struct Acknowledged {
 }
 
 #[tokio::test]
+#[ignore = "long"]
 async fn every_acknowledged_job_has_one_outcome_regardless_of_kills() {
     let agent = || AgentSpec::new().engines("docker,noop").cpu("4").memory("8GB");
     // Shorter than some downtimes, so that work also moves between nodes.

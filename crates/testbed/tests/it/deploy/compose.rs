@@ -158,6 +158,7 @@ async fn wait_for_state(client: &Client, id: JobId, expected: JobStateType) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "long"]
 async fn the_cluster_runs_jobs_survives_a_killed_agent_and_leaves_nothing_behind() {
     let v2 = Command::new("docker").args(["compose", "version"]).output();
     if !v2.is_ok_and(|output| output.status.success()) && !has("docker-compose", "docker-compose") {

@@ -96,6 +96,7 @@ async fn upgrade_under_load(machine: &Machine, package: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "long"]
 async fn the_package_is_installed_upgraded_under_load_removed_and_purged() {
     if !has("dpkg-deb", "dpkg") {
         return;
@@ -141,6 +142,7 @@ async fn the_package_is_installed_upgraded_under_load_removed_and_purged() {
 }
 
 #[test]
+#[ignore = "long"]
 fn the_package_has_no_errors_that_lintian_finds() {
     if !has("dpkg-deb", "dpkg") || !has("lintian", "lintian") {
         return;

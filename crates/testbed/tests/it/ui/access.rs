@@ -314,6 +314,7 @@ async fn tokens_and_namespaces_are_managed_on_their_page() {
 }
 
 #[tokio::test]
+#[ignore = "long"]
 async fn signing_in_and_managing_access_is_accessible() {
     let guarded = Guarded::start().await;
     guarded.namespace("ci").await;

@@ -297,6 +297,7 @@ async fn the_audit_log_is_read_narrowed_and_verified() {
 }
 
 #[tokio::test]
+#[ignore = "long"]
 async fn the_pages_of_access_are_accessible_and_go_by_keys() {
     let protected = Protected::start().await;
     let axe = axe();

@@ -8,17 +8,16 @@ use testbed::harness::{Cluster, batch, eventually_within};
 
 use super::browser::in_browser;
 
-/// The number of lines, if not the usual one; `just ui-scale` has a million.
+/// The number of lines, if not the usual one; `just ui-scale` has a million, and a machine for itself.
 const LINES_VARIABLE: &str = "UI_SCALE_LINES";
 const USUAL_LINES: u32 = 300_000;
 
 /// How long the lines may take through the log driver of a busy Engine.
 const PRINTED_WITHIN: Duration = Duration::from_mins(8);
 
-/// How soon the end of the log is in sight, from the start of the navigation; other work on the
-/// machine may make it five times as much.
+/// How soon the end of the log is in sight, from the start of the navigation, on a machine that does
+/// nothing else.
 const END_WITHIN: Duration = Duration::from_secs(1);
-const NOISE: u32 = 5;
 
 /// Tasks of the page while one scrolls: none should be longer, and five of a hundred may be because
 /// of other work on the machine.
@@ -75,7 +74,8 @@ async fn rows_of_a_log_do_not_overlap_when_one_scrolls_while_lines_arrive() {
     cluster.wait_for_job(id, JobStateType::Running).await;
     in_browser(&cluster, async |browser| {
         browser.visit(&format!("/jobs/{id}/logs")).await;
-        browser.wait_for_text("line 100").await;
+        let lines = "document.querySelectorAll('.log-line').length > 20";
+        browser.wait_for("lines are drawn", lines).await;
         let scrolled = browser.client.execute_async(SCROLL_MEANWHILE, Vec::new()).await;
         let scrolled = scrolled.expect("scroll");
         assert!(scrolled["rows"].as_u64() > Some(10), "{scrolled}");
@@ -86,9 +86,11 @@ async fn rows_of_a_log_do_not_overlap_when_one_scrolls_while_lines_arrive() {
 }
 
 #[tokio::test]
+#[ignore = "long"]
 async fn the_end_of_a_large_log_comes_soon_and_few_of_its_lines_are_drawn() {
     let Some(cluster) = Cluster::of(1).await else { return };
     let lines = std::env::var(LINES_VARIABLE);
+    let is_measured = lines.is_ok();
     let lines = lines.map_or(USUAL_LINES, |text| text.parse().expect("a number of lines"));
     let id = cluster.submit(&batch(&cluster.image, &["lines", &lines.to_string()])).await;
     eventually_within(PRINTED_WITHIN, "all lines are printed", async || {
@@ -108,7 +110,7 @@ async fn the_end_of_a_large_log_comes_soon_and_few_of_its_lines_are_drawn() {
         browser.wait_for_text(&format!("line {}", lines - 1)).await;
         let took = started.elapsed();
         let text = format!("it took {took:?}, and {alone:?} without a page");
-        assert!(took < END_WITHIN * NOISE, "{text}");
+        assert!(took < END_WITHIN || !is_measured, "{text}");
         let scrolled = browser.client.execute_async(SCROLL, Vec::new()).await.expect("scroll");
         eprintln!(
             "{lines} lines: the end after {took:.0?}, {alone:.0?} without a page; {scrolled}"

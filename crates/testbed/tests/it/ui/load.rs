@@ -152,6 +152,7 @@ async fn hide(cluster: &Cluster, browser: &Browser) {
 }
 
 #[tokio::test]
+#[ignore = "long"]
 async fn at_full_load_a_page_gets_a_message_a_second_and_goes_on_responding() {
     let mut spec = ClusterSpec::new();
     for _ in 0..AGENTS {

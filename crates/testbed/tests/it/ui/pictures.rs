@@ -110,6 +110,7 @@ async fn is_complete(browser: &Browser, page: &str) {
 }
 
 #[tokio::test]
+#[ignore = "long"]
 async fn the_pages_of_a_busy_cluster_are_accessible_and_cut_nothing() {
     let Some((cluster, pages)) = busy().await else { return };
     let axe = axe();
