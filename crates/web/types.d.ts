@@ -187,6 +187,20 @@ export interface Namespace {
   ModifyTime: string;
 }
 
+export interface Secret {
+  Name: string;
+  Namespace: string;
+  Version: number;
+  CreateTime: string;
+  ModifyTime: string;
+}
+
+export interface Credential extends Secret {
+  Type: string;
+  Hosts: string[];
+  Buckets: string[];
+}
+
 export interface NodeToken {
   ID: string;
   Labels: Record<string, string>;

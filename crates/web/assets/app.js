@@ -26,6 +26,7 @@ route("/nodes", "nodes", () => import("./pages/nodes.js"));
 route("/nodes/:id", "node", () => import("./pages/node.js"));
 route("/events", "events", () => import("./pages/events.js"));
 route("/access", "access", () => import("./pages/access.js"));
+route("/access/secrets", "secrets", () => import("./pages/secrets.js"));
 route("/access/join-tokens", "join-tokens", () => import("./pages/join-tokens.js"));
 route("/access/audit", "audit", () => import("./pages/audit.js"));
 

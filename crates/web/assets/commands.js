@@ -8,16 +8,18 @@ import { session } from "./session.js";
 /**
  * Where a token is asked for, the line takes it from a variable: the browser itself does not know it.
  * @param {string} method @param {string} url a path of the API with its query, as `path` of api.js makes it
- * @param {{ body?: Json, flags?: string[], origin?: string }} [more]
+ * @param {{ body?: Json, shell?: string, flags?: string[], origin?: string }} [more] `shell` is a body that
+ *   a shell makes, quoted already
  */
-export function curl(method, url, { body, flags = [], origin = location.origin } = {}) {
+export function curl(method, url, { body, shell, flags = [], origin = location.origin } = {}) {
+  const data = body === undefined ? shell : quoted(JSON.stringify(body));
   return [
     "curl -sS --fail-with-body",
     ...flags.map(quoted),
     method === "GET" ? "" : `-X ${method}`,
     quoted(`${origin}${url}`),
     session.who.TokenID ? '-H "Authorization: Bearer $TOKEN"' : "",
-    body === undefined ? "" : `-H 'Content-Type: application/json' -d ${quoted(JSON.stringify(body))}`,
+    data === undefined ? "" : `-H 'Content-Type: application/json' -d ${data}`,
   ].filter(Boolean).join(" ");
 }
 

@@ -5,7 +5,7 @@ import { identify } from "./identify.js";
 
 /** @import { Identity } from "../types.d.ts" */
 
-/** @typedef {"submit" | "operate" | "tokens" | "namespaces" | "audit"} Action */
+/** @typedef {"submit" | "operate" | "tokens" | "secrets" | "setSecrets" | "namespaces" | "audit"} Action */
 
 export const SESSION = "/api/v1/auth/session";
 
@@ -19,6 +19,8 @@ const ROLES = {
   submit: ["submitter", "owner", "admin"],
   operate: ["operator", "admin"],
   tokens: ["owner", "admin"],
+  secrets: ["submitter", "owner", "admin"],
+  setSecrets: ["owner", "admin"],
   namespaces: ["admin"],
   audit: ["admin"],
 };
@@ -38,7 +40,8 @@ export function homeOf(who) {
 
 /** Where the pages of Access begin for a role; "" if it sees none of them. @param {Identity} who */
 export function accessOf(who) {
-  return may(who, "tokens") ? "/access" : may(who, "operate") ? "/access/join-tokens" : "";
+  if (may(who, "tokens")) return "/access";
+  return may(who, "operate") ? "/access/join-tokens" : may(who, "secrets") ? "/access/secrets" : "";
 }
 
 /** Fires `change` when it becomes known who is signed in or that changes, and `begin` when somebody has signed in. */

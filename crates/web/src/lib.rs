@@ -4,7 +4,7 @@
 //! where caches may keep them for ever, and below `/ui/`, where they ask again. `index.html` is the
 //! answer at `/` and at every other path that a browser opens; it finds the files through
 //! `{{assets}}`, which is replaced by the first of these two places. So a browser never mixes the
-//! files of two releases. It also names the modules of the page at that path, in place of
+//! files of two releases. The style sheets are served as one. It also names the modules of the page at that path, in place of
 //! a comment: the browser fetches them together, and not each when another has named it.
 //!
 //! Rejected: a build script that compresses or bundles, because building the service should need
@@ -14,6 +14,7 @@ mod caching;
 mod comments;
 mod file;
 mod preload;
+mod sheet;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -107,8 +108,9 @@ impl Pages {
             }
         }
         let digest = file::hex(&context.finish().as_ref()[..PLACE_BYTES]);
-        let served: BTreeMap<&str, Bytes> =
+        let mut served: BTreeMap<&str, Bytes> =
             contents.iter().map(|(path, content)| (path.as_str(), served(path, content))).collect();
+        sheet::join(&mut served);
         let texts = served
             .iter()
             .filter_map(|(path, content)| Some((*path, std::str::from_utf8(content).ok()?)));

@@ -268,6 +268,19 @@ fn the_page_finds_its_files_through_their_place() {
 }
 
 #[test]
+fn the_style_sheets_are_served_as_one() {
+    let pages = Pages::load();
+    let sheets = ASSETS.files().filter_map(|file| file.path().to_str());
+    let sheets: BTreeSet<&str> = sheets.filter(|path| path.ends_with(".css")).collect();
+    assert_eq!(sheets, BTreeSet::from(sheet::PARTS));
+    let served = pages.files.keys().filter(|path| path.ends_with(".css"));
+    assert_eq!(served.collect::<Vec<_>>(), [sheet::SHEET]);
+    let sheet = String::from_utf8(pages.files[sheet::SHEET].plain.to_vec()).unwrap();
+    let first = |text: &str| sheet.find(text).unwrap_or_else(|| panic!("no '{text}': {sheet}"));
+    assert!(first("color-scheme") < first(".log-line"), "the order counts");
+}
+
+#[test]
 fn a_page_names_the_modules_of_its_path() {
     let pages = Pages::load();
     for (path, own) in [

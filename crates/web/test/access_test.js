@@ -2,7 +2,15 @@
 
 import { assert, assertEquals } from "./assert.js";
 import { hostOf, loginPath, problemText } from "../assets/access/issuer.js";
-import { namespaceArguments, permissionText, tokenArguments } from "../assets/access/lines.js";
+import {
+  credentialArguments,
+  credentialBody,
+  ENCODED,
+  namespaceArguments,
+  permissionText,
+  shellBody,
+  tokenArguments,
+} from "../assets/access/lines.js";
 import { roleText } from "../assets/account.js";
 import { curl, jobctl } from "../assets/commands.js";
 import { readFilters, toQuery } from "../assets/jobs/filters.js";
@@ -34,18 +42,24 @@ Deno.test("a role allows what docs/security.md says, in its namespaces", () => {
   assert(may(who("admin"), "submit", "docs"));
   assertEquals(
     ["viewer", "submitter", "owner", "operator", "admin"].map((role) =>
-      /** @type {const} */ (["operate", "tokens", "namespaces", "audit"]).filter((action) =>
-        may(who(role, "*"), action)
-      )
+      /** @type {const} */ (["operate", "tokens", "secrets", "setSecrets", "namespaces", "audit"]).filter((
+        action,
+      ) => may(who(role, "*"), action))
     ),
-    [[], [], ["tokens"], ["operate"], ["operate", "tokens", "namespaces", "audit"]],
+    [
+      [],
+      ["secrets"],
+      ["tokens", "secrets", "setSecrets"],
+      ["operate"],
+      ["operate", "tokens", "secrets", "setSecrets", "namespaces", "audit"],
+    ],
   );
 });
 
 Deno.test("the pages of Access begin where a role may read", () => {
   assertEquals(
     ["viewer", "submitter", "owner", "operator", "admin"].map((role) => accessOf(who(role, "*"))),
-    ["", "", "/access", "/access/join-tokens", "/access"],
+    ["", "/access/secrets", "/access", "/access/join-tokens", "/access"],
   );
 });
 
@@ -204,4 +218,32 @@ Deno.test("a sign-in at an issuer begins with the page that was asked for and en
   assertEquals(hostOf("nowhere"), "nowhere");
   assertEquals(problemText("rules").includes("no rule of this service gives you a role"), true);
   assertEquals(problemText("<b>new</b>"), problemText("refused"));
+});
+
+Deno.test("credentials are what their type has, and a line for the terminal has no secret in it", () => {
+  const credential = {
+    Name: "store",
+    Namespace: "ci",
+    Type: "s3",
+    Hosts: ["*.a.b"],
+    Buckets: ["c"],
+    User: "AK",
+  };
+  assertEquals(
+    credentialArguments(credential).join(" "),
+    [
+      "credential set store --namespace ci --type s3",
+      "--host *.a.b --bucket c --access-key-id AK",
+    ].join(" "),
+  );
+  const login = (/** @type {string} */ Type, /** @type {string} */ User) =>
+    credentialBody({ ...credential, Type, User }, "x").Login;
+  assertEquals(credentialBody(credential, "x").Buckets, ["c"]);
+  assertEquals(login("s3", "AK"), { AccessKeyID: "AK", SecretAccessKey: "x" });
+  assertEquals(login("registry", "ci"), { Username: "ci", Password: "x" });
+  assertEquals(login("http", ""), { Token: "x" });
+  assertEquals(
+    shellBody((Data) => ({ Data, Of: "it's" }), ENCODED),
+    `'{"Data":"'"$(printf %s "$SECRET" | base64 -w0)"'","Of":"it'\\''s"}'`,
+  );
 });

@@ -18,6 +18,7 @@ mod load;
 mod nodes;
 mod pictures;
 mod scale;
+mod secrets;
 mod sessions;
 mod tabs;
 mod terminal;

@@ -6,6 +6,7 @@ use api_client::UsageQuery;
 use api_types::JobId;
 use api_types::execution::{ComputeState, Execution};
 use api_types::job::JobStateType;
+use api_types::usage::Usage;
 use serde_json::json;
 use testbed::harness::{Cluster, batch, eventually};
 use tokio::process::Command;
@@ -77,19 +78,18 @@ async fn the_executions_that_use_most_come_first() {
         let order_by = Some(order_by.to_owned());
         let query = UsageQuery { order_by, ..Default::default() };
         let usage = cluster.client().list_usage(&query).await.expect("the usage");
-        assert_eq!(usage.unanswered_node_ids, []);
-        usage.executions.into_iter().map(|one| one.name).collect::<Vec<_>>()
+        let names = usage.executions.into_iter().map(|one| one.name);
+        let unanswered = usage.unanswered_node_ids.iter().map(ToString::to_string);
+        names.chain(unanswered).collect::<Vec<_>>().join(" ")
     };
-    eventually("both to be measured", async || {
-        match (names("cpu").await.join(" "), names("memory").await.join(" ")) {
-            (cpu, memory) if cpu == "busy[0] large[0]" && memory == "large[0] busy[0]" => Ok(()),
-            seen => Err(format!("{seen:?}")),
-        }
+    eventually("both to be measured", async || match (names("cpu").await, names("memory").await) {
+        (cpu, memory) if cpu == "busy[0] large[0]" && memory == "large[0] busy[0]" => Ok(()),
+        seen => Err(format!("{seen:?}")),
     })
     .await;
-    // Half a core is all that it may use; a loaded machine gives it less.
-    let execution = live(&cluster, busy, |found| found.usage.is_some_and(|it| it.cpu > 0.2)).await;
-    assert!(execution.usage.unwrap().cpu < 0.6, "{:?}", execution.usage);
+    // Half a core is all that it may use; a loaded machine gives it less, and reads late.
+    let is_about_half = |used: Usage| (0.2..0.6).contains(&used.cpu);
+    let execution = live(&cluster, busy, |found| found.usage.is_some_and(is_about_half)).await;
 
     let job = large.to_string();
     let of_job = UsageQuery { job_id: Some(job.clone()), ..Default::default() };

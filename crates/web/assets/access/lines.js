@@ -1,6 +1,7 @@
 // What the pages of Access send, and the same as arguments of jobctl.
 
 import { option } from "../commands.js";
+import { quoted } from "../format.js";
 
 /** @import { Namespace, Permissions } from "../../types.d.ts" */
 
@@ -56,6 +57,54 @@ export function permissionText(permissions) {
     return words ? [`${kind.toLowerCase()}: ${words.join(", ") || "nothing"}`] : [];
   });
   return parts.join("; ") || "everything";
+}
+
+/**
+ * @typedef {{
+ *   Name: string, Namespace: string, Type: string, Hosts: string[], Buckets: string[], User: string,
+ * }} NewCredential `User` is a user name, or the ID of an access key
+ */
+
+/** @param {NewCredential} credential */
+export function credentialArguments({ Name, Namespace, Type, Hosts, Buckets, User }) {
+  return [
+    ...["credential", "set", Name, "--namespace", Namespace, "--type", Type],
+    ...Hosts.flatMap((host) => option("--host", host)),
+    ...Buckets.flatMap((bucket) => option("--bucket", bucket)),
+    ...option(Type === "s3" ? "--access-key-id" : "--username", User),
+  ];
+}
+
+/** What the service gets of them. @param {NewCredential} credential @param {string} secret */
+export function credentialBody({ Type, Hosts, Buckets, User }, secret) {
+  const login = Type === "s3"
+    ? { AccessKeyID: User, SecretAccessKey: secret }
+    : User
+    ? { Username: User, Password: secret }
+    : { Token: secret };
+  return { Type, Hosts, ...(Type === "s3" && Buckets.length ? { Buckets } : {}), Login: login };
+}
+
+// A line that is copied holds no secret: it takes the one that a variable of the shell has.
+const VARIABLE = "$SECRET";
+
+/** @param {string} line of jobctl, which reads a secret from its standard input */
+export function withSecret(line) {
+  return `printf %s "${VARIABLE}" | ${line}`;
+}
+
+/** A body for `curl` with the secret in this place. @param {(place: string) => unknown} body @param {string} [made] */
+export function shellBody(body, made = VARIABLE) {
+  const place = "@secret@";
+  return quoted(JSON.stringify(body(place))).replace(place, () => `'"${made}"'`);
+}
+
+/** The secret as base64, which any bytes can be. */
+export const ENCODED = `$(printf %s "${VARIABLE}" | base64 -w0)`;
+
+/** Words, one on each line. @param {string} text */
+export function words(text) {
+  return text.split(/\s+/).filter(Boolean);
 }
 
 /** Labels, one on each line. @param {string} text @returns {Record<string, string>} */

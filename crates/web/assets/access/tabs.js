@@ -8,6 +8,7 @@ import { session } from "../session.js";
 /** @type {[string, string, Action][]} */
 const TABS = [
   ["/access", "Tokens and namespaces", "tokens"],
+  ["/access/secrets", "Secrets", "secrets"],
   ["/access/join-tokens", "Join tokens", "operate"],
   ["/access/audit", "Audit log", "audit"],
 ];

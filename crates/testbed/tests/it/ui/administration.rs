@@ -14,22 +14,23 @@ use super::accessibility::{assert_accessible, axe, prefer_scheme};
 use super::browser::{Browser, in_browser};
 use super::guarded::{sign_in, sign_out};
 use super::named;
+use super::secrets::SECRETS;
 use super::terminal::{PROGRAMS, Terminal, copied, permit_clipboard};
 
 const JOIN_TOKENS: &str = "/access/join-tokens";
 const AUDIT: &str = "/access/audit";
 
 /// A service that asks for credentials over TLS.
-struct Protected {
-    cluster: Cluster,
-    admin: String,
+pub(super) struct Protected {
+    pub(super) cluster: Cluster,
+    pub(super) admin: String,
     data: TempDir,
 }
 
 // === impl Protected ===
 
 impl Protected {
-    async fn start() -> Self {
+    pub(super) async fn start() -> Self {
         let data = tempfile::tempdir().expect("a directory");
         let path = data.path().display().to_string();
         let spec = ClusterSpec::new().protected().setting("ORCHESTRATOR_DATA_DIR", &path);
@@ -38,11 +39,11 @@ impl Protected {
         Self { cluster, admin: admin.trim().to_owned(), data }
     }
 
-    fn terminal(&self) -> Terminal {
+    pub(super) fn terminal(&self) -> Terminal {
         Terminal::signed_in(&self.admin, &self.data.path().join("ca.crt"))
     }
 
-    async fn token(&self, name: &str, role: &str) -> String {
+    pub(super) async fn token(&self, name: &str, role: &str) -> String {
         let terminal = self.terminal();
         let url = self.cluster.orchestrator.base_url();
         let line = format!("jobctl --url {url} token create '{name}' --role {role} -o json");
@@ -156,14 +157,19 @@ async fn a_join_token_is_shown_once_with_the_commands_that_make_a_node() {
 }
 
 /// Lets a dialog make something by its copied line instead of its button.
-async fn by_line(browser: &Browser, terminal: &Terminal, program: &str, what: &str) -> String {
+pub(super) async fn by_line(
+    browser: &Browser,
+    terminal: &Terminal,
+    program: &str,
+    what: &str,
+) -> String {
     let line = copied(browser, program, what).await;
     browser.click("Cancel").await;
     terminal.run(&line).await
 }
 
 /// Clicks what this label names.
-async fn click_labelled(browser: &Browser, label: &str) {
+pub(super) async fn click_labelled(browser: &Browser, label: &str) {
     let click = format!("document.querySelector('[aria-label={}]').click() ?? true", json!(label));
     browser
         .wait_for(
@@ -353,7 +359,9 @@ async fn the_pages_of_access_are_accessible_and_go_by_keys() {
         browser.press("ga").await;
         browser.wait_for("Access is open", "location.pathname === '/access'").await;
         browser.settled().await;
-        for (word, path) in [("Join tokens", JOIN_TOKENS), ("Audit log", AUDIT)] {
+        for (word, path) in
+            [("Secrets", SECRETS), ("Join tokens", JOIN_TOKENS), ("Audit log", AUDIT)]
+        {
             let link = format!("//nav[@aria-label='Access']//a[normalize-space()='{word}']");
             let link = browser.client.find(Locator::XPath(&link)).await.expect("a tab");
             link.send_keys("\u{e007}").await.expect("press Enter");

@@ -85,6 +85,12 @@ impl Terminal {
         terminal
     }
 
+    /// The same with a variable.
+    pub(super) fn with(mut self, name: &'static str, value: &str) -> Self {
+        self.variables.push((name, value.to_owned()));
+        self
+    }
+
     /// The directory in which its lines leave files.
     pub(super) fn home(&self) -> &Path {
         self.home.path()
