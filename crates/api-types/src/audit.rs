@@ -34,12 +34,14 @@ pub struct AuditRecord {
     pub address: String,
     /// The ID of the operation in the OpenAPI document.
     pub operation: String,
-    /// What it was done to: the path of the request, or the ID that it made.
+    /// What it was done to: the path of the request, or the ID that it made; of submissions that
+    /// were committed together the IDs of all jobs, with spaces between.
     pub object: String,
     #[serde(rename = "RequestID")]
     pub request_id: String,
     pub outcome: AuditOutcome,
-    /// How many requests the record stands for: denials of a minute are one record.
+    /// How many requests the record stands for: denials of a minute are one record, and submissions
+    /// that were committed together.
     pub count: u64,
     /// The hash of the record before; empty for the first.
     pub previous: String,

@@ -11,6 +11,12 @@ use sha2::{Digest, Sha256};
 /// Records that are kept, the newest: half a gigabyte. Each new one beyond removes the oldest.
 pub const AUDIT_RECORDS: u64 = 1_000_000;
 
+/// Submissions that one record stands for at most, so that its object stays short enough to read.
+const MERGED: u64 = 32;
+
+/// Entries of a commit among which a submission looks for one of its caller.
+const LOOKED_AT: usize = 16;
+
 /// What a request adds to the log if it is carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditEntry {
@@ -25,12 +31,57 @@ pub struct AuditEntry {
     pub count: u64,
 }
 
+/// What the requests of one commit add to the log.
+///
+/// Submissions of one caller share a record: a crowd of them would soon push everything else out of
+/// the log.
+#[derive(Debug, Default)]
+pub(crate) struct Entries(Vec<AuditEntry>);
+
 /// Where the log ends.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Chain {
     /// 0 for an empty log.
     pub sequence: u64,
     pub hash: String,
+}
+
+// === impl Entries ===
+
+impl Entries {
+    pub(crate) fn push(&mut self, entry: AuditEntry) {
+        self.0.push(entry);
+    }
+
+    /// Adds a submission, whose object is its job.
+    pub(crate) fn submitted(&mut self, entry: AuditEntry) {
+        let mut latest = self.0.iter_mut().rev().take(LOOKED_AT);
+        match latest.find(|before| before.count < MERGED && before.is_alike(&entry)) {
+            Some(before) => {
+                before.object.push(' ');
+                before.object.push_str(&entry.object);
+                before.count += entry.count;
+            }
+            None => self.0.push(entry),
+        }
+    }
+
+    pub(crate) fn seal(self, chain: &mut Chain) -> Vec<AuditRecord> {
+        self.0.into_iter().map(|entry| chain.seal(entry)).collect()
+    }
+}
+
+// === impl AuditEntry ===
+
+impl AuditEntry {
+    /// Whether they differ in time, object and request alone.
+    fn is_alike(&self, other: &Self) -> bool {
+        self.operation == other.operation
+            && self.token_id == other.token_id
+            && self.user == other.user
+            && self.address == other.address
+            && self.outcome == other.outcome
+    }
 }
 
 // === impl Chain ===
@@ -91,6 +142,35 @@ mod tests {
             outcome: AuditOutcome::Done,
             count: 1,
         }
+    }
+
+    #[test]
+    fn submissions_of_one_caller_share_a_record_up_to_a_bound() {
+        let of = |user: &str, object: &str| AuditEntry {
+            user: user.to_owned(),
+            operation: "createJob",
+            ..entry(object)
+        };
+        let mut entries = Entries::default();
+        entries.submitted(of("a", "j-1"));
+        entries.submitted(of("b", "j-2"));
+        entries.push(entry("j-1"));
+        entries.submitted(of("a", "j-3"));
+        let mut chain = Chain::default();
+        let records = entries.seal(&mut chain);
+        let told = |record: &AuditRecord| (record.object.clone(), record.count);
+        assert_eq!(
+            records.iter().map(told).collect::<Vec<_>>(),
+            [("j-1 j-3".to_owned(), 2), ("j-2".to_owned(), 1), ("j-1".to_owned(), 1)]
+        );
+        assert_eq!(chain.sequence, 3);
+
+        let mut entries = Entries::default();
+        (0..10_000).for_each(|_| entries.submitted(of("a", "j")));
+        let records = entries.seal(&mut chain);
+        assert_eq!(records.iter().map(|record| record.count).sum::<u64>(), 10_000);
+        assert_eq!(records.len() as u64, 10_000_u64.div_ceil(MERGED));
+        assert!(records.iter().all(|record| hash(record) == record.hash));
     }
 
     #[test]

@@ -263,9 +263,9 @@ impl<C> Step<C> {
     ) -> Vec<Action<C>> {
         let number = serving.last_commit + 1;
         let mut turn = Turn::new(known, number);
-        let Serving { scheduler, records, audit, .. } = serving.as_mut();
+        let Serving { scheduler, records, .. } = serving.as_mut();
         for envelope in inputs {
-            turn.take(scheduler, records, audit, envelope, now.moment);
+            turn.take(scheduler, records, envelope, now.moment);
         }
         // No lease is judged before the heartbeats that arrived until now.
         self.heard.hand_over(&mut turn, &mut serving.scheduler, now.now());
@@ -273,7 +273,7 @@ impl<C> Step<C> {
             turn.handle(&mut serving.scheduler, now.now(), Input::Tick);
         }
         serving.wake = serving.scheduler.next_wake(now.moment);
-        let (batch, held) = turn.end();
+        let (batch, held) = turn.end(&mut serving.audit);
         let is_free = batch.is_empty() && (held.is_empty() || self.gate.is_open(now.moment));
         let batch = Arc::new(batch);
         if is_free {

@@ -7,6 +7,7 @@ import { bodyOf, inOwnLines, jobText, parseJob } from "../assets/submit/draft.js
 import { EXAMPLES } from "../assets/submit/examples.js";
 import { fromText, GROUPS, read, toText, write } from "../assets/submit/fields.js";
 import { lineOf } from "../assets/submit/locate.js";
+import { firstExample } from "../assets/submit/start.js";
 
 Deno.test("what a field writes it also reads", () => {
   /** @type {[import("../assets/submit/fields.js").Field["kind"], string][]} */
@@ -27,6 +28,20 @@ Deno.test("an emptied field takes its empty containers with it", () => {
   assertEquals(read(job, "Tasks[0].Resources.CPU"), "1");
   write(job, "Tasks[0].Resources.CPU", undefined);
   assertEquals(job, { Tasks: [{ Engine: { Type: "docker", Params: { Image: "a" } } }] });
+});
+
+Deno.test("one begins with an example that some node can run", () => {
+  const node = (/** @type {string[]} */ ...ExecutionEngines) => ({
+    Connection: "CONNECTED",
+    ComputeNodeInfo: { ExecutionEngines },
+  });
+  const away = { ...node("wasm"), Connection: "DISCONNECTED" };
+  const name = (/** @type {import("../types.d.ts").Json[]} */ ...nodes) => firstExample(nodes).name;
+  assertEquals(name(), "Hello");
+  assertEquals(name(node("docker", "wasm")), "Hello");
+  assertEquals(name(node("docker"), node("wasm")), "Hello");
+  assertEquals(name(node("docker"), away), "Container");
+  assertEquals(name(node("noop")), "Hello");
 });
 
 Deno.test("every example sets only what the form or the API knows", () => {

@@ -8,7 +8,7 @@ use scheduler::time::{Moment, Now};
 use scheduler::{Output, Scheduler};
 
 use super::event::{Envelope, Held, NotCreated, Reply, Request, Submission};
-use crate::audit::Chain;
+use crate::audit::{Chain, Entries};
 use crate::batch::Batch;
 use crate::records::{RecordKind, RecordWrite, Records};
 use crate::store::{IdempotencyRow, Known};
@@ -20,6 +20,7 @@ pub(super) struct Turn<C> {
     known: Option<Known>,
     /// Of the commit that the turn becomes.
     number: u64,
+    audit: Entries,
     /// In the order of release.
     held: Vec<Held<C>>,
 }
@@ -28,7 +29,8 @@ pub(super) struct Turn<C> {
 
 impl<C> Turn<C> {
     pub(super) fn new(known: Option<Known>, number: u64) -> Self {
-        Self { batch: Batch::default(), known, number, held: Vec::new() }
+        let (batch, audit, held) = (Batch::default(), Entries::default(), Vec::new());
+        Self { batch, known, number, audit, held }
     }
 
     /// Hands one input to the scheduler. Its effects are held before the reply to it.
@@ -43,7 +45,6 @@ impl<C> Turn<C> {
         &mut self,
         scheduler: &mut Scheduler,
         records: &mut Records,
-        chain: &mut Chain,
         envelope: Envelope<C>,
         now: Moment,
     ) {
@@ -66,7 +67,10 @@ impl<C> Turn<C> {
         };
         if let Some(mut entry) = audit.filter(|_| reply.is_done()) {
             entry.object = reply.made().unwrap_or(entry.object);
-            self.batch.audit.push(chain.seal(*entry));
+            match reply {
+                Reply::Created(_) => self.audit.submitted(*entry),
+                _ => self.audit.push(*entry),
+            }
         }
         self.held.push(Held::Reply(caller, reply));
     }
@@ -112,7 +116,8 @@ impl<C> Turn<C> {
     }
 
     /// What is to be committed, and what waits for it.
-    pub(super) fn end(self) -> (Batch, Vec<Held<C>>) {
+    pub(super) fn end(mut self, chain: &mut Chain) -> (Batch, Vec<Held<C>>) {
+        self.batch.audit = self.audit.seal(chain);
         (self.batch, self.held)
     }
 }

@@ -42,7 +42,7 @@ fn what_was_carried_out_is_in_the_audit_log_and_what_was_refused_is_not() {
             user: "it".to_owned(),
             token_id: String::new(),
             address: String::new(),
-            operation: "it",
+            operation: if object == "a path" { "createJob" } else { "it" },
             object: object.to_owned(),
             request_id: String::new(),
             outcome: AuditOutcome::Done,
@@ -55,6 +55,7 @@ fn what_was_carried_out_is_in_the_audit_log_and_what_was_refused_is_not() {
         (stop(3), "refused"),
         (submit(4, 20, "a", None), "a path"),
         ((5, Request::Records(Vec::new())), "nothing but the entry"),
+        (submit(6, 21, "b", None), "a path"),
     ];
     let arrived = world.stamp().now();
     let envelope = |((caller, request), object)| Envelope {
@@ -69,7 +70,8 @@ fn what_was_carried_out_is_in_the_audit_log_and_what_was_refused_is_not() {
     let actions = world.step.on(Event::Inputs { inputs, known: Some(Known::default()) }, now);
     world.perform(actions);
     let objects: Vec<_> = world.store.audit.iter().map(|it| it.object.as_str()).collect();
-    assert_eq!(objects, ["made", job(20).to_string().as_str(), "nothing but the entry"]);
+    let jobs = format!("{} {}", job(20), job(21));
+    assert_eq!(objects, ["made", jobs.as_str(), "nothing but the entry"]);
     assert_eq!(world.commits.len(), 1, "in the commit of the changes");
     let chain = world.store.audit_chain().unwrap();
     assert_eq!((chain.sequence, &chain.hash), (3, &world.store.audit[2].hash));
