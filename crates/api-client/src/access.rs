@@ -8,6 +8,7 @@ use api_types::access::{
 };
 use api_types::audit::ListAudit;
 use api_types::credential::{Credential, DescribeCredential, ListCredentials, PutCredential};
+use api_types::key::{Key, KeyPurpose, ListKeys, RotateKey};
 use api_types::routes;
 use api_types::secret::{DescribeSecret, ListSecrets, PutSecret, Secret};
 use reqwest::Method;
@@ -41,6 +42,19 @@ impl Client {
             .add("next_token", query.next_token.as_ref())
             .add_flag("reverse", query.reverse);
         self.get(routes::AUDIT).query(&pairs.0).send().await
+    }
+
+    /// `GET /keys`.
+    pub async fn list_keys(&self) -> Result<Vec<Key>, ClientError> {
+        let response: ListKeys = self.get(routes::KEYS).send().await?;
+        Ok(response.keys)
+    }
+
+    /// `POST /keys`; returns the keys as they are then.
+    pub async fn rotate_key(&self, purpose: KeyPurpose) -> Result<Vec<Key>, ClientError> {
+        let body = RotateKey { purpose };
+        let response: ListKeys = self.call(Method::POST, routes::KEYS).json(&body).send().await?;
+        Ok(response.keys)
     }
 
     /// `GET /auth/identity`.

@@ -76,11 +76,12 @@ impl Client {
         Ok(Self { http: Arc::new(RwLock::new(http)), base_url, options: Arc::new(options) })
     }
 
-    /// Opens new connections of this client and of its clones with another identity; requests in
-    /// progress end on their own connections.
-    pub fn replace_identity(&self, identity: Identity) -> Result<(), InvalidBaseUrl> {
-        let credentials = Credentials::Agent(Some(identity));
-        let http = connections(&Options { credentials, ..(*self.options).clone() })?;
+    /// Opens new connections of this client and of its clones with another identity, to servers of
+    /// this CA, in PEM; requests in progress end on their own connections.
+    pub fn replace_identity(&self, identity: Identity, ca: String) -> Result<(), InvalidBaseUrl> {
+        let (trust, credentials) = (Trust::Authority(ca), Credentials::Agent(Some(identity)));
+        let http =
+            connections(&Options { base_url: self.options.base_url.clone(), trust, credentials })?;
         *self.http.write().unwrap_or_else(PoisonError::into_inner) = http;
         Ok(())
     }

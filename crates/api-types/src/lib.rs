@@ -16,6 +16,7 @@ pub mod history;
 pub mod id;
 pub mod job;
 pub mod joining;
+pub mod key;
 pub mod log;
 pub mod node;
 #[cfg(feature = "openapi")]

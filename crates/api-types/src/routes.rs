@@ -39,6 +39,9 @@ pub const SECRETS: &str = "/api/v1/orchestrator/secrets";
 pub const SECRET: &str = "/api/v1/orchestrator/secrets/{name}";
 pub const CREDENTIALS: &str = "/api/v1/orchestrator/credentials";
 pub const CREDENTIAL: &str = "/api/v1/orchestrator/credentials/{name}";
+/// Keys of the cluster.
+pub const KEYS: &str = "/api/v1/orchestrator/keys";
+
 pub const AUDIT: &str = "/api/v1/orchestrator/audit";
 
 /// As whom the caller is known.

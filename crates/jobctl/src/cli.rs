@@ -8,6 +8,7 @@ mod duration;
 mod events;
 mod get;
 mod jobs;
+mod keys;
 mod logs;
 mod node_tokens;
 mod nodes;
@@ -33,6 +34,7 @@ pub(crate) use credentials::{CredentialCommand, CredentialSetArgs};
 pub(crate) use events::{EventsArgs, StreamLevel};
 pub(crate) use get::GetArgs;
 pub(crate) use jobs::{DescribeArgs, ExecutionsArgs, HistoryArgs, ListArgs, StopArgs};
+pub(crate) use keys::{KeyCommand, KeyRotateArgs, RotatedKey};
 pub(crate) use logs::{LogsArgs, Stream as LogStream};
 pub(crate) use node_tokens::{NodeTokenArgs, NodeTokenCommand, NodeTokenCreateArgs};
 pub(crate) use nodes::{DrainArgs, NodeActionArgs, NodeCommand, NodeHistoryArgs, NodeListArgs};
@@ -127,6 +129,9 @@ pub(crate) enum Command {
     /// Create, list and delete secrets, which jobs name and do not contain
     #[command(subcommand)]
     Secret(SecretCommand),
+    /// List and rotate the keys of the cluster
+    #[command(subcommand, visible_alias = "keys")]
+    Key(KeyCommand),
     /// List and verify the audit log
     #[command(subcommand)]
     Audit(AuditCommand),

@@ -9,6 +9,7 @@ mod events;
 mod explain;
 mod get;
 mod jobs;
+mod keys;
 mod logs;
 mod node_tokens;
 mod nodes;
@@ -62,6 +63,7 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit> {
             credentials::run(&Session::open(out, &global)?, &command).await
         }
         Command::Secret(command) => secrets::run(&Session::open(out, &global)?, &command).await,
+        Command::Key(command) => keys::run(&Session::open(out, &global)?, &command).await,
         Command::Audit(command) => audit::run(&Session::open(out, &global)?, &command).await,
         Command::Completions { shell } => shell::completions(out, shell),
         Command::Man { directory } => shell::man(out, directory.as_deref()),

@@ -28,10 +28,11 @@ use crate::http::guard::Guard;
 use crate::http::{self, Api, LargeBodies, Own, Permits, SharedPermits};
 use crate::identity::IdentityError;
 use crate::issuer::IssuerError;
-use crate::keys::KeyError;
+use crate::keys::{KeyError, authorities};
 use crate::logs::Access;
 use crate::protection::{Protection, ProtectionError};
 use crate::reads::Reader;
+use crate::rotation::{self, Rotation};
 use crate::settings::{Exposure, Settings};
 use crate::submission::Requester;
 use crate::view::View;
@@ -172,13 +173,18 @@ impl Orchestrator {
         let guard = Guard::new(is_open_loopback, machine, &names);
         let view = Arc::new(View::default());
         let opened = {
-            let (view, machine) = (Arc::clone(&view), machine.to_owned());
-            let settings = settings.clone();
-            let open = move || Opened::open(&settings, address, &machine, view);
-            tokio::task::spawn_blocking(open).await??
+            let (view, settings) = (Arc::clone(&view), settings.clone());
+            tokio::task::spawn_blocking(move || Opened::open(&settings, view)).await??
         };
-        let Opened { identity, keys, protection, reads, handle, driver, observer, pages, issuer } =
-            opened;
+        let Opened { identity, keys, reads, handle, driver, observer, pages, issuer } = opened;
+        let protection = {
+            let is_protected = settings.exposure() == Exposure::Protected;
+            let opened = authorities::open(&keys, &handle, view.records(), is_protected).await?;
+            let protect = |authorities| {
+                Protection::open(&settings, authorities, identity.node_id, address, machine)
+            };
+            opened.filter(|_| is_protected).map(protect).transpose()?.map(Arc::new)
+        };
 
         let asks_for_credentials = settings.asks_for_credentials();
         if asks_for_credentials {
@@ -219,6 +225,7 @@ impl Orchestrator {
             stopping: stopping.clone(),
         });
         spawn_watching(&api);
+        tokio::spawn(rotation::upkeep::run(Rotation::of(&api), stopping.clone()));
         tokio::spawn(listen_for_pauses(Arc::clone(&api.view), stopping.clone()));
         let tls = protection.as_deref().map(Protection::tls);
         let server = tokio::spawn(http::serve::serve(listener, tls, api, stopping.clone()));

@@ -126,6 +126,27 @@ pub(crate) fn reveal(
     Ok(Some(CredentialValue { name, credential_type, hosts, buckets, version, login }))
 }
 
+/// Which key the login is encrypted with.
+pub(crate) fn key_id(record: &Record) -> Option<String> {
+    StoredCredential::of(record).map(|credential| credential.sealed.key_id)
+}
+
+/// The same login, encrypted with the newest key.
+pub(crate) fn encrypted_again(
+    keys: &KeyRing,
+    records: &Published,
+    record: &Record,
+) -> Result<RecordWrite, KeyError> {
+    let what = || format!("the credential record '{}'", record.key.key);
+    let stored = StoredCredential::of(record).ok_or_else(|| KeyError::Damaged { what: what() })?;
+    let place = stored.sealed_for(&record.key);
+    let sealed = keys.seal_value_again(records, &place, &stored.sealed, what)?;
+    let text = serde_json::to_string(&StoredCredential { sealed, ..stored });
+    let value = Some(text.expect("a record is plain data").into());
+    let expected = Expected::Version(record.version);
+    Ok(RecordWrite { key: record.key.clone(), expected, value })
+}
+
 /// Judges the credentials that a job names by those that its namespace has now.
 pub(crate) fn judge(records: &Published, spec: &JobSpec) -> Findings {
     let mut findings = Findings::default();

@@ -21,6 +21,7 @@ pub(crate) mod guard;
 mod health;
 mod history;
 mod jobs;
+mod keys;
 mod login;
 mod logs;
 mod lookup;
@@ -157,6 +158,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .merge(sessions::router())
         .merge(exchange::router())
         .merge(login::router())
+        .merge(keys::router())
         .merge(audit::router())
         .merge(node_tokens::router())
         .merge(enrolment::router())

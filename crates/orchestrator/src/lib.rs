@@ -21,6 +21,7 @@ pub mod observer;
 mod protection;
 mod reads;
 mod records;
+mod rotation;
 mod secrets;
 pub mod settings;
 mod spans;

@@ -7,16 +7,16 @@ use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use api_types::{KeyDigest, NodeId};
 use daemon::http::Tls;
 use pki::server::{self, ServerError};
-use pki::{Authority, AuthorityError, Issued};
+use pki::{AuthorityError, Issued};
 
-use crate::keys::{KeyError, KeyRing};
-use crate::settings::{Exposure, Settings, is_host_name};
+use crate::keys::authorities::{Authorities, certificate_file};
+use crate::settings::{Settings, is_host_name};
 
 /// Where the service is reached through a tunnel or a published port.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
@@ -24,8 +24,11 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 /// What a protected listener needs.
 #[derive(Debug)]
 pub struct Protection {
-    authority: Authority,
+    authorities: RwLock<Arc<Authorities>>,
     tls: Arc<Tls>,
+    id: NodeId,
+    /// Names and addresses of the service.
+    names: Vec<String>,
     /// The operator's certificate and key.
     files: Option<(PathBuf, PathBuf)>,
     ca_file: PathBuf,
@@ -36,8 +39,6 @@ pub struct Protection {
 /// Why a listener cannot be protected.
 #[derive(Debug, thiserror::Error)]
 pub enum ProtectionError {
-    #[error("read the CA")]
-    Keys(#[from] KeyError),
     #[error("make a server certificate")]
     Issue(#[from] AuthorityError),
     #[error("serve with the cluster's own certificate")]
@@ -55,7 +56,6 @@ impl ProtectionError {
     pub fn is_of_settings(&self) -> bool {
         match self {
             Self::Read { .. } | Self::Operator { .. } => true,
-            Self::Keys(error) => error.is_of_settings(),
             Self::Issue(_) | Self::Own(_) => false,
         }
     }
@@ -64,23 +64,19 @@ impl ProtectionError {
 // === impl Protection ===
 
 impl Protection {
-    /// For a listener on this address, where the settings demand it.
+    /// For a listener on this address.
     pub(crate) fn open(
         settings: &Settings,
-        keys: &KeyRing,
+        authorities: Authorities,
         id: NodeId,
         listens_on: SocketAddr,
         machine: &str,
-    ) -> Result<Option<Self>, ProtectionError> {
-        match settings.exposure() {
-            Exposure::Protected => {}
-            Exposure::OpenLoopback | Exposure::Insecure => return Ok(None),
-        }
-        let authority = keys.authority()?;
+    ) -> Result<Self, ProtectionError> {
         let names = names(listens_on.ip(), machine, &settings.tls.names);
         // A new one at each start: names and addresses may have changed.
-        let own = authority.issue_server(id, &names)?;
-        let agents = server::for_agents(&authority, &own).map_err(ProtectionError::Own)?;
+        let own = authorities.signing.issue_server(id, &names)?;
+        let agents = server::for_agents(authorities.trusted(), &own);
+        let agents = agents.map_err(ProtectionError::Own)?;
         let files = (!settings.tls.cert.as_os_str().is_empty())
             .then(|| (settings.tls.cert.clone(), settings.tls.key.clone()));
         let callers = match &files {
@@ -88,23 +84,39 @@ impl Protection {
             None => server::for_callers(&own).map_err(ProtectionError::Own)?,
         };
         let tls = Arc::new(Tls::new(agents, callers));
-        Ok(Some(Self {
-            authority,
+        Ok(Self {
+            authorities: RwLock::new(Arc::new(authorities)),
             tls,
+            id,
+            names,
             files,
-            ca_file: keys.certificate_file(),
+            ca_file: certificate_file(&settings.data_dir),
             node_lifetime: Duration::from_secs(settings.tls.node_lifetime),
             renewable_for: settings.scheduler().node_retention,
-        }))
+        })
+    }
+
+    /// Signs and serves with these CAs from now on; connections that are open stay.
+    pub(crate) fn adopt(&self, authorities: Authorities) -> Result<(), ProtectionError> {
+        let own = authorities.signing.issue_server(self.id, &self.names)?;
+        let agents = server::for_agents(authorities.trusted(), &own);
+        let agents = agents.map_err(ProtectionError::Own)?;
+        if self.files.is_none() {
+            let callers = server::for_callers(&own).map_err(ProtectionError::Own)?;
+            self.tls.replace_callers(callers);
+        }
+        self.tls.replace_agents(agents);
+        *self.authorities.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(authorities);
+        Ok(())
     }
 
     pub(crate) fn tls(&self) -> Arc<Tls> {
         Arc::clone(&self.tls)
     }
 
-    /// Signs the certificates of nodes.
-    pub(crate) fn authority(&self) -> &Authority {
-        &self.authority
+    /// Sign the certificates of nodes, or have signed them.
+    pub(crate) fn authorities(&self) -> Arc<Authorities> {
+        Arc::clone(&self.authorities.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// For how long a node's certificate is valid.
@@ -119,10 +131,10 @@ impl Protection {
 
     /// What clients and nodes pin.
     pub fn ca(&self) -> KeyDigest {
-        self.authority.key()
+        self.authorities().signing.key()
     }
 
-    /// The file with the CA's certificate.
+    /// The file with the certificates of the CAs.
     pub fn ca_file(&self) -> &Path {
         &self.ca_file
     }

@@ -96,6 +96,27 @@ pub(crate) fn reveal(
     Ok(Some(Revealed { version, value }))
 }
 
+/// Which key the value is encrypted with.
+pub(crate) fn key_id(record: &Record) -> Option<String> {
+    StoredSecret::of(record).map(|secret| secret.sealed.key_id)
+}
+
+/// The same value, encrypted with the newest key.
+pub(crate) fn encrypted_again(
+    keys: &KeyRing,
+    records: &Published,
+    record: &Record,
+) -> Result<RecordWrite, KeyError> {
+    let what = || format!("the secret '{}'", record.key.key);
+    let secret = StoredSecret::of(record).ok_or_else(|| KeyError::Damaged { what: what() })?;
+    let place = sealed_for(&record.key, secret.version);
+    let sealed = keys.seal_value_again(records, &place, &secret.sealed, what)?;
+    let text = serde_json::to_string(&StoredSecret { sealed, ..secret });
+    let value = Some(text.expect("a record is plain data").into());
+    let expected = Expected::Version(record.version);
+    Ok(RecordWrite { key: record.key.clone(), expected, value })
+}
+
 /// No value can be put in the place of another secret's, or of a newer one.
 fn sealed_for(key: &RecordKey, version: u64) -> String {
     format!("{}/{version}", key.key)

@@ -20,14 +20,33 @@ const FIRST_YEAR: i32 = 2020;
 /// A CA, and with it the server certificates that it issues, ends this many years later.
 const CA_YEARS: i32 = 20;
 
+/// Digits of a CA's key in its name.
+const NAMED_DIGITS: usize = 16;
+
 /// Random bytes of a serial number; RFC 5280 permits 20.
 const SERIAL_BYTES: usize = 16;
+
+/// The most CAs that a cluster trusts at a time: the one that signs, and those that it replaced.
+/// Every handshake sends a certificate for each.
+pub const MAX_AUTHORITIES: usize = 3;
+
+/// How many CAs may follow another in a chain. Cluster and clients may use different ones while the
+/// CA is being replaced, so a CA also certifies those that come after it.
+const MAX_SUCCESSORS: u8 = 2;
 
 /// Signs the certificates of servers and nodes.
 #[derive(Debug)]
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
-    certificate: CertificateDer<'static>,
+    certificate: AuthorityCertificate,
+    /// What servers send after their own certificate, in PEM.
+    path: String,
+}
+
+/// The certificate of a CA, without its key.
+#[derive(Debug, Clone)]
+pub struct AuthorityCertificate {
+    der: CertificateDer<'static>,
     pem: String,
     key: KeyDigest,
 }
@@ -62,9 +81,7 @@ impl Authority {
     /// Makes a CA with a new key.
     pub fn make() -> Result<Self, AuthorityError> {
         let key = KeyPair::generate().map_err(AuthorityError::Make)?;
-        let mut params = params("jobs CA")?;
-        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let params = ca_params(key_digest(&key.subject_public_key_info()))?;
         let certificate = params.self_signed(&key).map_err(AuthorityError::Make)?;
         Self::load(&certificate.pem(), &key.serialize_pem())
     }
@@ -72,25 +89,39 @@ impl Authority {
     /// Both in PEM.
     pub fn load(certificate: &str, key: &str) -> Result<Self, AuthorityError> {
         let key = KeyPair::from_pem(key).map_err(AuthorityError::Key)?;
-        let info = key.subject_public_key_info();
-        let der =
-            CertificateDer::from_pem_slice(certificate.as_bytes()).map_err(AuthorityError::Pem)?;
-        let (_, parsed) = x509_parser::parse_x509_certificate(&der)
-            .map_err(|_| AuthorityError::Certificate(rcgen::Error::CouldNotParseCertificate))?;
-        if parsed.tbs_certificate.subject_pki.raw != info {
+        let certificate = AuthorityCertificate::read(certificate)?;
+        if certificate.key != key_digest(&key.subject_public_key_info()) {
             return Err(AuthorityError::OtherKey);
         }
-        let issuer = Issuer::from_ca_cert_der(&der, key).map_err(AuthorityError::Certificate)?;
-        Ok(Self { issuer, key: key_digest(&info), pem: certificate.to_owned(), certificate: der })
+        let issuer =
+            Issuer::from_ca_cert_der(&certificate.der, key).map_err(AuthorityError::Certificate)?;
+        Ok(Self { issuer, path: certificate.pem.clone(), certificate })
+    }
+
+    /// Sends these certificates, in PEM, after those of servers in place of the CA's own: they lead
+    /// to CAs that clients may know instead.
+    #[must_use]
+    pub fn by_way_of(self, path: String) -> Self {
+        Self { path, ..self }
     }
 
     /// The certificate in PEM.
     pub fn certificate(&self) -> &str {
-        &self.pem
+        &self.certificate.pem
     }
 
-    pub(crate) fn der(&self) -> &CertificateDer<'static> {
+    /// What of it may be known to everybody.
+    pub fn public(&self) -> &AuthorityCertificate {
         &self.certificate
+    }
+
+    /// A certificate of this CA for the key of another, in PEM: whoever trusts this CA accepts what
+    /// the other one signs.
+    pub fn certify(&self, successor: &Self) -> Result<String, AuthorityError> {
+        let params = ca_params(successor.key())?;
+        let certificate =
+            params.signed_by(successor.issuer.key(), &self.issuer).map_err(AuthorityError::Make)?;
+        Ok(certificate.pem())
     }
 
     /// The key in PEM: whoever has it is the cluster.
@@ -100,7 +131,7 @@ impl Authority {
 
     /// What clients pin.
     pub fn key(&self) -> KeyDigest {
-        self.key
+        self.certificate.key
     }
 
     /// A certificate with a new key for this orchestrator under these names and addresses, until
@@ -114,7 +145,8 @@ impl Authority {
         params.extended_key_usages =
             vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let certificate = params.signed_by(&key, &self.issuer).map_err(AuthorityError::Make)?;
-        Ok(Issued { certificate: self.chain(&certificate), key: key.serialize_pem() })
+        let chain = format!("{}{}", certificate.pem(), self.path);
+        Ok(Issued { certificate: chain, key: key.serialize_pem() })
     }
 
     /// A certificate for the key of this request, with its chain in PEM. It says that its holder is
@@ -133,12 +165,43 @@ impl Authority {
         params.not_after = until.min(params.not_after);
         let certificate =
             params.signed_by(&request.0, &self.issuer).map_err(AuthorityError::Make)?;
-        Ok(self.chain(&certificate))
+        Ok(format!("{}{}", certificate.pem(), self.certificate.pem))
+    }
+}
+
+// === impl AuthorityCertificate ===
+
+impl AuthorityCertificate {
+    /// Reads a certificate in PEM.
+    pub fn read(pem: &str) -> Result<Self, AuthorityError> {
+        let der = CertificateDer::from_pem_slice(pem.as_bytes()).map_err(AuthorityError::Pem)?;
+        let (_, parsed) = x509_parser::parse_x509_certificate(&der)
+            .map_err(|_| AuthorityError::Certificate(rcgen::Error::CouldNotParseCertificate))?;
+        let key = key_digest(parsed.tbs_certificate.subject_pki.raw);
+        Ok(Self { pem: pem.to_owned(), key, der })
     }
 
-    fn chain(&self, certificate: &rcgen::Certificate) -> String {
-        format!("{}{}", certificate.pem(), self.pem)
+    pub fn pem(&self) -> &str {
+        &self.pem
     }
+
+    /// What clients pin.
+    pub fn key(&self) -> KeyDigest {
+        self.key
+    }
+
+    pub(crate) fn der(&self) -> &CertificateDer<'static> {
+        &self.der
+    }
+}
+
+/// Of a CA with this key. Its name contains the key, so that chains of several CAs are unambiguous.
+fn ca_params(key: KeyDigest) -> Result<CertificateParams, AuthorityError> {
+    let key = key.to_string();
+    let mut params = params(&format!("jobs CA {}", &key[..NAMED_DIGITS]))?;
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(MAX_SUCCESSORS));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    Ok(params)
 }
 
 fn params(name: &str) -> Result<CertificateParams, AuthorityError> {

@@ -14,7 +14,7 @@ use rustls::{
     SignatureScheme,
 };
 
-use crate::{Authority, Issued};
+use crate::{AuthorityCertificate, Issued};
 
 /// Why a certificate and its key cannot serve.
 #[derive(Debug, thiserror::Error)]
@@ -34,10 +34,15 @@ pub enum ServerError {
 }
 
 /// Presents this certificate to agents, and asks for theirs. An agent that has none yet is let
-/// through; one with a certificate of another CA is not.
-pub fn for_agents(authority: &Authority, own: &Issued) -> Result<ServerConfig, ServerError> {
+/// through; one with a certificate of another CA than these is not.
+pub fn for_agents<'a>(
+    trusted: impl IntoIterator<Item = &'a AuthorityCertificate>,
+    own: &Issued,
+) -> Result<ServerConfig, ServerError> {
     let mut roots = RootCertStore::empty();
-    roots.add(authority.der().clone()).map_err(ServerError::Unusable)?;
+    for authority in trusted {
+        roots.add(authority.der().clone()).map_err(ServerError::Unusable)?;
+    }
     let roots = Arc::new(roots);
     let provider = Arc::new(default_provider());
     let inner = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider))

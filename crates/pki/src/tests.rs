@@ -28,7 +28,7 @@ fn node(number: u128) -> NodeId {
 fn server_of(authority: &Authority, names: &[&str]) -> ServerConfig {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let own = authority.issue_server(node(9), &names).expect("a certificate");
-    server::for_agents(authority, &own).expect("a configuration")
+    server::for_agents([authority.public()], &own).expect("a configuration")
 }
 
 /// Serves one request, and returns the node that sent it; `None` within when it showed no
@@ -131,6 +131,58 @@ async fn an_orchestrator_under_another_name_or_of_another_ca_is_refused() {
         assert!(matches!(error, ClientError::Untrusted { .. }), "{error}");
         assert!(error.to_string().contains(reason), "{error}");
         assert_eq!(served.await.unwrap(), None);
+    }
+}
+
+/// Chains that lead from the newest of these CAs, which are in order of their age, to the oldest.
+fn successors(authorities: Vec<Authority>) -> Authority {
+    let mut path = authorities[0].certificate().to_owned();
+    for pair in authorities.windows(2) {
+        path.insert_str(0, &pair[0].certify(&pair[1]).expect("a certificate"));
+    }
+    authorities.into_iter().next_back().expect("a CA").by_way_of(path)
+}
+
+#[tokio::test]
+async fn who_trusts_an_older_ca_accepts_its_successors() {
+    let all: Vec<_> = (0..MAX_AUTHORITIES).map(|_| Authority::make().unwrap()).collect();
+    let known: Vec<_> = all.iter().map(|ca| ca.public().clone()).collect();
+    let newest = successors(all);
+    let own = newest.issue_server(node(7), &["127.0.0.1".to_owned()]).unwrap();
+    for ca in &known {
+        for trust in [Trust::Authority(ca.pem().to_owned()), Trust::AuthorityKey(ca.key())] {
+            let config = server::for_agents(&known, &own).unwrap();
+            let (address, served) = serving(config, Ipv4Addr::LOCALHOST).await;
+            let client = Client::with(Options {
+                base_url: format!("https://{address}"),
+                trust,
+                credentials: Credentials::Agent(None),
+            });
+            client.unwrap().alive().await.unwrap();
+            assert_eq!(served.await.unwrap(), Some(None));
+        }
+    }
+    // Who knows none of them is not convinced by a chain.
+    let (address, _served) =
+        serving(server::for_agents(&known, &own).unwrap(), Ipv4Addr::LOCALHOST).await;
+    let error = agent(address, &Authority::make().unwrap(), None).alive().await.unwrap_err();
+    assert!(matches!(error, ClientError::Untrusted { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn nodes_of_an_older_ca_are_known_until_it_is_no_longer_trusted() {
+    let (old, new) = (Authority::make().unwrap(), Authority::make().unwrap());
+    let (identity, key) = identity(&old, node(1), LATE);
+    let both = [new.public().clone(), old.public().clone()];
+    let new = successors(vec![old, new]);
+    let own = new.issue_server(node(7), &["127.0.0.1".to_owned()]).unwrap();
+    for (trusted, known) in [(&both[..], true), (&both[..1], false)] {
+        let config = server::for_agents(trusted, &own).unwrap();
+        let (address, served) = serving(config, Ipv4Addr::LOCALHOST).await;
+        let answer = agent(address, &new, Some(identity.clone())).alive().await;
+        assert_eq!(answer.is_ok(), known);
+        let peer = served.await.unwrap().map(|peer| peer.unwrap().key);
+        assert_eq!(peer, known.then(|| key.digest()));
     }
 }
 

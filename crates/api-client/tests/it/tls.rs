@@ -140,7 +140,16 @@ async fn an_agent_offers_its_protocol_and_presents_its_identity() {
 
     let (url, served) = ca.server(&ca, "127.0.0.1").await;
     let agent = client(&url, trust, Credentials::Agent(None));
-    agent.replace_identity(ca.identity()).unwrap();
+    agent.replace_identity(ca.identity(), ca.0.pem()).unwrap();
+    agent.alive().await.unwrap();
+    assert_eq!(served.await.unwrap().expect("a request").certificates, 1);
+
+    // A newer CA takes the place of the one that was trusted before.
+    let newer = authority();
+    let (url, served) = newer.server(&newer, "127.0.0.1").await;
+    let trust = Trust::AuthorityKey(ca.key());
+    let agent = client(&url, trust, Credentials::Agent(None));
+    agent.replace_identity(newer.identity(), newer.0.pem()).unwrap();
     agent.alive().await.unwrap();
     assert_eq!(served.await.unwrap().expect("a request").certificates, 1);
 }

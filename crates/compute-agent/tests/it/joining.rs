@@ -69,7 +69,7 @@ impl Certifier {
         let authority = Arc::new(Authority::make().expect("a CA"));
         let id = "n-00000000-0000-0000-0000-000000000001".parse().expect("an ID");
         let own = authority.issue_server(id, &["127.0.0.1".to_owned()]).expect("a certificate");
-        let agents = server::for_agents(&authority, &own).expect("a configuration");
+        let agents = server::for_agents([authority.public()], &own).expect("a configuration");
         let callers = server::for_callers(&own).expect("a configuration");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a loopback port");
         let url = format!("https://{}", listener.local_addr().expect("a bound socket"));

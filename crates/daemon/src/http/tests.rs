@@ -33,7 +33,7 @@ fn issue(authority: &Authority) -> Issued {
 async fn served() -> Served {
     let authority = Authority::make().expect("a CA");
     let own = issue(&authority);
-    let agents = server::for_agents(&authority, &own).expect("a configuration");
+    let agents = server::for_agents([authority.public()], &own).expect("a configuration");
     let callers = server::for_callers(&own).expect("a configuration");
     let tls = Arc::new(Tls::new(agents, callers));
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a loopback port");

@@ -36,7 +36,7 @@ pub struct ClientCertificate(pub Arc<[u8]>);
 /// What a listener presents.
 #[derive(Debug)]
 pub struct Tls {
-    agents: Arc<ServerConfig>,
+    agents: RwLock<Arc<ServerConfig>>,
     callers: RwLock<Arc<ServerConfig>>,
 }
 
@@ -56,12 +56,17 @@ pub(super) enum HandshakeError {
 impl Tls {
     /// `agents` serves those that offer the agents' protocol, `callers` all others.
     pub fn new(agents: ServerConfig, callers: ServerConfig) -> Self {
-        Self { agents: speaking(agents), callers: RwLock::new(speaking(callers)) }
+        Self { agents: RwLock::new(speaking(agents)), callers: RwLock::new(speaking(callers)) }
     }
 
     /// Presents another certificate to callers from their next connection on.
     pub fn replace_callers(&self, callers: ServerConfig) {
         *self.callers.write().unwrap_or_else(PoisonError::into_inner) = speaking(callers);
+    }
+
+    /// Presents another certificate to agents, and judges theirs anew, from their next connection on.
+    pub fn replace_agents(&self, agents: ServerConfig) {
+        *self.agents.write().unwrap_or_else(PoisonError::into_inner) = speaking(agents);
     }
 
     /// Opens TLS on a connection, or answers a peer that speaks plain HTTP.
@@ -88,10 +93,8 @@ impl Tls {
             .client_hello()
             .alpn()
             .is_some_and(|mut offered| offered.any(|protocol| protocol == AGENT_PROTOCOL));
-        let config = match is_agent {
-            true => Arc::clone(&self.agents),
-            false => Arc::clone(&self.callers.read().unwrap_or_else(PoisonError::into_inner)),
-        };
+        let config = if is_agent { &self.agents } else { &self.callers };
+        let config = Arc::clone(&config.read().unwrap_or_else(PoisonError::into_inner));
         let stream = start.into_stream(config).await?;
         let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
         let shown = shown.map(|certificate| ClientCertificate(Arc::from(certificate.as_ref())));

@@ -1,9 +1,10 @@
-//! Tokens, join tokens, namespaces, secrets, credentials and the audit log for people.
+//! Tokens, join tokens, namespaces, secrets, credentials, keys and the audit log for people.
 
 use api_types::access::{Namespace, Permissions, Token};
 use api_types::audit::{AuditOutcome, AuditRecord};
 use api_types::credential::Credential;
 use api_types::joining::NodeToken;
+use api_types::key::{Key, KeyState};
 use api_types::secret::Secret;
 
 use crate::output::{Cell, Fields, Layout, Listed, Tone, age_of_text};
@@ -131,6 +132,35 @@ impl Listed for Namespace {
 
     fn name(&self) -> String {
         self.name.clone()
+    }
+}
+
+impl Listed for Key {
+    fn columns(_: &Layout) -> Vec<&'static str> {
+        vec!["KEY", "ID", "STATE", "AGE", "NODES", "LAST CERTIFICATE EXPIRES"]
+    }
+
+    fn cells(&self, layout: &Layout) -> Vec<Cell> {
+        let tone = match self.state {
+            KeyState::Active => Tone::Active,
+            KeyState::Retiring => Tone::Plain,
+        };
+        let age = match self.create_time.as_str() {
+            "" => Cell::plain("-"),
+            time => Cell::age(age_of_text(layout.now, time)),
+        };
+        vec![
+            Cell::plain(self.purpose.as_str()),
+            Cell::plain(&self.id),
+            Cell::new(self.state.as_str(), tone),
+            age,
+            Cell::plain(self.nodes.map_or("-".to_owned(), |count| count.to_string())),
+            Cell::plain(or_dash(&self.last_expiry)),
+        ]
+    }
+
+    fn name(&self) -> String {
+        self.id.clone()
     }
 }
 

@@ -65,3 +65,22 @@ async fn run_names_secrets_for_its_task() {
     ]);
     assert_eq!(serde_json::to_value(&task.secrets).expect("JSON"), expected);
 }
+
+#[tokio::test]
+async fn keys_are_listed_and_replaced() {
+    let service = Service::start().await;
+    let refused = service.run(&["key", "rotate", "secrets"]).await;
+    assert_eq!(refused.code, Some(122), "{refused}");
+    assert!(refused.stderr.contains("no such key yet"), "{refused}");
+    done(&service.run_with_input(&["secret", "set", "db"], "hunter2").await);
+    let ids = |ran: &Transcript| -> Vec<String> {
+        let rows = done(ran).lines().skip(1).map(|row| row.split_whitespace().take(3).collect());
+        rows.map(|words: Vec<_>| words.join(" ")).collect()
+    };
+    let before = ids(&service.run(&["key", "list"]).await);
+    assert!(before.iter().any(|row| row.starts_with("secrets") && row.ends_with("active")));
+    let after = ids(&service.run(&["keys", "rotate", "cluster"]).await);
+    assert_eq!(before.len(), after.len());
+    let unknown = service.run(&["key", "rotate", "other"]).await;
+    assert_eq!(unknown.code, Some(120), "{unknown}");
+}

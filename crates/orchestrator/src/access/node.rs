@@ -37,6 +37,10 @@ pub(crate) struct StoredIdentity {
     pub(crate) join_time: Timestamp,
     /// When its newest certificate ends.
     pub(crate) expire_time: Timestamp,
+    /// The CA that signed its newest certificate; none for a record of an earlier version, when a
+    /// cluster had a single one.
+    #[serde(rename = "CA", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ca: Option<KeyDigest>,
 }
 
 /// A node whose certificate was verified, and what is stored of its key.
@@ -145,6 +149,16 @@ pub(crate) fn identities(records: &Published, node: NodeId) -> Vec<Record> {
     let mut identities = records.of_kind(RecordKind::NodeIdentity);
     identities.retain(|record| record.key.key.starts_with(&of_node));
     identities
+}
+
+/// How many keys have their newest certificate of this CA. Those of an unknown CA have it of the
+/// first that the cluster had.
+pub(crate) fn holders(records: &Published, ca: KeyDigest, is_first: bool) -> usize {
+    let all = records.of_kind(RecordKind::NodeIdentity);
+    let is_holder = |record: &&Record| {
+        StoredIdentity::of(record).is_some_and(|it| it.ca.map_or(is_first, |other| other == ca))
+    };
+    all.iter().filter(is_holder).count()
 }
 
 /// The changes that refuse every key of this node.

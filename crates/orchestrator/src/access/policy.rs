@@ -65,6 +65,8 @@ const POLICY: &[(&str, Method, &str, Needs)] = &[
     (routes::CREDENTIAL, Method::GET, "describeCredential", SUBMITTER),
     (routes::CREDENTIAL, Method::PUT, "putCredential", OWNER),
     (routes::CREDENTIAL, Method::DELETE, "deleteCredential", OWNER),
+    (routes::KEYS, Method::GET, "listKeys", ADMIN),
+    (routes::KEYS, Method::POST, "rotateKey", ADMIN),
     (routes::AUDIT, Method::GET, "listAudit", ADMIN),
     (routes::NAMESPACES, Method::GET, "listNamespaces", Needs::Credentials),
     (routes::NAMESPACE, Method::GET, "describeNamespace", VIEWER),

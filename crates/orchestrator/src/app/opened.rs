@@ -1,6 +1,5 @@
 //! What an orchestrator opens before it serves anything.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use control_plane::store::{Reads, Store, sqlite};
@@ -13,7 +12,6 @@ use crate::identity::Identity;
 use crate::issuer::Issuer;
 use crate::keys::KeyRing;
 use crate::observer::Observer;
-use crate::protection::Protection;
 use crate::settings::Settings;
 use crate::view::View;
 
@@ -21,7 +19,6 @@ use crate::view::View;
 pub(super) struct Opened {
     pub(super) identity: Identity,
     pub(super) keys: Arc<KeyRing>,
-    pub(super) protection: Option<Arc<Protection>>,
     pub(super) reads: Arc<dyn Reads>,
     pub(super) handle: Handle,
     pub(super) driver: Driver,
@@ -34,12 +31,7 @@ pub(super) struct Opened {
 
 impl Opened {
     /// Loads the complete live state, which takes seconds when it is large.
-    pub(super) fn open(
-        settings: &Settings,
-        address: SocketAddr,
-        machine: &str,
-        view: Arc<View>,
-    ) -> Result<Self, StartError> {
+    pub(super) fn open(settings: &Settings, view: Arc<View>) -> Result<Self, StartError> {
         let issuer = Issuer::open(&settings.oidc)?.map(Arc::new);
         let identity = Identity::load_or_make(&settings.data_dir)?;
         let instance = identity.node_id.to_string();
@@ -47,14 +39,12 @@ impl Opened {
         let (mut store, reads) = sqlite::open(&settings.data_dir)?;
         let records = store.records()?;
         let keys = KeyRing::open(&settings.data_dir, &settings.cluster_key_file, &records)?;
-        let protection = Protection::open(settings, &keys, identity.node_id, address, machine)?;
         let (scheduler, retention) = (settings.scheduler(), settings.retention());
         let (handle, driver) =
             driver::start(Box::new(store), view, scheduler, retention, observer.clone())?;
         Ok(Self {
             identity,
             keys: Arc::new(keys),
-            protection: protection.map(Arc::new),
             reads,
             handle,
             driver,

@@ -25,6 +25,7 @@ use crate::access::join_token::{self, StoredJoinToken};
 use crate::access::node::{CertifiedNode, NodeRefusal, StoredIdentity, revocation};
 use crate::clock;
 use crate::driver::CallError;
+use crate::keys::authorities::Authorities;
 use crate::protection::Protection;
 
 /// As whom the audit log knows the holder of a join token.
@@ -60,7 +61,8 @@ async fn enrol(
     let protection = protection(&api)?;
     let request = read(&asked.csr)?;
     for _ in 0..ATTEMPTS {
-        let (node, writes) = admit(&api, protection, &asked, request.key())?;
+        let authorities = protection.authorities();
+        let (node, writes) = admit(&api, (protection, &authorities), &asked, request.key())?;
         let entry = AuditEntry {
             object: node.to_string(),
             ..request_of.done_by(JOIN_TOKEN, &join_token::id_of(&asked.token))
@@ -68,7 +70,7 @@ async fn enrol(
         match api.handle.on_behalf(Some(entry)).change_records(writes).await {
             Ok(()) => {
                 tracing::info!(%node, "a node joined with a token");
-                return answer(protection, &request, node);
+                return answer(protection, &authorities, &request, node);
             }
             // Another node has used the token meanwhile.
             Err(CallError::Record(RecordRefusal::Changed(_))) => {}
@@ -107,11 +109,22 @@ async fn renew(
     if request.key() != peer.key {
         return Err(invalid_request("must be for the key of the certificate it is sent with"));
     }
-    let renewed = StoredIdentity { expire_time: end(protection), ..(*identity).clone() };
+    let authorities = protection.authorities();
+    let renewed = signed_by(&authorities, protection, (*identity).clone());
     let record = api.view.records().get(&key).ok_or(Failure::Node(NodeRefusal::Revoked(peer.node)));
     let expected = Expected::Version(record?.version);
     api.handle.change_records(vec![renewed.write(key, expected)]).await?;
-    answer(protection, &request, peer.node)
+    answer(protection, &authorities, &request, peer.node)
+}
+
+/// The record of a key that gets a certificate of this CA.
+fn signed_by(
+    authorities: &Authorities,
+    protection: &Protection,
+    identity: StoredIdentity,
+) -> StoredIdentity {
+    let ca = Some(authorities.signing.key());
+    StoredIdentity { expire_time: end(protection), ca, ..identity }
 }
 
 fn protection(api: &Api) -> Result<&Protection, Failure> {
@@ -135,18 +148,17 @@ fn end(protection: &Protection) -> Timestamp {
 /// Who the holder of this key becomes, and what has to be stored for it.
 fn admit(
     api: &Api,
-    protection: &Protection,
+    (protection, authorities): (&Protection, &Authorities),
     asked: &EnrolRequest,
     key: KeyDigest,
 ) -> Result<(NodeId, Vec<RecordWrite>), Failure> {
     let (records, now) = (api.view.records(), clock::now());
     let (record, token) = join_token::verify(records, &asked.token, now).map_err(Failure::Node)?;
     let token_id = record.key.key.clone();
-    let renewed =
-        |identity: StoredIdentity| StoredIdentity { expire_time: end(protection), ..identity };
     if let Some((node, record, identity)) = joined_before(api, &token_id, key) {
         let expected = Expected::Version(record.version);
-        return Ok((node, vec![renewed(identity).write(record.key, expected)]));
+        let renewed = signed_by(authorities, protection, identity);
+        return Ok((node, vec![renewed.write(record.key, expected)]));
     }
     if !token.is_usable(now) {
         return Err(Failure::Node(NodeRefusal::UsedToken));
@@ -161,6 +173,7 @@ fn admit(
         max_capacity: token.max_capacity,
         join_time: now,
         expire_time: end(protection),
+        ca: Some(authorities.signing.key()),
     };
     let used = StoredJoinToken { uses_left: token.uses_left - 1, ..token };
     // An ID that is given back is taken from the key that had it.
@@ -192,14 +205,20 @@ fn mint() -> NodeId {
     NodeId::from_uuid(Uuid::new_v4())
 }
 
-fn answer(protection: &Protection, request: &NodeRequest, node: NodeId) -> Handled {
-    let authority = protection.authority();
+fn answer(
+    protection: &Protection,
+    authorities: &Authorities,
+    request: &NodeRequest,
+    node: NodeId,
+) -> Handled {
+    let authority = &authorities.signing;
     let certificate = authority
         .sign_node(request, node, end(protection))
         .map_err(|error| Failure::Internal { cause: format!("sign a certificate: {error}") })?;
     json(&NodeCertificate {
         node_id: node,
         certificate,
+        // The node needs no older one any more: its orchestrator has a certificate of this CA.
         ca: authority.certificate().to_owned(),
         lifetime_seconds: protection.node_lifetime().as_secs(),
     })

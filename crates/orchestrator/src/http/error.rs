@@ -25,6 +25,7 @@ use crate::access::token::Invalid;
 use crate::driver::CallError;
 use crate::json::shorten;
 use crate::reads::ReadError;
+use crate::rotation::RotationRefusal;
 
 /// When a caller may retry: a full queue empties within a second, a full disk does not.
 const RETRY_BUSY_SECONDS: u64 = 1;
@@ -103,6 +104,8 @@ pub(crate) enum Failure {
     Node(NodeRefusal),
     /// An ID token is refused, or nobody can say whether it is good.
     Exchange(ExchangeRefusal),
+    /// A key of the cluster is not replaced.
+    Rotation(RotationRefusal),
     /// An owner cannot give away more than it has.
     RoleBeyondOwn {
         role: Role,
@@ -243,7 +246,7 @@ impl Failure {
             | Self::RoleBeyondOwn { .. } => Code::Forbidden,
             Self::Node(refusal) => refusal.code(),
             Self::Exchange(refusal) => refusal.code(),
-            Self::NamespaceInUse { .. } => Code::Conflict,
+            Self::NamespaceInUse { .. } | Self::Rotation(_) => Code::Conflict,
             Self::MissingSecret { .. } => Code::SecretNotFound,
             Self::MissingCredential { .. } => Code::CredentialNotFound,
             Self::Ambiguous { .. } => Code::AmbiguousId,
@@ -349,7 +352,7 @@ fn code_of_store(error: &StoreError) -> Code {
     }
 }
 
-fn chain(error: &dyn std::error::Error) -> String {
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

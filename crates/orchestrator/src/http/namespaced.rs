@@ -12,7 +12,7 @@ use control_plane::store::Namespaces;
 use daemon::http::Peer;
 
 use super::authenticate::Access;
-use super::error::Failure;
+use super::error::{Failure, chain};
 use super::query::{Namespace, Text, query};
 use super::{Api, namespaces};
 use crate::driver::CallError;
@@ -90,18 +90,41 @@ pub(super) async fn put<T: Send + 'static>(
 ) -> Result<T, Failure> {
     for _ in 0..ATTEMPTS {
         check_count(api, key)?;
-        let (keys, view, seal) = (Arc::clone(&api.keys), Arc::clone(&api.view), seal.clone());
-        // The first one makes keys, and with them a file.
-        let sealing = tokio::task::spawn_blocking(move || seal(&keys, view.records()));
-        let sealed = sealing.await.map_err(|error| internal(key, &error))?;
-        let (sealed, writes) = sealed.map_err(|error| internal(key, &error))?;
-        match api.handle.on_behalf(audit.clone()).change_records(writes).await {
-            Ok(()) => return Ok(sealed),
-            Err(CallError::Record(RecordRefusal::Changed(_))) => {}
-            Err(error) => return Err(error.into()),
+        let (keys, view, handle) =
+            (Arc::clone(&api.keys), Arc::clone(&api.view), api.handle.clone());
+        let (seal, audit) = (seal.clone(), audit.clone());
+        // A task of its own: it ends with its commit, also when the caller goes away.
+        let storing = tokio::spawn(async move {
+            let _in_use = keys.in_use().await;
+            let ring = Arc::clone(&keys);
+            // The first one makes keys, and with them a file.
+            let sealing = tokio::task::spawn_blocking(move || seal(&ring, view.records()));
+            let (sealed, writes) = sealing.await.map_err(PutError::Task)??;
+            handle.on_behalf(audit).change_records(writes).await?;
+            Ok(sealed)
+        });
+        match storing.await.map_err(PutError::Task).flatten() {
+            Ok(sealed) => return Ok(sealed),
+            Err(PutError::Call(CallError::Record(RecordRefusal::Changed(_)))) => {}
+            Err(PutError::Call(error)) => return Err(error.into()),
+            Err(error) => {
+                let cause = format!("seal the {}: {}", key.kind.word(), chain(&error));
+                return Err(Failure::Internal { cause });
+            }
         }
     }
     Err(Failure::Call(CallError::QueueFull))
+}
+
+/// Why a record was not encrypted or stored.
+#[derive(Debug, thiserror::Error)]
+enum PutError {
+    #[error("use the key ring")]
+    Keys(#[from] KeyError),
+    #[error(transparent)]
+    Call(#[from] CallError),
+    #[error("a task ended early")]
+    Task(#[source] tokio::task::JoinError),
 }
 
 fn check_count(api: &Api, key: &RecordKey) -> Result<(), Failure> {
@@ -128,9 +151,4 @@ pub(super) fn check_way(api: &Api, peer: Option<Extension<Peer>>) -> Result<(), 
 
 fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
-}
-
-fn internal(key: &RecordKey, error: &dyn std::error::Error) -> Failure {
-    let source = error.source().map(|source| format!(": {source}")).unwrap_or_default();
-    Failure::Internal { cause: format!("seal the {}: {error}{source}", key.kind.word()) }
 }

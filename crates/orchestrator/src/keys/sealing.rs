@@ -19,7 +19,7 @@ pub(crate) struct SealingKey {
 
 /// A secret as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase", deny_unknown_fields)]
+#[serde(rename_all = "PascalCase")]
 pub(crate) struct Sealed {
     /// Of the key that encrypted it.
     #[serde(rename = "KeyID")]

@@ -1,10 +1,10 @@
 //! Values that the key ring encrypts, each for its own place.
 
-use control_plane::records::{RecordKind, RecordWrite};
+use control_plane::records::RecordWrite;
 use zeroize::Zeroizing;
 
 use super::sealing::{Sealed, SealingKey};
-use super::{KeyError, KeyRing};
+use super::{KeyError, KeyRing, Purpose, stored};
 use crate::records::Published;
 
 // === impl KeyRing ===
@@ -35,11 +35,29 @@ impl KeyRing {
         self.open_key(&key)?.unseal(place, sealed).ok_or_else(damaged)
     }
 
+    /// A value that was sealed for this place, sealed again with the newest key.
+    pub(crate) fn seal_value_again(
+        &self,
+        records: &Published,
+        place: &str,
+        sealed: &Sealed,
+        what: impl Fn() -> String,
+    ) -> Result<Sealed, KeyError> {
+        let value = self.unseal_value(records, place, sealed, what)?;
+        // There is a key: the value was read with one.
+        let (sealed, _) = self.seal_value(records, place, &value)?;
+        Ok(sealed)
+    }
+
+    /// The ID of the key that values are encrypted with from now on; none before the first value.
+    pub(crate) fn newest_id(&self, records: &Published) -> Result<Option<String>, KeyError> {
+        Ok(stored::newest(records, Purpose::Values)?.map(|(record, _)| record.key.key))
+    }
+
     fn newest(&self, records: &Published) -> Result<(SealingKey, Vec<RecordWrite>), KeyError> {
-        let keys = records.of_kind(RecordKind::Key);
-        match keys.into_iter().max_by_key(|record| record.version) {
-            Some(record) => Ok((self.open_key(&record)?, Vec::new())),
-            None => self.mint().map(|(key, write)| (key, vec![write])),
+        match stored::newest(records, Purpose::Values)? {
+            Some((record, _)) => Ok((self.open_key(&record)?, Vec::new())),
+            None => self.mint(records).map(|(key, write)| (key, vec![write])),
         }
     }
 }

@@ -182,6 +182,8 @@ impl Guarded {
             ("listTokens", (get.clone(), TOKENS.to_owned(), None)),
             ("createToken", (post.clone(), TOKENS.to_owned(), Some(new_token))),
             ("revokeToken", (delete.clone(), format!("{TOKENS}/0000000000000000"), None)),
+            ("listKeys", (get.clone(), cluster("keys"), None)),
+            ("rotateKey", (post.clone(), cluster("keys"), Some(json!({ "Purpose": "secrets" })))),
             ("listAudit", (get.clone(), cluster("audit"), None)),
             ("listNamespaces", (get.clone(), NAMESPACES.to_owned(), None)),
             ("describeNamespace", (get.clone(), format!("{NAMESPACES}/home"), None)),

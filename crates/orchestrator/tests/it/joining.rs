@@ -46,12 +46,20 @@ impl Protected {
         Self::start_with(|settings| settings).await
     }
 
-    async fn start_with(change: impl FnOnce(Settings) -> Settings) -> Self {
+    pub(crate) async fn start_with(change: impl FnOnce(Settings) -> Settings) -> Self {
         let server =
             Server::start_with(|settings| change(Settings { auth: Auth::Required, ..settings }))
                 .await;
         let admin = std::fs::read_to_string(server.data_dir().join("admin.token"));
         Self { admin: admin.expect("the first token").trim().to_owned(), server }
+    }
+
+    pub(crate) fn server(&self) -> &Server {
+        &self.server
+    }
+
+    pub(crate) async fn restart(&mut self) {
+        self.server.restart().await;
     }
 
     pub(crate) async fn ask(&self, method: Method, path: &str, body: &Value) -> Answer {
@@ -64,7 +72,7 @@ impl Protected {
         text(&self.ask(Method::POST, TOKENS, &body).await.ok()["Secret"])
     }
 
-    async fn enrol(&self, token: &str, key: &NodeKey, bound: Option<&str>) -> Answer {
+    pub(crate) async fn enrol(&self, token: &str, key: &NodeKey, bound: Option<&str>) -> Answer {
         let csr = key.request().expect("a request");
         let mut body = json!({ "Token": token, "CSR": csr });
         if let Some(id) = bound {
@@ -79,7 +87,7 @@ impl Protected {
         self.holder(key, certified.ok())
     }
 
-    fn holder(&self, key: NodeKey, certified: &Value) -> Node {
+    pub(crate) fn holder(&self, key: NodeKey, certified: &Value) -> Node {
         let client = client(certified, &key);
         Node { id: text(&certified["NodeID"]), key, client, url: self.server.url() }
     }
@@ -105,7 +113,7 @@ fn client(certified: &Value, key: &NodeKey) -> reqwest::Client {
 // === impl Node ===
 
 impl Node {
-    fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+    pub(crate) fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
         self.client.request(method, format!("{}{path}", self.url)).timeout(PATIENCE)
     }
 
@@ -118,7 +126,7 @@ impl Node {
         self.ask(Method::PUT, &node_path(&self.id, "/session"), &session_request()).await
     }
 
-    async fn renew(&self, key: &NodeKey) -> Answer {
+    pub(crate) async fn renew(&self, key: &NodeKey) -> Answer {
         let body = json!({ "CSR": key.request().expect("a request") });
         self.ask(Method::POST, &node_path(&self.id, "/certificate"), &body).await
     }

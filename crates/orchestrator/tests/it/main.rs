@@ -31,6 +31,7 @@ mod health;
 mod history;
 mod jobs;
 mod joining;
+mod keys;
 mod labels;
 mod login;
 mod logs;

@@ -33,6 +33,7 @@ const COVERED: &[crate::Covered] = &[
     crate::history::COVERS,
     crate::jobs::COVERS,
     crate::joining::COVERS,
+    crate::keys::COVERS,
     crate::labels::COVERS,
     crate::login::COVERS,
     crate::logs::COVERS,

@@ -165,6 +165,25 @@ async fn an_operators_certificate_is_served_and_reloaded() {
 }
 
 #[test]
+fn a_restored_database_is_of_no_use_without_the_cluster_key() {
+    let (dir, restored) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    drop(Daemon::start(dir.path(), &[]));
+    for file in fs::read_dir(dir.path()).unwrap().map(Result::unwrap) {
+        let name = file.file_name().into_string().unwrap();
+        if name.starts_with("orchestrator.db") {
+            fs::copy(file.path(), restored.path().join(name)).unwrap();
+        }
+    }
+    let said = refused(restored.path(), &[]);
+    assert!(said.contains("cluster.key is missing"), "{said}");
+    assert!(!restored.path().join("ca.crt").exists());
+    fs::copy(dir.path().join("cluster.key"), restored.path().join("cluster.key")).unwrap();
+    drop(Daemon::start(restored.path(), &[]));
+    let certificate = |dir: &Path| fs::read_to_string(dir.join("ca.crt")).unwrap();
+    assert_eq!(certificate(restored.path()), certificate(dir.path()));
+}
+
+#[test]
 fn without_its_cluster_key_an_orchestrator_does_not_start() {
     let dir = tempfile::tempdir().unwrap();
     drop(Daemon::start(dir.path(), &[]));

@@ -19,6 +19,7 @@ mod image;
 mod inputs;
 mod jobs;
 mod joining;
+mod keys;
 mod limits;
 mod logging;
 mod logs;

@@ -81,6 +81,8 @@ impl Renewal {
         let client = self.clients.first().ok_or("there is no client")?;
         let answer =
             client.renew_certificate(node_id, &request).await.map_err(|error| error.to_string())?;
+        // The orchestrator may have another CA by now.
+        let ca = answer.ca.clone();
         let presented = {
             let mut identity = lock(&self.identity);
             identity.accept(answer).map_err(|error| error.to_string())?;
@@ -88,7 +90,7 @@ impl Renewal {
         };
         for client in &self.clients {
             let identity = presented.clone().ok_or("it has none")?;
-            client.replace_identity(identity).map_err(|error| error.to_string())?;
+            client.replace_identity(identity, ca.clone()).map_err(|error| error.to_string())?;
         }
         info!("the certificate of this node is renewed");
         Ok(())

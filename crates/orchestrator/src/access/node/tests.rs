@@ -18,6 +18,7 @@ fn identity(expire_time: Timestamp) -> StoredIdentity {
         max_capacity: Some(Capacity { cpu: 2.0, memory: 5, disk: 0, gpu: 0 }),
         join_time: Timestamp(0),
         expire_time,
+        ca: None,
     }
 }
 

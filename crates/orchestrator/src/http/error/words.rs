@@ -64,6 +64,7 @@ impl Failure {
             | Self::NamespaceInUse { .. } => self.message_of_access(),
             Self::Node(refusal) => refusal.to_string(),
             Self::Exchange(refusal) => refusal.to_string(),
+            Self::Rotation(refusal) => refusal.to_string(),
             Self::Ambiguous { kind, text, .. } => {
                 format!("more than one {} matches '{text}'", kind.noun())
             }
@@ -147,6 +148,7 @@ impl Failure {
             | Self::RoleBeyondOwn { .. } => self.hint_of_access(),
             Self::Node(refusal) => refusal.hint(),
             Self::Exchange(refusal) => refusal.hint().to_owned(),
+            Self::Rotation(refusal) => refusal.hint().to_owned(),
             Self::PathNotFound { .. } => "the operations are listed in docs/api.md".to_owned(),
             Self::OtherHost { .. } => {
                 "use its IP address, or add the name to the orchestrator's setting allowed_hosts"

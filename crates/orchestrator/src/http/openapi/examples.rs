@@ -3,6 +3,7 @@
 mod access;
 mod credentials;
 mod joining;
+mod keys;
 mod secrets;
 mod watching;
 
@@ -48,6 +49,7 @@ pub(in crate::http) use joining::{
     create_node_token, created_node_token, enrol_request, label_node, list_node_tokens,
     node_certificate, renew_request, revoked_node_token,
 };
+pub(in crate::http) use keys::{list_keys, rotate_key};
 pub(in crate::http) use secrets::{
     describe_secret, list_secrets, put_secret, secrets_answer, secrets_request,
 };

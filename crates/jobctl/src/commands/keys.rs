@@ -1,0 +1,29 @@
+//! `jobctl key …`: lists and rotates keys of the cluster.
+
+use anyhow::Result;
+use api_types::key::{Key, KeyPurpose};
+
+use super::{Exit, Session};
+use crate::cli::{KeyCommand, KeyRotateArgs, OutputArgs, RotatedKey};
+use crate::output::Layout;
+
+pub(super) async fn run(session: &Session, command: &KeyCommand) -> Result<Exit> {
+    match command {
+        KeyCommand::List(output) => show(session, output, &session.client.list_keys().await?),
+        KeyCommand::Rotate(args) => rotate(session, args).await,
+    }
+}
+
+async fn rotate(session: &Session, args: &KeyRotateArgs) -> Result<Exit> {
+    let purpose = match args.purpose {
+        RotatedKey::Ca => KeyPurpose::Ca,
+        RotatedKey::Secrets => KeyPurpose::Secrets,
+        RotatedKey::Cluster => KeyPurpose::Cluster,
+    };
+    show(session, &args.output, &session.client.rotate_key(purpose).await?)
+}
+
+fn show(session: &Session, output: &OutputArgs, keys: &[Key]) -> Result<Exit> {
+    session.out.list(output.format, &Layout::of(output.format), keys)?;
+    Ok(Exit::Done)
+}

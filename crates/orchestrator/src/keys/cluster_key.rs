@@ -1,0 +1,218 @@
+//! The cluster key: the file that encrypts the key ring, and how another takes its place.
+//!
+//! While it is replaced there are two files: `cluster.key`, and `cluster.key.next` beside it. The
+//! ring is re-encrypted in one commit, so the ring itself says which of the two is in use. Only then
+//! does the next file get the name of the first. A crash at any point leaves a file that opens the
+//! ring, and each start tries both.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use control_plane::records::RecordKind;
+use zeroize::Zeroizing;
+
+use super::KeyError;
+use super::sealing::{KEY_BYTES, NoRandom, Sealed, SealingKey, random};
+use super::stored::StoredKey;
+use crate::files;
+use crate::records::Published;
+
+/// In the data directory, unless the settings name another file.
+pub(super) const CLUSTER_KEY: &str = "cluster.key";
+
+/// Added to the name of the file: the key that takes its place.
+const NEXT: &str = ".next";
+
+/// Added to the name of the file: the key before. Backups of the state may still need it.
+const FORMER: &str = ".old";
+
+pub(super) struct ClusterKey {
+    path: PathBuf,
+    keys: RwLock<Keys>,
+}
+
+#[derive(Default)]
+struct Keys {
+    /// Made when it is first needed.
+    current: Option<Arc<SealingKey>>,
+    /// The one before or after it, while records may be encrypted with either.
+    other: Option<Arc<SealingKey>>,
+    /// Whether the current key is still in the file of the next.
+    is_next: bool,
+}
+
+// === impl ClusterKey ===
+
+impl ClusterKey {
+    /// `encrypted` is what has been encrypted so far, each with the ID of its cluster key.
+    pub(super) fn open(
+        data_dir: &Path,
+        named: &Path,
+        encrypted: &[(String, String)],
+    ) -> Result<Self, KeyError> {
+        let path = match named.as_os_str().is_empty() {
+            true => data_dir.join(CLUSTER_KEY),
+            false => named.to_owned(),
+        };
+        let this = Self { path, keys: RwLock::default() };
+        let current = read(&this.path)?;
+        let other = |key: &Option<SealingKey>| {
+            let key = key.as_ref().map(SealingKey::id);
+            encrypted.iter().find(|(_, of)| key != Some(of.as_str()))
+        };
+        let Some((what, of)) = other(&current) else {
+            let current = current.map(Arc::new);
+            *this.write() = Keys { current, ..Keys::default() };
+            return Ok(this);
+        };
+        // One that cannot be read may be on its way to here; it counts once it is asked for.
+        let next = read(&this.file(NEXT)).ok().flatten();
+        if next.is_some() && other(&next).is_none() {
+            let (current, other) = (next.map(Arc::new), current.map(Arc::new));
+            *this.write() = Keys { current, other, is_next: true };
+            if let Err(error) = this.settle() {
+                warn_of_files(&this.path, &error);
+            }
+            return Ok(this);
+        }
+        Err(match current {
+            None => KeyError::NoClusterKey { path: this.path },
+            Some(found) => KeyError::OtherClusterKey {
+                what: what.clone(),
+                of: of.clone(),
+                found: found.id().to_owned(),
+                cluster_key: this.path,
+            },
+        })
+    }
+
+    pub(super) fn id(&self) -> Option<String> {
+        self.read().current.as_ref().map(|key| key.id().to_owned())
+    }
+
+    pub(super) fn seal(&self, place: &str, secret: &[u8]) -> Result<Sealed, KeyError> {
+        let current = self.read().current.clone();
+        let current = current.map_or_else(|| self.make(), Ok)?;
+        Ok(current.seal(place, secret)?)
+    }
+
+    pub(super) fn unseal(&self, place: &str, sealed: &Sealed) -> Option<Zeroizing<Vec<u8>>> {
+        let keys = self.read();
+        let mut known = [&keys.current, &keys.other].into_iter().flatten();
+        known.find(|key| key.id() == sealed.key_id)?.unseal(place, sealed)
+    }
+
+    /// Makes the first one.
+    fn make(&self) -> Result<Arc<SealingKey>, KeyError> {
+        let mut keys = self.write();
+        if let Some(key) = &keys.current {
+            return Ok(Arc::clone(key));
+        }
+        let key = Arc::new(make(&self.path)?);
+        keys.current = Some(Arc::clone(&key));
+        Ok(key)
+    }
+
+    /// The key that is to take the place of this one; made unless its file is there.
+    pub(super) fn prepare_next(&self) -> Result<Arc<SealingKey>, KeyError> {
+        let path = self.file(NEXT);
+        let mut keys = self.write();
+        let found = read(&path)?;
+        let is_other =
+            |key: &SealingKey| keys.current.as_ref().is_none_or(|it| it.id() != key.id());
+        let next = Arc::new(found.filter(is_other).map_or_else(|| make(&path), Ok)?);
+        keys.other = Some(Arc::clone(&next));
+        Ok(next)
+    }
+
+    /// Uses the key that these records are encrypted with.
+    pub(super) fn follow(&self, records: &Published) -> Result<(), KeyError> {
+        for record in records.of_kind(RecordKind::Key) {
+            let Some(sealed) = StoredKey::read(&record)?.sealed else { continue };
+            let mut keys = self.write();
+            if keys.other.as_ref().is_some_and(|key| key.id() == sealed.key_id) {
+                let Keys { current, other, is_next } = &mut *keys;
+                std::mem::swap(current, other);
+                *is_next = true;
+            }
+            // All of them are encrypted with the same one.
+            return Ok(());
+        }
+        Ok(())
+    }
+
+    /// Gives the current key the file of the former, which stays beside it.
+    pub(super) fn settle(&self) -> Result<(), KeyError> {
+        let mut keys = self.write();
+        if !keys.is_next {
+            return Ok(());
+        }
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| KeyError::Io { path, source }
+        };
+        match fs::read(&self.path).map(Zeroizing::new) {
+            Ok(former) => {
+                let path = self.file(FORMER);
+                files::write(&path, &former, files::SECRET_MODE).map_err(failed(&path))?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => return Err(failed(&self.path)(source)),
+        }
+        let next = self.file(NEXT);
+        fs::rename(&next, &self.path).map_err(failed(&next))?;
+        let dir = self.path.parent().unwrap_or(Path::new("/"));
+        File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed(dir))?;
+        keys.is_next = false;
+        Ok(())
+    }
+
+    fn file(&self, suffix: &str) -> PathBuf {
+        let mut name = OsString::from(&self.path);
+        name.push(suffix);
+        name.into()
+    }
+
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, Keys> {
+        self.keys.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, Keys> {
+        self.keys.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The next key is in use, and its file has not got its name.
+pub(crate) fn warn_of_files(path: &Path, error: &KeyError) {
+    let source = std::error::Error::source(error).map(ToString::to_string);
+    let (path, source) = (path.display(), source.unwrap_or_default());
+    tracing::warn!(
+        error = format!("{error}: {source}"),
+        "the new cluster key is in use and still has the name {path}{NEXT}; rename it to {path}"
+    );
+}
+
+fn read(path: &Path) -> Result<Option<SealingKey>, KeyError> {
+    match fs::read_to_string(path).map(Zeroizing::new) {
+        Ok(text) => {
+            let bytes = STANDARD.decode(text.trim()).ok().map(Zeroizing::new);
+            let key = bytes.and_then(|bytes| SealingKey::new(&bytes));
+            key.map(Some).ok_or_else(|| KeyError::NotAClusterKey { path: path.to_owned() })
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(KeyError::Io { path: path.to_owned(), source }),
+    }
+}
+
+fn make(path: &Path) -> Result<SealingKey, KeyError> {
+    let bytes: Zeroizing<[u8; KEY_BYTES]> = Zeroizing::new(random()?);
+    let text = Zeroizing::new(format!("{}\n", STANDARD.encode(*bytes)));
+    files::write(path, text.as_bytes(), files::SECRET_MODE)
+        .map_err(|source| KeyError::Io { path: path.to_owned(), source })?;
+    Ok(SealingKey::new(&*bytes).ok_or(NoRandom)?)
+}
