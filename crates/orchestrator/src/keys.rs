@@ -203,7 +203,8 @@ impl KeyRing {
     /// Uses the cluster key that the ring is encrypted with, and gives its file its name.
     pub(crate) fn follow_cluster_key(&self, records: &Published) -> Result<(), KeyError> {
         self.cluster_key.follow(records)?;
-        self.cluster_key.settle()
+        self.cluster_key.settle();
+        Ok(())
     }
 }
 

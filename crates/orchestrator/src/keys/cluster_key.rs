@@ -28,8 +28,9 @@ pub(super) const CLUSTER_KEY: &str = "cluster.key";
 /// Added to the name of the file: the key that takes its place.
 const NEXT: &str = ".next";
 
-/// Added to the name of the file: the key before. Backups of the state may still need it.
-const FORMER: &str = ".old";
+/// Added to the name of the file, with the ID of the key: a former one. Backups of the state may still
+/// need it, and then the orchestrator says which.
+const FORMER: &str = ".old-";
 
 pub(super) struct ClusterKey {
     path: PathBuf,
@@ -75,9 +76,7 @@ impl ClusterKey {
         if next.is_some() && other(&next).is_none() {
             let (current, other) = (next.map(Arc::new), current.map(Arc::new));
             *this.write() = Keys { current, other, is_next: true };
-            if let Err(error) = this.settle() {
-                warn_of_files(&this.path, &error);
-            }
+            this.settle();
             return Ok(this);
         }
         Err(match current {
@@ -120,6 +119,8 @@ impl ClusterKey {
 
     /// The key that is to take the place of this one; made unless its file is there.
     pub(super) fn prepare_next(&self) -> Result<Arc<SealingKey>, KeyError> {
+        // Until then the file of the next key has the only copy of this one.
+        self.rename()?;
         let path = self.file(NEXT);
         let mut keys = self.write();
         let found = read(&path)?;
@@ -146,8 +147,21 @@ impl ClusterKey {
         Ok(())
     }
 
-    /// Gives the current key the file of the former, which stays beside it.
-    pub(super) fn settle(&self) -> Result<(), KeyError> {
+    /// Gives the current key the file of the former, which stays beside it. Both names are tried at a
+    /// start, so nothing depends on it.
+    pub(super) fn settle(&self) {
+        if let Err(error) = self.rename() {
+            let source = std::error::Error::source(&error).map(ToString::to_string);
+            let (path, source) = (self.path.display(), source.unwrap_or_default());
+            tracing::warn!(
+                error = format!("{error}: {source}"),
+                "the new cluster key is in use and still has the name {path}{NEXT}; rename it to \
+                 {path}"
+            );
+        }
+    }
+
+    fn rename(&self) -> Result<(), KeyError> {
         let mut keys = self.write();
         if !keys.is_next {
             return Ok(());
@@ -156,13 +170,18 @@ impl ClusterKey {
             let path = path.to_owned();
             move |source| KeyError::Io { path, source }
         };
-        match fs::read(&self.path).map(Zeroizing::new) {
-            Ok(former) => {
-                let path = self.file(FORMER);
-                files::write(&path, &former, files::SECRET_MODE).map_err(failed(&path))?;
+        match read(&self.path)? {
+            // Somebody has given it its name.
+            Some(key) if keys.current.as_ref().is_some_and(|it| it.id() == key.id()) => {
+                keys.is_next = false;
+                return Ok(());
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(source) => return Err(failed(&self.path)(source)),
+            Some(former) => {
+                let text = fs::read(&self.path).map(Zeroizing::new).map_err(failed(&self.path))?;
+                let path = self.file(&format!("{FORMER}{}", former.id()));
+                files::write(&path, &text, files::SECRET_MODE).map_err(failed(&path))?;
+            }
+            None => {}
         }
         let next = self.file(NEXT);
         fs::rename(&next, &self.path).map_err(failed(&next))?;
@@ -185,16 +204,6 @@ impl ClusterKey {
     fn write(&self) -> std::sync::RwLockWriteGuard<'_, Keys> {
         self.keys.write().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The next key is in use, and its file has not got its name.
-pub(crate) fn warn_of_files(path: &Path, error: &KeyError) {
-    let source = std::error::Error::source(error).map(ToString::to_string);
-    let (path, source) = (path.display(), source.unwrap_or_default());
-    tracing::warn!(
-        error = format!("{error}: {source}"),
-        "the new cluster key is in use and still has the name {path}{NEXT}; rename it to {path}"
-    );
 }
 
 fn read(path: &Path) -> Result<Option<SealingKey>, KeyError> {

@@ -195,6 +195,10 @@ async fn the_next_cluster_key_is_found_wherever_the_process_ends() {
     let (path, next) = (dir.join(CLUSTER_KEY), dir.join("cluster.key.next"));
     let first = start(dir).await.unwrap();
     let former = fs::read(&path).unwrap();
+    let started = Started::open(dir).unwrap();
+    let id = started.keys.cluster_key_id().unwrap();
+    started.stop().await;
+    let old = dir.join(format!("cluster.key.old-{id}"));
 
     // Before the commit: the next key is there, and the one before counts.
     let started = Started::open(dir).unwrap();
@@ -222,10 +226,18 @@ async fn the_next_cluster_key_is_found_wherever_the_process_ends() {
         assert_eq!(start(dir).await.unwrap(), first);
         assert_eq!(fs::read(&path).unwrap(), made);
         assert!(!next.exists());
-        assert_eq!(fs::read(dir.join("cluster.key.old")).unwrap(), former);
+        assert_eq!(fs::read(&old).unwrap(), former);
     }
-    let mode = fs::metadata(dir.join("cluster.key.old")).unwrap().permissions().mode();
+    let mode = fs::metadata(&old).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
+    // Somebody has renamed the next file, and the process did not see it.
+    let started = Started::open(dir).unwrap();
+    let writes = started.keys.under_next_cluster_key(started.view.records()).unwrap();
+    started.handle.change_records(writes).await.unwrap();
+    fs::rename(&next, &path).unwrap();
+    started.keys.follow_cluster_key(started.view.records()).unwrap();
+    started.stop().await;
+    assert_eq!(start(dir).await.unwrap(), first);
     // One that nobody can read yet does not keep it from starting.
     fs::write(&next, "half").unwrap();
     assert_eq!(start(dir).await.unwrap(), first);
@@ -250,6 +262,31 @@ async fn a_cluster_key_is_replaced_by_the_one_that_lies_beside_it() {
     assert_eq!(fs::read_to_string(dir.join(CLUSTER_KEY)).unwrap(), given);
     started.stop().await;
     start(dir).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_cluster_key_whose_files_cannot_be_renamed_is_in_use_and_stays_where_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let first = start(dir).await.unwrap();
+    let started = Started::open(dir).unwrap();
+    let former = started.keys.cluster_key_id().unwrap();
+    let in_the_way = dir.join(format!("cluster.key.old-{former}"));
+    fs::create_dir(&in_the_way).unwrap();
+    let replace = |started: &Started| started.keys.under_next_cluster_key(started.view.records());
+    started.handle.change_records(replace(&started).unwrap()).await.unwrap();
+    started.keys.follow_cluster_key(started.view.records()).unwrap();
+    assert_ne!(started.keys.cluster_key_id().unwrap(), former);
+    let next = fs::read(dir.join("cluster.key.next")).unwrap();
+    // The only copy is not written over.
+    let refused = replace(&started).unwrap_err();
+    assert!(matches!(refused, KeyError::Io { .. }), "{refused}");
+    started.stop().await;
+    assert_eq!(start(dir).await.unwrap(), first);
+    assert_eq!(fs::read(dir.join("cluster.key.next")).unwrap(), next);
+    fs::remove_dir(&in_the_way).unwrap();
+    assert_eq!(start(dir).await.unwrap(), first);
+    assert_eq!(fs::read(dir.join(CLUSTER_KEY)).unwrap(), next);
 }
 
 #[tokio::test]

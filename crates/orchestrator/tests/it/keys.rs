@@ -57,7 +57,10 @@ async fn keys_are_replaced_and_values_stay() {
     let cluster = only(&protected, "cluster").await;
     assert_ne!(cluster, before);
     let data = protected.server().data_dir();
-    assert!(data.join("cluster.key.old").exists() && !data.join("cluster.key.next").exists());
+    assert!(
+        data.join(format!("cluster.key.old-{before}")).exists()
+            && !data.join("cluster.key.next").exists()
+    );
     protected.restart().await;
     assert_eq!(only(&protected, "cluster").await, cluster);
     assert_eq!(only(&protected, "secrets").await, after);
