@@ -17,7 +17,7 @@ use tracing::warn;
 
 use crate::data::credentials::authorization;
 use crate::data::retry::AttemptError;
-use addresses::{EgressPolicy, FilteringResolver, Forbidden};
+use addresses::{EgressPolicy, FilteringResolver, Forbidden, Unreached};
 
 /// Redirects of one request; more than this count as a loop.
 const MAX_REDIRECTS: usize = 10;
@@ -82,6 +82,16 @@ impl EgressClient {
             Ok(address) => self.policy.check(host, address),
             // The resolver checks names.
             Err(_) => Ok(()),
+        }
+    }
+
+    /// Whether the policy allows what the host of a URL leads to, before anything else connects to
+    /// it.
+    pub(crate) async fn reaches(&self, url: &Url) -> Result<(), Unreached> {
+        self.check(url)?;
+        match url.domain() {
+            Some(name) => FilteringResolver::new(self.policy).check(name).await,
+            None => Ok(()),
         }
     }
 

@@ -34,6 +34,7 @@ mod private_images;
 mod programs;
 mod publishing;
 mod pulling;
+mod realms;
 mod registry;
 mod restarting;
 mod runners;

@@ -52,14 +52,14 @@ impl Setup {
         self.node.orchestrator.reported(id, ComputeState::Completed).await;
     }
 
-    async fn fails(&self, image: &str, policy: Option<&str>) -> Report {
+    pub(crate) async fn fails(&self, image: &str, policy: Option<&str>) -> Report {
         let id = self.node.orchestrator.run(task(image, policy)).await;
         let report = self.node.orchestrator.reported(id, ComputeState::Failed).await;
         assert_eq!(report.cause, FailureCause::Fetch, "{report:?}");
         report
     }
 
-    async fn remove(&self, image: &str) {
+    pub(crate) async fn remove(&self, image: &str) {
         remove(&self.docker, image).await;
     }
 }
@@ -80,7 +80,10 @@ fn task(image: &str, policy: Option<&str>) -> Work {
     work(EngineType::Docker, params)
 }
 
-fn password_of(registry: &Registry, password: &str) -> BTreeMap<String, RegistryCredentials> {
+pub(crate) fn password_of(
+    registry: &Registry,
+    password: &str,
+) -> BTreeMap<String, RegistryCredentials> {
     let credentials = RegistryCredentials {
         username: "ada".to_owned(),
         password: Some(Secret::new(password)),

@@ -60,6 +60,8 @@ struct Known {
     cut: HashSet<String>,
     /// The required `Authorization`.
     login: Option<String>,
+    /// What every request is answered with instead, if anything: a status and a header.
+    instead: Option<(StatusCode, header::HeaderName, String)>,
     /// Every request: its method, path and credentials.
     asked: Vec<(String, Option<String>)>,
 }
@@ -145,6 +147,11 @@ impl Registry {
         self.state().login = Some(format!("Basic {pair}"));
     }
 
+    /// Answers every request with this status and header from now on.
+    pub(crate) fn lead_away(&self, status: StatusCode, name: header::HeaderName, value: &str) {
+        self.state().instead = Some((status, name, value.to_owned()));
+    }
+
     /// Sends the blob in part, and the rest once [`Self::let_go`] is called.
     pub(crate) fn hold(&self, digest: &str) {
         self.state().held.insert(digest.to_owned());
@@ -209,6 +216,9 @@ async fn answer(
     let (found, held, cut) = {
         let mut state = shared.state.lock().expect("no handler panicked inside");
         state.asked.push((format!("{method} {}", uri.path()), shown.clone()));
+        if let Some((status, name, value)) = &state.instead {
+            return (*status, [(name.clone(), value.clone())]).into_response();
+        }
         if state.login.is_some() && state.login != shown {
             return unauthorized();
         }

@@ -24,6 +24,15 @@ pub(crate) struct Forbidden {
     pub(crate) kind: &'static str,
 }
 
+/// Why a server is not to be reached.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unreached {
+    #[error(transparent)]
+    Forbidden(#[from] Forbidden),
+    #[error("'{host}' does not resolve on this node ({reason})")]
+    Unknown { host: String, reason: String },
+}
+
 /// Whether jobs may reach addresses that are not public.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EgressPolicy {
@@ -60,6 +69,22 @@ impl EgressPolicy {
 impl FilteringResolver {
     pub(crate) fn new(policy: EgressPolicy) -> Self {
         Self { policy, resolver: OnceLock::new() }
+    }
+
+    /// Whether the policy allows what the name leads to.
+    pub(crate) async fn check(&self, host: &str) -> Result<(), Unreached> {
+        let unknown = |reason: &dyn std::fmt::Display| Unreached::Unknown {
+            host: host.to_owned(),
+            reason: reason.to_string(),
+        };
+        let name = host.parse().map_err(|_| unknown(&"not a name"))?;
+        match self.resolve(name).await {
+            Ok(_) => Ok(()),
+            Err(error) => match error.downcast::<Forbidden>() {
+                Ok(forbidden) => Err(Unreached::Forbidden(*forbidden)),
+                Err(error) => Err(unknown(&error)),
+            },
+        }
     }
 
     fn resolver(&self) -> Result<TokioResolver, hickory_resolver::net::NetError> {

@@ -14,6 +14,7 @@ mod reference;
 mod refusal;
 mod registries;
 mod seen;
+mod sign_in;
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -52,7 +53,7 @@ type Pulling = BoxFuture<'static, Result<(), PullError>>;
 pub(super) struct Images {
     policy: PullPolicy,
     credentials: Arc<Credentials>,
-    registries: Registries,
+    registries: Arc<Registries>,
     /// By image name, as tasks write it, and what the pull signs in with.
     under_way: Mutex<HashMap<(String, Access), UnderWay>>,
     seen: Seen,
@@ -94,7 +95,8 @@ impl Images {
     /// are being pulled with credentials.
     pub(super) fn new(settings: &Settings, record: &Path) -> Self {
         let private = Arc::new(PrivatePulls::open(record.with_extension("private.json")));
-        let registries = Registries::new(settings);
+        let credentials = Arc::new(Credentials::new(&settings.docker));
+        let registries = Arc::new(Registries::new(settings, Arc::clone(&credentials)));
         let settings = &settings.docker;
         let record = Record::open(record);
         Self {
@@ -104,7 +106,7 @@ impl Images {
             seen: Seen::default(),
             look: Arc::default(),
             policy: settings.pull_policy,
-            credentials: Arc::new(Credentials::new(settings)),
+            credentials,
             registries,
             under_way: Mutex::default(),
         }
@@ -175,10 +177,8 @@ impl Images {
                 Presence::OfOthers | Presence::Absent => {}
             }
         }
-        self.registries.check(image, &self.credentials).await.map_err(|reason| {
-            let message = format!("image '{image}' cannot be pulled: {reason}");
-            ExecutorError::Failed(Failure::fetch(message))
-        })?;
+        let checked = self.registries.check(image).await;
+        checked.map_err(|reason| ExecutorError::Failed(pull::refused(image, &reason)))?;
         let (pulling, progress) = self.join_pull(client, image, access, wanted.credential);
         let progress_text = || format!("pulling image '{image}': {}", *progress.borrow());
         told.during(pulling, progress_text).await.map_err(PullError::into_error)
@@ -242,6 +242,7 @@ impl Images {
         let pull = Pull {
             client: client.clone(),
             image: image.to_owned(),
+            registries: Arc::clone(&self.registries),
             access,
             record: self.record.clone(),
             private: Arc::clone(&self.private),
@@ -284,6 +285,7 @@ enum Recorded {
 struct Pull {
     client: Docker,
     image: String,
+    registries: Arc<Registries>,
     access: Access,
     record: Record,
     private: Arc<PrivatePulls>,
@@ -317,10 +319,10 @@ impl Pull {
         signs: Signs,
         progress: watch::Sender<Progress>,
     ) -> Result<Recorded, PullError> {
-        let Self { client, image, access, record, look, .. } = self;
+        let Self { client, image, registries, access, record, look, .. } = self;
         let mut recorded = Recorded::Durably;
         let before = ids(&client).await;
-        pull::pull(client.clone(), image.clone(), signs, progress).await?;
+        pull::pull(client.clone(), image.clone(), &registries, signs, progress).await?;
         // An image with unknown origin counts as someone else's.
         if let (Some(before), Ok(Some(found))) = (before, present(&client, &image).await) {
             if record.knows(&found.id) || !before.contains(&found.id) {

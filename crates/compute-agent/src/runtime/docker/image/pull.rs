@@ -15,6 +15,7 @@ use super::credentials::{Credentials, Known};
 use super::progress::Progress;
 use super::reference::{name_and_tag, registry};
 use super::refusal::Problem;
+use super::registries::Registries;
 use crate::data::retry::{AttemptError, RetryPolicy};
 use crate::runtime::ExecutorError;
 use crate::runtime::docker::error::{chain, unreachable};
@@ -79,6 +80,7 @@ impl PullError {
 pub(super) async fn pull(
     client: Docker,
     image: String,
+    registries: &Registries,
     signs: Signs,
     progress: watch::Sender<Progress>,
 ) -> Result<(), PullError> {
@@ -91,6 +93,8 @@ pub(super) async fn pull(
             Signs::AsNode(credentials) => credentials.of(&registry).await,
             Signs::As(known) => known.clone(),
         };
+        let checked = registries.check_sign_in(&image, &known).await;
+        checked.map_err(|reason| PullError::Failed(refused(&image, &reason)))?;
         info!(image, registry, login = known.login.is_some(), "pulling an image");
         match once(&client, &image, &registry, &known, &progress).await {
             Ok(()) => {
@@ -111,6 +115,11 @@ pub(super) async fn pull(
         tries += 1;
         backoff.wait().await;
     }
+}
+
+/// A pull that this node does not begin.
+pub(super) fn refused(image: &str, reason: &str) -> Failure {
+    Failure::fetch(format!("image '{image}' cannot be pulled: {reason}"))
 }
 
 async fn once(
