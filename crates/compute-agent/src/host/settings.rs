@@ -1,5 +1,6 @@
 //! Settings: defaults, then a TOML file, then `COMPUTE_AGENT_…` from the environment.
 
+mod addresses;
 mod docker;
 mod s3;
 mod secret;
@@ -19,6 +20,7 @@ use serde::Deserialize;
 use telemetry::log::LogFormat;
 use telemetry::traces::OtlpSettings;
 
+pub use addresses::{AddressRange, DeniedAddresses};
 pub use docker::{DockerSettings, RegistryCredentials};
 pub use s3::{AwsVariables, S3Settings};
 pub use secret::Secret;
@@ -67,6 +69,12 @@ pub struct Settings {
     pub allow_private_addresses: bool,
     /// Whether tasks may have a network (`Network: Full`).
     pub allow_network: bool,
+    /// What tasks with a network do not reach.
+    #[serde(deserialize_with = "addresses::list")]
+    pub denied_addresses: Vec<DeniedAddresses>,
+    /// Exceptions to it.
+    #[serde(deserialize_with = "addresses::list")]
+    pub allow_addresses: Vec<AddressRange>,
     /// A directory in memory for the secrets of tasks; one of the agent's own when it is empty.
     pub secrets_dir: PathBuf,
     /// Whether fetching and compiling go on where the kernel cannot confine them.
@@ -294,6 +302,8 @@ impl Default for Settings {
             allow_local_paths: Vec::new(),
             allow_private_addresses: false,
             allow_network: true,
+            denied_addresses: vec![DeniedAddresses::Private, DeniedAddresses::Host],
+            allow_addresses: Vec::new(),
             secrets_dir: PathBuf::new(),
             allow_unconfined: false,
             inputs: InputSettings::default(),

@@ -57,6 +57,8 @@ pub(crate) const LABEL_EXECUTION: &str = "service.org/execution";
 pub(crate) const LABEL_JOB: &str = "service.org/job";
 /// The result directories created in the container, as a JSON array, for recreating it.
 pub(crate) const LABEL_RESULTS: &str = "service.org/result-directories";
+/// The network of the task, where it has one, for recreating its container.
+pub(crate) const LABEL_NETWORK: &str = "service.org/network";
 /// The node whose agent created the container.
 pub(crate) const LABEL_NODE: &str = "service.org/node";
 
@@ -83,7 +85,10 @@ pub(crate) struct Docker {
     client: RwLock<Option<bollard::Docker>>,
     changes: Semaphore,
     images: image::Images,
+    /// For tasks without network.
     sandboxes: Sandboxes,
+    /// For tasks with a network.
+    guarded: Sandboxes,
     room: room::Room,
     meter: Arc<meter::Meter>,
     tasks: Tasks,
@@ -103,7 +108,8 @@ impl Docker {
             client: RwLock::new(None),
             changes: Semaphore::new(MAX_CHANGES_AT_ONCE),
             images: image::Images::new(settings, record),
-            sandboxes: Sandboxes::new(node_id, settings.docker.sandbox_pool),
+            sandboxes: Sandboxes::new(node_id, settings),
+            guarded: Sandboxes::guarded(node_id, settings),
             room: room::Room::default(),
             meter: Arc::default(),
             tasks,
@@ -157,7 +163,7 @@ impl Docker {
             None => client.start_container(&name(id), None).await,
         };
         if let Err(Error::DockerResponseServerError { .. }) = started
-            && self.remake_alone(&client, id).await?
+            && self.remake(&client, id).await?
         {
             self.meter.forget(id);
             started = client.start_container(&name(id), None).await;
@@ -205,6 +211,7 @@ impl Docker {
             _ => {}
         }
         self.sandboxes.give_back(id);
+        self.guarded.give_back(id);
         self.images.look();
         Ok(())
     }
@@ -242,6 +249,7 @@ impl Executor for Docker {
                 Err(error) => {
                     // Every idle sandbox is inspected again before a task gets it.
                     self.sandboxes.doubt();
+                    self.guarded.doubt();
                     Err(error)
                 }
             }
@@ -253,8 +261,9 @@ impl Executor for Docker {
     fn run_in_background(&self) -> BoxFuture<'_, ()> {
         async {
             let sandboxes = self.sandboxes.keep(|| self.client().ok());
+            let guarded = self.guarded.keep(|| self.client().ok());
             let images = self.images.collect(|| self.client());
-            tokio::join!(sandboxes, images);
+            tokio::join!(sandboxes, guarded, images);
         }
         .boxed()
     }
@@ -262,7 +271,7 @@ impl Executor for Docker {
     fn shutdown(&self) -> BoxFuture<'_, ()> {
         async {
             if let Ok(client) = self.client() {
-                self.sandboxes.close(&client).await;
+                tokio::join!(self.sandboxes.close(&client), self.guarded.close(&client));
             }
         }
         .boxed()

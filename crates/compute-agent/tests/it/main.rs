@@ -26,6 +26,7 @@ mod image;
 mod interrupted;
 mod joining;
 mod metrics;
+mod networks;
 mod node;
 mod noop;
 mod openapi;

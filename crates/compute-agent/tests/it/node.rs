@@ -57,6 +57,7 @@ impl Node {
         };
         // A pool outlives its agent; the tests of it remove theirs.
         settings.docker.sandbox_pool = 0;
+        settings.docker.network_pool = 0;
         change(&mut settings);
         if settings.engines.contains(&EngineType::Wasm) && settings.wasm.runner.is_empty() {
             let runner = tokio::task::spawn_blocking(|| programs::binary("wasm-runner")).await;

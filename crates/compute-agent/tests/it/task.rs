@@ -9,6 +9,11 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::time::Duration;
 
 unsafe extern "C" {
+    fn socket(domain: i32, kind: i32, protocol: i32) -> i32;
+    fn setsockopt(file: i32, level: i32, name: i32, value: *const u8, length: u32) -> i32;
+    fn connect(file: i32, address: *const u8, length: u32) -> i32;
+    fn send(file: i32, bytes: *const u8, length: usize, flags: i32) -> isize;
+    fn recv(file: i32, bytes: *mut u8, length: usize, flags: i32) -> isize;
     fn signal(number: i32, handler: usize) -> usize;
     fn clock_gettime(clock: i32, time: *mut [i64; 2]) -> i32;
 }
@@ -16,6 +21,9 @@ unsafe extern "C" {
 const CLOCK_PROCESS_CPUTIME_ID: i32 = 2;
 
 const SIGTERM: i32 = 15;
+
+/// How long a connection is waited for.
+const REACH: Duration = Duration::from_secs(3);
 const IGNORE: usize = 1;
 
 fn main() {
@@ -82,6 +90,39 @@ fn main() {
             }
             "listen" => said("listen", TcpListener::bind(format!("127.0.0.1:{}", next()))),
             "connect" => said("connect", TcpStream::connect(format!("127.0.0.1:{}", next()))),
+            "reach" => {
+                let target = next();
+                let address = target.parse().expect("an address and a port");
+                said("reach", TcpStream::connect_timeout(&address, REACH));
+            }
+            "reach-bound" => {
+                // A socket that is bound to the interface takes any address for a neighbour.
+                said("reach-bound", connect_bound(&next()));
+            }
+            "dns" => {
+                // Any answer to a question for the root's name servers.
+                let target = next();
+                let socket = std::net::UdpSocket::bind("0.0.0.0:0").expect("bind");
+                socket.set_read_timeout(Some(REACH)).expect("a timeout");
+                let query = [0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1];
+                let answer = socket.send_to(&query, &target).and_then(|_| {
+                    let mut answer = [0; 512];
+                    socket.recv_from(&mut answer)
+                });
+                said("dns", answer);
+            }
+            "flush-rules" => said("flush-rules", flush_rules()),
+            "serve" => {
+                let listener = TcpListener::bind(format!("0.0.0.0:{}", next())).expect("listen");
+                println!("serves");
+                std::mem::forget(listener);
+            }
+            "address" => {
+                // The address that this host would send from.
+                let socket = std::net::UdpSocket::bind("0.0.0.0:0").expect("bind");
+                socket.connect("8.8.8.8:53").expect("a default route");
+                println!("{}", socket.local_addr().expect("an address").ip());
+            }
             "abstract" => {
                 let name = SocketAddr::from_abstract_name(next()).expect("a name");
                 said("abstract", UnixListener::bind_addr(&name));
@@ -123,6 +164,70 @@ fn main() {
             "exit" => std::process::exit(next().parse().expect("a number")),
             other => panic!("'{other}' is no step"),
         }
+    }
+}
+
+/// Connects from a socket that is bound to the first interface, or fails within the time limit.
+fn connect_bound(target: &str) -> std::io::Result<()> {
+    const AF_INET: i32 = 2;
+    const SOCK_STREAM: i32 = 1;
+    const SOL_SOCKET: i32 = 1;
+    const SO_SNDTIMEO: i32 = 21;
+    const SO_BINDTODEVICE: i32 = 25;
+    let target: std::net::SocketAddrV4 = target.parse().expect("an address and a port");
+    let mut address = Vec::new();
+    address.extend((AF_INET as u16).to_ne_bytes());
+    address.extend(target.port().to_be_bytes());
+    address.extend(target.ip().octets());
+    address.extend([0; 8]);
+    let timeout = [REACH.as_secs() as i64, 0].map(i64::to_ne_bytes).concat();
+    let device = b"eth0";
+    let is_ok = |outcome: i32| match outcome {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    };
+    // SAFETY: every pointer is to as many bytes as its length says, and outlives the call.
+    unsafe {
+        let file = socket(AF_INET, SOCK_STREAM, 0);
+        let (name, length) = (device.as_ptr(), device.len() as u32);
+        is_ok(setsockopt(file, SOL_SOCKET, SO_BINDTODEVICE, name, length))?;
+        let length = timeout.len() as u32;
+        is_ok(setsockopt(file, SOL_SOCKET, SO_SNDTIMEO, timeout.as_ptr(), length))?;
+        is_ok(connect(file, address.as_ptr(), address.len() as u32))
+    }
+}
+
+/// Has the kernel delete every nftables table of this network namespace.
+fn flush_rules() -> std::io::Result<()> {
+    const AF_NETLINK: i32 = 16;
+    const SOCK_RAW: i32 = 3;
+    const NETLINK_NETFILTER: i32 = 12;
+    let message = |kind: u16, flags: u16, family: u8, resource: u16| {
+        let mut bytes = Vec::new();
+        bytes.extend(20_u32.to_ne_bytes());
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(flags.to_ne_bytes());
+        bytes.extend([0; 8]);
+        bytes.extend([family, 0]);
+        bytes.extend(resource.to_be_bytes());
+        bytes
+    };
+    // Begin of a batch, NFT_MSG_DELTABLE with an acknowledgement, end of the batch.
+    let batch =
+        [message(16, 1, 0, 10), message(10 << 8 | 2, 5, 2, 0), message(17, 1, 0, 10)].concat();
+    let mut answer = [0_u8; 512];
+    // SAFETY: every pointer is to as many bytes as its length says, and outlives the call.
+    let length = unsafe {
+        let file = socket(AF_NETLINK, SOCK_RAW, NETLINK_NETFILTER);
+        if send(file, batch.as_ptr(), batch.len(), 0) < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        recv(file, answer.as_mut_ptr(), answer.len(), 0)
+    };
+    match (length, answer[16..20].try_into().map(i32::from_ne_bytes)) {
+        (20.., Ok(0)) => Ok(()),
+        (20.., Ok(error)) => Err(std::io::Error::from_raw_os_error(-error)),
+        _ => Err(std::io::Error::last_os_error()),
     }
 }
 

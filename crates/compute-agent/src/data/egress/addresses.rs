@@ -124,6 +124,34 @@ pub(crate) fn filtered(
     Ok(Box::new(addresses.into_iter()))
 }
 
+/// The ranges of addresses that are not public, for those who cannot ask for single addresses.
+pub(crate) const NOT_PUBLIC: [&str; 24] = [
+    "0.0.0.0/8",
+    "10.0.0.0/8",
+    "100.64.0.0/10",
+    "127.0.0.0/8",
+    "168.63.129.16/32",
+    "169.254.0.0/16",
+    "172.16.0.0/12",
+    "192.0.0.0/24",
+    "192.0.2.0/24",
+    "192.168.0.0/16",
+    "198.18.0.0/15",
+    "198.51.100.0/24",
+    "203.0.113.0/24",
+    "224.0.0.0/4",
+    "240.0.0.0/4",
+    "::/96",
+    "64:ff9b:1::/48",
+    "100::/64",
+    "2001::/32",
+    "2001:db8::/32",
+    "fc00::/7",
+    "fe80::/10",
+    "fec0::/10",
+    "ff00::/8",
+];
+
 /// What makes an address special; none for a public one.
 fn kind(address: IpAddr) -> Option<&'static str> {
     match address {
@@ -231,5 +259,36 @@ mod tests {
         let refused = filtered(EgressPolicy::PublicOnly, "trap.example", &mixed).err().unwrap();
         assert_eq!(refused.address, mixed[1]);
         assert_eq!(filtered(EgressPolicy::Anywhere, "trap.example", &mixed).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn the_ranges_are_those_of_the_addresses() {
+        use crate::host::settings::AddressRange;
+
+        let ranges = NOT_PUBLIC.map(|range| range.parse::<AddressRange>().unwrap());
+        let bits = |address: IpAddr| match address {
+            IpAddr::V4(address) => u128::from(address.to_bits()),
+            IpAddr::V6(address) => address.to_bits(),
+        };
+        for range in NOT_PUBLIC {
+            let (first, prefix) = range.split_once('/').unwrap();
+            let (first, prefix) =
+                (first.parse::<IpAddr>().unwrap(), prefix.parse::<u32>().unwrap());
+            let width = if first.is_ipv4() { 32 } else { 128 };
+            let last = bits(first) + ((1_u128 << (width - prefix)) - 1);
+            let address = |bits: u128| match first {
+                IpAddr::V4(_) => u32::try_from(bits).ok().map(|bits| Ipv4Addr::from(bits).into()),
+                IpAddr::V6(_) => Some(Ipv6Addr::from(bits).into()),
+            };
+            let around = [bits(first).checked_sub(1), last.checked_add(1)];
+            let around = around.into_iter().flatten().filter_map(address);
+            for address in [Some(first), address(last)].into_iter().flatten().chain(around) {
+                let is_listed = ranges.iter().any(|range| range.contains(address));
+                // Forms of IPv6 that carry an IPv4 address are as public as that one.
+                let carries = matches!(address, IpAddr::V6(it)
+                    if it.segments()[..5] == [0; 5] && it.segments()[5] == 0xffff);
+                assert!(is_listed == kind(address).is_some() || carries, "{range} {address}");
+            }
+        }
     }
 }

@@ -14,6 +14,9 @@ const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
 /// As many as the Engine creates containers at once; more would sit idle.
 const DEFAULT_SANDBOX_POOL: u16 = 8;
 
+/// A few tasks that start together; such tasks are rarer, and each slot has an address of the bridge.
+const DEFAULT_NETWORK_POOL: u16 = 2;
+
 /// Each slot is a running container, with the Engine's own process beside it.
 const MAX_SANDBOX_POOL: u16 = 256;
 
@@ -44,6 +47,8 @@ pub struct DockerSettings {
     pub images_max_bytes: u64,
     /// Idle network sandboxes for tasks without network; 0 for none.
     pub sandbox_pool: u16,
+    /// The same for tasks with a network, while there are such tasks.
+    pub network_pool: u16,
 }
 
 /// The agent's credentials for one registry.
@@ -71,9 +76,13 @@ impl DockerSettings {
             let reason = format!("{} is not a percentage from 1 to 100", self.images_max_percent);
             return Err(InvalidSettings::Refused { key: "docker.images_max_percent", reason });
         }
-        if self.sandbox_pool > MAX_SANDBOX_POOL {
-            let reason = format!("at most {MAX_SANDBOX_POOL} sandboxes are kept ready");
-            return Err(InvalidSettings::Refused { key: "docker.sandbox_pool", reason });
+        for (key, slots) in
+            [("docker.sandbox_pool", self.sandbox_pool), ("docker.network_pool", self.network_pool)]
+        {
+            if slots > MAX_SANDBOX_POOL {
+                let reason = format!("at most {MAX_SANDBOX_POOL} sandboxes are kept ready");
+                return Err(InvalidSettings::Refused { key, reason });
+            }
         }
         let key = "docker.credentials";
         for (registry, credentials) in &self.credentials {
@@ -106,6 +115,7 @@ impl Default for DockerSettings {
             images_max_bytes: 0,
             config_file: directory.map(|path| path.join("config.json")).unwrap_or_default(),
             sandbox_pool: DEFAULT_SANDBOX_POOL,
+            network_pool: DEFAULT_NETWORK_POOL,
         }
     }
 }

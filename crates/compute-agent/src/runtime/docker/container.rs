@@ -10,7 +10,7 @@ use bollard::models::{
 };
 use bytes::Bytes;
 
-use super::{LABEL_EXECUTION, LABEL_JOB, LABEL_NODE, LABEL_RESULTS, sandbox};
+use super::{LABEL_EXECUTION, LABEL_JOB, LABEL_NETWORK, LABEL_NODE, LABEL_RESULTS, sandbox};
 use crate::data::secrets::HandedOver;
 use crate::runtime::{Run, environment, result_paths};
 
@@ -64,12 +64,20 @@ pub(super) fn result_directories(body: &ContainerCreateBody) -> BTreeSet<String>
     label.and_then(|label| serde_json::from_str(label).ok()).unwrap_or_default()
 }
 
+/// Whether the task of a container has a network, from its labels.
+pub(super) fn has_network(config: &ContainerConfig) -> bool {
+    config.labels.as_ref().is_some_and(|labels| labels.contains_key(LABEL_NETWORK))
+}
+
 fn labels(run: &Run) -> HashMap<String, String> {
     let mut labels = HashMap::from([
         (LABEL_EXECUTION.to_owned(), run.id.to_string()),
         (LABEL_JOB.to_owned(), run.work.job_id.to_string()),
         (LABEL_NODE.to_owned(), run.node_id.to_string()),
     ]);
+    if run.work.task.network.network_type == NetworkType::Full {
+        labels.insert(LABEL_NETWORK.to_owned(), NetworkType::Full.to_string());
+    }
     let directories = result_paths::directories(&run.work);
     if !directories.is_empty() {
         labels.insert(LABEL_RESULTS.to_owned(), serde_json::json!(directories).to_string());
@@ -104,11 +112,10 @@ fn host_config(run: &Run, sandbox: Option<&str>) -> HostConfig {
         // An Engine without a GPU driver refuses the container, which is the right error for the
         // user.
         device_requests: (!run.gpus.is_empty()).then(|| vec![gpus(&run.gpus)]),
-        network_mode: Some(match (run.work.task.network.network_type, sandbox) {
-            (NetworkType::None, Some(sandbox)) => format!("{}{sandbox}", sandbox::JOINS),
-            // HTTP is declined at the offer; if it gets here, the task gets no network.
-            (NetworkType::None | NetworkType::Http, _) => "none".to_owned(),
-            (NetworkType::Full, _) => "bridge".to_owned(),
+        // Without a sandbox there is no network, whatever the task asks for.
+        network_mode: Some(match sandbox {
+            Some(sandbox) => format!("{}{sandbox}", sandbox::JOINS),
+            None => "none".to_owned(),
         }),
         // The Engine's default may be configured to `shareable`.
         ipc_mode: Some("private".to_owned()),

@@ -48,6 +48,7 @@ impl Docker {
                 Ok(Some(exit)) => {
                     // When the first process ended, the kernel killed all others.
                     self.sandboxes.give_back(id);
+                    self.guarded.give_back(id);
                     return Ok(exit);
                 }
                 Err(error) => return Err(error),

@@ -21,6 +21,9 @@ use crate::host::backoff::Backoff;
 use crate::observer;
 use crate::runtime::{ExecutorError, Run, result_paths};
 
+/// How often a sandbox that ends while a container for it is created is replaced.
+const SANDBOX_TRIES: u32 = 3;
+
 /// How often an image that vanishes while its container is created is fetched again.
 const IMAGE_TRIES: u32 = 3;
 
@@ -78,8 +81,11 @@ impl Docker {
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
         let mut sandbox = match run.work.task.network.network_type {
             NetworkType::None => self.sandboxes.lease(run.id),
-            NetworkType::Full | NetworkType::Http => None,
+            NetworkType::Full => Some(self.guarded.lease_or_make(client, run.id).await?),
+            NetworkType::Http => None,
         };
+        let is_guarded = run.work.task.network.network_type == NetworkType::Full;
+        let mut tries = 1;
         loop {
             let body = container::body(run, params, sandbox.as_deref());
             let disk_bytes = run.work.resources.disk;
@@ -92,6 +98,18 @@ impl Docker {
                     return Ok(());
                 }
                 Err(error) if is_conflict(&error) => {}
+                Err(error @ Error::DockerResponseServerError { .. }) if is_guarded => {
+                    let is_there = match &sandbox {
+                        Some(sandbox) => self.guarded.runs(client, sandbox).await?,
+                        None => true,
+                    };
+                    if is_there || tries == SANDBOX_TRIES {
+                        return Err(error::of_create(error, &params.image));
+                    }
+                    tries += 1;
+                    sandbox = Some(self.guarded.lease_or_make(client, run.id).await?);
+                    continue;
+                }
                 // The sandbox may be the problem: retry without it.
                 Err(Error::DockerResponseServerError { .. }) if sandbox.take().is_some() => {
                     self.sandboxes.give_back(run.id);
@@ -108,9 +126,9 @@ impl Docker {
         }
     }
 
-    /// Recreates a container, with a network namespace of its own, if its sandbox ended before it
-    /// was started; returns whether it did.
-    pub(super) async fn remake_alone(
+    /// Recreates a container if its sandbox ended before it was started: with a network namespace of
+    /// its own, or with another sandbox where the task has a network. Returns whether it did.
+    pub(super) async fn remake(
         &self,
         client: &bollard::Docker,
         id: ExecutionId,
@@ -124,8 +142,13 @@ impl Docker {
             return Ok(false);
         }
         debug!(execution = %id, "its sandbox has ended: recreating the container");
-        host_config.network_mode = Some("none".to_owned());
-        let body = container::again(found.config.unwrap_or_default(), host_config);
+        let config = found.config.unwrap_or_default();
+        let network = match container::has_network(&config) {
+            true => format!("{}{}", sandbox::JOINS, self.guarded.lease_or_make(client, id).await?),
+            false => "none".to_owned(),
+        };
+        host_config.network_mode = Some(network);
+        let body = container::again(config, host_config);
         let directories = container::result_directories(&body);
         let options = RemoveContainerOptions { v: true, force: true, link: false };
         client.remove_container(&name(id), Some(options)).await.map_err(error::of_engine)?;
@@ -150,7 +173,11 @@ impl Docker {
         let mode = found.host_config.and_then(|config| config.network_mode).unwrap_or_default();
         match mode.strip_prefix(sandbox::JOINS) {
             // A started container is in its sandbox already, and the pool has seen it there.
-            Some(sandbox) if is_new && !self.sandboxes.claim(sandbox, id) => {
+            Some(sandbox)
+                if is_new
+                    && !self.sandboxes.claim(sandbox, id)
+                    && !self.guarded.claim(sandbox, id) =>
+            {
                 let options = RemoveContainerOptions { v: true, force: true, link: false };
                 match client.remove_container(&name(id), Some(options)).await {
                     Err(error) if !is_not_found(&error) => Err(error::of_engine(error)),

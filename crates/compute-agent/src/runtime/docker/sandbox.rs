@@ -20,10 +20,18 @@
 //! leased one has been notified, and waits for the next agent. If a sandbox ends although its task
 //! was created but not started, the task's container is recreated with a namespace of its own.
 //!
+//! A task with a network has a sandbox as well, on the Engine's bridge: there the program inside
+//! restricts what the namespace reaches, and gives up its rights before any task joins. Such a
+//! sandbox serves one task and is then replaced; a task for which none is ready waits until one is
+//! made, since it must not run without restrictions.
+//!
 //! Rejected: passing namespaces by path, which the Engine does not support; reading
 //! `/proc/PID/net` from the agent, which may itself run in a container; exec into the sandbox,
 //! which costs more than the namespace.
 
+mod containers;
+mod guard;
+mod host_addresses;
 mod image;
 mod inspect;
 mod keeper;
@@ -32,14 +40,17 @@ mod pool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use agent_core::execution::Failure;
 use api_types::{ExecutionId, NodeId};
 use bollard::Docker;
 use bollard::query_parameters::InspectContainerOptions;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, RwLock};
 
 use super::error::{is_not_found, of_engine};
 use crate::host::clock;
+use crate::host::settings::Settings;
 use crate::runtime::ExecutorError;
+use guard::Guard;
 use pool::Pool;
 
 /// The prefix of a task's network mode when it joins a sandbox; the container's id follows.
@@ -47,6 +58,12 @@ pub(super) const JOINS: &str = "container:";
 
 /// Marks a sandbox; its value is the id of the node whose agent created it.
 pub(super) const LABEL_SANDBOX_OF: &str = "service.org/sandbox-of";
+
+/// The same for sandboxes with a network.
+pub(super) const LABEL_GUARDED_OF: &str = "service.org/guarded-sandbox-of";
+
+/// The stamp of the policy of a sandbox with a network.
+pub(super) const LABEL_POLICY: &str = "service.org/policy";
 
 /// Time without a request after which a sandbox ends by itself.
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +81,12 @@ pub(crate) struct Sandboxes {
     /// The maximum number of slots; 0 when the pool is disabled.
     size: usize,
     silence: Silence,
+    /// What tasks reach from inside; none where they have no network at all.
+    guard: Option<Guard>,
     pool: Mutex<Pool>,
+    /// Shared by those who make sandboxes: one that is being made must not be taken for an ended
+    /// one.
+    making: RwLock<()>,
     /// Wakes the keeper.
     work: Notify,
 }
@@ -84,9 +106,60 @@ impl Silence {
 // === impl Sandboxes ===
 
 impl Sandboxes {
-    pub(crate) fn new(node_id: NodeId, size: u16) -> Self {
-        let silence = Silence::LONG;
-        Self { node_id, size: size.into(), silence, pool: Mutex::default(), work: Notify::new() }
+    /// For tasks without network.
+    pub(crate) fn new(node_id: NodeId, settings: &Settings) -> Self {
+        Self {
+            node_id,
+            size: settings.docker.sandbox_pool.into(),
+            silence: Silence::LONG,
+            guard: None,
+            pool: Mutex::default(),
+            making: RwLock::default(),
+            work: Notify::new(),
+        }
+    }
+
+    /// For tasks with a network.
+    pub(crate) fn guarded(node_id: NodeId, settings: &Settings) -> Self {
+        let size = settings.docker.network_pool.into();
+        let guard = Some(Guard::new(settings));
+        Self { size, guard, ..Self::new(node_id, settings) }
+    }
+
+    /// A slot for this execution alone, made if none is free.
+    pub(super) async fn lease_or_make(
+        &self,
+        docker: &Docker,
+        id: ExecutionId,
+    ) -> Result<String, ExecutorError> {
+        if let Some(guard) = &self.guard {
+            guard.is_used(clock::steady());
+        }
+        while let Some(sandbox) = self.lease(id) {
+            if inspect::hold(docker, &sandbox).await.is_ok() {
+                self.pool().held(&sandbox, clock::steady());
+                return Ok(sandbox);
+            }
+            // It has ended.
+            self.pool().discard(&sandbox);
+            containers::remove(docker, vec![sandbox]).await;
+        }
+        let _making = self.making.read().await;
+        let sandbox = self.make(docker).await.map_err(of_engine)?;
+        match inspect::hold(docker, &sandbox).await {
+            Ok(()) => {
+                self.pool().add_leased(sandbox.clone(), id, clock::steady());
+                self.work.notify_one();
+                Ok(sandbox)
+            }
+            Err(reason) => {
+                containers::remove(docker, vec![sandbox]).await;
+                Err(ExecutorError::Failed(Failure::node(format!(
+                    "cannot restrict what the task reaches by its network: {reason}; see 'Networks \
+                     of tasks' in the operations manual, or set allow_network = false on this node"
+                ))))
+            }
+        }
     }
 
     /// A slot for this execution alone, as the id of its container; none when none is free.

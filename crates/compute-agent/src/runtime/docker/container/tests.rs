@@ -53,16 +53,18 @@ fn a_container_is_restricted_by_default() {
 }
 
 #[test]
-fn only_a_task_without_network_joins_a_sandbox() {
-    let config_of = |network_type| {
+fn a_task_has_no_network_but_that_of_its_sandbox() {
+    let config_of = |network_type, sandbox| {
         let run = run(|work| work.task.network.network_type = network_type);
-        body(&run, &DockerParams::default(), Some("abc")).host_config.unwrap()
+        body(&run, &DockerParams::default(), sandbox).host_config.unwrap()
     };
-    let config = config_of(NetworkType::None);
-    assert_eq!(config.network_mode.as_deref(), Some("container:abc"));
-    assert_eq!((config.ipc_mode.as_deref(), config.pid_mode), (Some("private"), None));
-    assert_eq!(config_of(NetworkType::Full).network_mode.as_deref(), Some("bridge"));
-    assert_eq!(config_of(NetworkType::Http).network_mode.as_deref(), Some("none"));
+    for network_type in [NetworkType::None, NetworkType::Full, NetworkType::Http] {
+        let config = config_of(network_type, Some("abc"));
+        assert_eq!(config.network_mode.as_deref(), Some("container:abc"));
+        assert_eq!((config.ipc_mode.as_deref(), config.pid_mode), (Some("private"), None));
+        let config = config_of(network_type, None);
+        assert_eq!(config.network_mode.as_deref(), Some("none"), "{network_type}");
+    }
 }
 
 #[test]

@@ -13,21 +13,32 @@ use crate::host::mint;
 /// The program reads a few small files; after a longer silence it counts as broken.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
+const ENDED: &str = "the sandbox is no longer running";
+
+/// What an answer begins with when a namespace is not restricted.
+const FAILED: &str = "failed ";
+
 /// Whether a sandbox is empty. One that does not respond must not be reused.
 pub(super) async fn inspect(docker: &Docker, sandbox: &str) -> Found {
     let asking = tokio::time::timeout(ANSWER_TIMEOUT, ask(docker, sandbox, "inspect"));
     match asking.await {
         Ok(Ok(Some(answer))) => found(&answer),
-        Ok(Ok(None)) => Found::Spoilt("it is no longer running".to_owned()),
+        Ok(Ok(None)) => Found::Spoilt(ENDED.to_owned()),
         Ok(Err(error)) => Found::Spoilt(super::super::error::chain(&error)),
         Err(_) => Found::Spoilt(format!("no answer in {ANSWER_TIMEOUT:?}")),
     }
 }
 
-/// Notifies a sandbox that it is leased; returns whether it confirmed.
-pub(super) async fn hold(docker: &Docker, sandbox: &str) -> bool {
+/// Notifies a sandbox that it is leased; or why it cannot be.
+pub(super) async fn hold(docker: &Docker, sandbox: &str) -> Result<(), String> {
     let asking = tokio::time::timeout(ANSWER_TIMEOUT, ask(docker, sandbox, "hold"));
-    matches!(asking.await, Ok(Ok(Some(answer))) if answer == "held")
+    match asking.await {
+        Ok(Ok(Some(answer))) if answer == "held" => Ok(()),
+        Ok(Ok(Some(answer))) => Err(answer.trim_start_matches(FAILED).to_owned()),
+        Ok(Ok(None)) => Err(ENDED.to_owned()),
+        Ok(Err(error)) => Err(super::super::error::chain(&error)),
+        Err(_) => Err(format!("no answer in {ANSWER_TIMEOUT:?}")),
+    }
 }
 
 /// None when it ends without a response.
@@ -55,6 +66,7 @@ async fn ask(
 fn found(answer: &str) -> Found {
     match answer.split_once(' ') {
         None if answer == "clean" => Found::Clean,
+        None if answer == "used" => Found::Used,
         Some(("busy", table)) => Found::Busy(table.to_owned()),
         Some(("dirty", path)) => Found::Spoilt(format!("its last task changed {path}")),
         _ => Found::Spoilt(format!("it returned '{answer}'")),
@@ -69,7 +81,8 @@ mod tests {
     fn only_one_response_allows_the_reuse_of_a_sandbox() {
         assert_eq!(found("clean"), Found::Clean);
         assert_eq!(found("busy tcp"), Found::Busy("tcp".to_owned()));
-        for answer in ["dirty /etc/hosts", "clean or so", ""] {
+        assert_eq!(found("used"), Found::Used);
+        for answer in ["dirty /etc/hosts", "failed for a reason", "clean or so", ""] {
             assert!(matches!(found(answer), Found::Spoilt(_)), "{answer}");
         }
     }

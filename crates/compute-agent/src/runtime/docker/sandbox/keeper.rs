@@ -5,21 +5,18 @@ use std::time::Duration;
 
 use bollard::Docker;
 use bollard::errors::Error;
-use bollard::models::{
-    ContainerCreateBody, ContainerSummary, ContainerSummaryStateEnum, HostConfig,
-    HostConfigLogConfig,
-};
-use bollard::query_parameters::{
-    CreateContainerOptions, ListContainersOptions, RemoveContainerOptions,
-};
+use bollard::models::{ContainerCreateBody, ContainerSummaryStateEnum};
+use bollard::query_parameters::CreateContainerOptions;
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 use tracing::{debug, info, warn};
 
-use super::super::error::{chain, is_not_found};
+use super::super::error::chain;
 use super::super::{LABEL_EXECUTION, LABEL_NODE};
+use super::containers::{NOBODY, ROOT, guarded, hardened, list, remove};
 use super::inspect::{hold, inspect};
-use super::pool::Seen;
-use super::{JOINS, LABEL_SANDBOX_OF, Sandboxes, image};
+use super::pool::{Found, Seen};
+use super::{JOINS, LABEL_GUARDED_OF, LABEL_POLICY, LABEL_SANDBOX_OF, Sandboxes, image};
 use crate::host::{clock, mint};
 
 /// Interval at which the pool is reconciled with Docker and every idle sandbox is inspected, which
@@ -31,15 +28,6 @@ const INSPECT_AGAIN: Duration = Duration::from_secs(1);
 
 /// Delay before the next attempt after the Engine failed to create a sandbox.
 const RETRY: Duration = Duration::from_secs(5);
-
-/// The program and its kernel overhead use less than a tenth of it.
-const MEMORY_BYTES: i64 = 16 << 20;
-
-/// It has two threads.
-const MAX_PIDS: i64 = 8;
-
-/// An unprivileged user, by number: the image has no user names.
-const USER: &str = "65534:65534";
 
 // === impl Sandboxes ===
 
@@ -85,23 +73,51 @@ impl Sandboxes {
         compared_at: &mut Option<tokio::time::Instant>,
     ) -> Result<(), Error> {
         if compared_at.is_none_or(|at| at.elapsed() >= ROUND) {
+            let policy = match &self.guard {
+                Some(guard) if self.wanted() > 0 => {
+                    Some(guard.policy(docker, self.labels()).await?)
+                }
+                Some(_) | None => None,
+            };
+            let alone = self.making.write().await;
             let seen = self.see(docker).await?;
-            let unneeded = self.pool().reconcile(&seen, clock::steady());
+            let mut unneeded = self.pool().reconcile(&seen, clock::steady());
+            drop(alone);
+            if let Some(policy) = policy {
+                unneeded.extend(self.pool().take_outdated(&seen, &policy.stamp()));
+            }
             remove(docker, unneeded).await;
             self.pool().doubt(clock::steady());
             *compared_at = Some(tokio::time::Instant::now());
         }
         self.inspect_cooling(docker).await;
         self.hold_leased(docker).await;
-        let surplus = self.pool().len().saturating_sub(self.size);
+        let surplus = self.kept().saturating_sub(self.wanted());
         let surplus = self.pool().take_idle(surplus);
         remove(docker, surplus).await;
-        while self.pool().len() < self.size {
+        while self.kept() < self.wanted() {
+            let _making = self.making.read().await;
             let sandbox = self.make(docker).await?;
             self.pool().add(sandbox, clock::steady());
             self.inspect_cooling(docker).await;
         }
         Ok(())
+    }
+
+    /// Slots of the pool: all of them, or those without a task where none comes back from one.
+    fn kept(&self) -> usize {
+        match &self.guard {
+            Some(_) => self.pool().free(),
+            None => self.pool().len(),
+        }
+    }
+
+    /// Slots to keep.
+    fn wanted(&self) -> usize {
+        match &self.guard {
+            Some(guard) if !guard.is_warm(clock::steady()) => 0,
+            Some(_) | None => self.size,
+        }
     }
 
     fn pause(&self) -> Duration {
@@ -114,6 +130,7 @@ impl Sandboxes {
     /// Twice: the Engine may still be creating one for the cancelled keeper.
     pub(crate) async fn close(&self, docker: &Docker) {
         for _ in 0..2 {
+            let _alone = self.making.write().await;
             let seen = match self.see(docker).await {
                 Ok(seen) => seen,
                 Err(error) => {
@@ -129,7 +146,8 @@ impl Sandboxes {
             remove(docker, free).await;
         }
         let leased = self.pool().leased();
-        join_all(leased.iter().map(|sandbox| hold(docker, sandbox))).await;
+        // One that does not confirm has ended.
+        join_all(leased.iter().map(|sandbox| hold(docker, sandbox).map(drop))).await;
     }
 
     /// Notifies sandboxes with longer leases.
@@ -137,7 +155,7 @@ impl Sandboxes {
         let due = self.pool().to_hold(clock::steady());
         let holds = due.into_iter().map(async |sandbox| {
             // One that does not confirm has ended, and its namespace lives on in its task.
-            hold(docker, &sandbox).await;
+            let _ = hold(docker, &sandbox).await;
             self.pool().held(&sandbox, clock::steady());
         });
         join_all(holds).await;
@@ -149,7 +167,9 @@ impl Sandboxes {
         let looks = cooling.into_iter().map(async |sandbox| {
             let found = inspect(docker, &sandbox).await;
             if self.pool().inspected(&sandbox, &found, clock::steady()) {
-                info!(sandbox, ?found, "replacing a network sandbox");
+                if found != Found::Used {
+                    info!(sandbox, ?found, "replacing a network sandbox");
+                }
                 remove(docker, vec![sandbox]).await;
             }
         });
@@ -159,8 +179,10 @@ impl Sandboxes {
     async fn see(&self, docker: &Docker) -> Result<Seen, Error> {
         // Sandboxes first: one that is joined in between is then found held.
         let mut seen = Seen::default();
-        for sandbox in list(docker, LABEL_SANDBOX_OF, &self.node_id.to_string()).await? {
+        for sandbox in list(docker, self.label(), &self.node_id.to_string()).await? {
             let runs = sandbox.state == Some(ContainerSummaryStateEnum::RUNNING);
+            let stamp = sandbox.labels.unwrap_or_default().remove(LABEL_POLICY);
+            seen.stamps.extend(sandbox.id.clone().zip(stamp));
             seen.sandboxes.extend(sandbox.id.map(|id| (id, runs)));
         }
         for task in list(docker, LABEL_NODE, &self.node_id.to_string()).await? {
@@ -175,22 +197,43 @@ impl Sandboxes {
         Ok(seen)
     }
 
-    async fn make(&self, docker: &Docker) -> Result<String, Error> {
+    fn label(&self) -> &'static str {
+        match &self.guard {
+            Some(_) => LABEL_GUARDED_OF,
+            None => LABEL_SANDBOX_OF,
+        }
+    }
+
+    fn labels(&self) -> HashMap<String, String> {
+        HashMap::from([(self.label().to_owned(), self.node_id.to_string())])
+    }
+
+    /// The caller holds `making`.
+    pub(super) async fn make(&self, docker: &Docker) -> Result<String, Error> {
         let image = image::ensure(docker).await?;
         let options = CreateContainerOptions {
             name: Some(format!("sandbox-{}", mint::request_id())),
             ..Default::default()
         };
-        let labels = [(LABEL_SANDBOX_OF.to_owned(), self.node_id.to_string())];
+        let (mut arguments, mut labels) = (self.silence.arguments(), self.labels());
+        let (user, host_config) = match &self.guard {
+            None => (NOBODY, hardened()),
+            Some(guard) => {
+                let policy = guard.policy(docker, self.labels()).await?;
+                labels.insert(LABEL_POLICY.to_owned(), policy.stamp());
+                arguments.extend([policy.denied, policy.allowed]);
+                (ROOT, guarded())
+            }
+        };
         let body = ContainerCreateBody {
             image: Some(image),
-            cmd: Some(self.silence.arguments()),
-            user: Some(USER.to_owned()),
-            labels: Some(HashMap::from(labels)),
+            cmd: Some(arguments),
+            user: Some(user.to_owned()),
+            labels: Some(labels),
             // Requests come on its standard input, from one agent after another.
             open_stdin: Some(true),
             stdin_once: Some(false),
-            host_config: Some(host_config()),
+            host_config: Some(host_config),
             ..Default::default()
         };
         let sandbox = docker.create_container(Some(options), body).await?.id;
@@ -202,51 +245,4 @@ impl Sandboxes {
             }
         }
     }
-}
-
-fn host_config() -> HostConfig {
-    HostConfig {
-        network_mode: Some("none".to_owned()),
-        memory: Some(MEMORY_BYTES),
-        memory_swap: Some(MEMORY_BYTES),
-        pids_limit: Some(MAX_PIDS),
-        readonly_rootfs: Some(true),
-        security_opt: Some(vec!["no-new-privileges".to_owned()]),
-        cap_drop: Some(vec!["ALL".to_owned()]),
-        // It ends by itself when its agent never returns, and nothing else would remove it.
-        auto_remove: Some(true),
-        log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
-        ..Default::default()
-    }
-}
-
-pub(super) async fn list(
-    docker: &Docker,
-    label: &str,
-    value: &str,
-) -> Result<Vec<ContainerSummary>, Error> {
-    let options = ListContainersOptions {
-        all: true,
-        filters: Some(HashMap::from([("label".to_owned(), vec![format!("{label}={value}")])])),
-        ..Default::default()
-    };
-    docker.list_containers(Some(options)).await
-}
-
-/// The next reconciliation finds what could not be removed.
-async fn remove(docker: &Docker, sandboxes: Vec<String>) {
-    let removals = sandboxes.into_iter().map(async |sandbox| {
-        let options = RemoveContainerOptions { v: true, force: true, link: false };
-        match docker.remove_container(&sandbox, Some(options)).await {
-            Err(error) if !is_not_found(&error) => {
-                debug!(
-                    sandbox,
-                    error = chain(&error),
-                    "cannot remove a network sandbox; retrying later"
-                );
-            }
-            _ => {}
-        }
-    });
-    join_all(removals).await;
 }

@@ -43,6 +43,8 @@ enum Slot {
 pub(super) struct Seen {
     /// The sandboxes of this node, and whether they run.
     pub(super) sandboxes: BTreeMap<String, bool>,
+    /// The stamps of their policies, where they have one.
+    pub(super) stamps: BTreeMap<String, String>,
     /// The executions of this node that have a container, with the sandbox that each holds.
     pub(super) executions: HashMap<ExecutionId, Option<String>>,
 }
@@ -53,6 +55,8 @@ pub(super) enum Found {
     Clean,
     /// Sockets are left; they may close by themselves.
     Busy(String),
+    /// It was for one task.
+    Used,
     /// It cannot be reused.
     Spoilt(String),
 }
@@ -109,6 +113,16 @@ impl Pool {
         self.slots.insert(sandbox, Slot::Cooling { since: now });
     }
 
+    /// A new sandbox that a task waits for.
+    pub(super) fn add_leased(&mut self, sandbox: String, to: ExecutionId, now: Timestamp) {
+        self.slots.insert(sandbox, Slot::Leased { to, since: now, held_at: now });
+    }
+
+    /// The sandbox has ended.
+    pub(super) fn discard(&mut self, sandbox: &str) {
+        self.slots.remove(sandbox);
+    }
+
     pub(super) fn slot_of(&self, id: ExecutionId) -> Option<String> {
         let leased = |slot: &Slot| matches!(slot, Slot::Leased { to, .. } if *to == id);
         let mut slots = self.slots.iter();
@@ -117,6 +131,11 @@ impl Pool {
 
     pub(super) fn len(&self) -> usize {
         self.slots.len()
+    }
+
+    /// Slots that no task has.
+    pub(super) fn free(&self) -> usize {
+        self.slots.values().filter(|slot| !matches!(slot, Slot::Leased { .. })).count()
     }
 
     pub(super) fn cooling(&self) -> Vec<String> {
@@ -136,6 +155,18 @@ impl Pool {
         let taken: Vec<_> = idle.take(count).map(|(sandbox, _)| sandbox.clone()).collect();
         self.slots.retain(|sandbox, _| !taken.contains(sandbox));
         taken
+    }
+
+    /// Takes the slots without a task out of the pool that have another policy, for removal.
+    pub(super) fn take_outdated(&mut self, seen: &Seen, stamp: &str) -> Vec<String> {
+        let is_free = |slot: &Slot| matches!(slot, Slot::Idle | Slot::Cooling { .. });
+        let is_outdated =
+            |sandbox: &String| seen.stamps.get(sandbox).is_some_and(|has| has.as_str() != stamp);
+        let slots = self.slots.iter();
+        let outdated = slots.filter(|(sandbox, slot)| is_free(slot) && is_outdated(sandbox));
+        let outdated: Vec<_> = outdated.map(|(sandbox, _)| sandbox.clone()).collect();
+        self.slots.retain(|sandbox, _| !outdated.contains(sandbox));
+        outdated
     }
 
     /// The leased sandboxes that are due a (new) notification.
@@ -192,7 +223,7 @@ impl Pool {
                 false
             }
             Found::Busy(_) if now.since(since) < COOLING_LIMIT => false,
-            Found::Busy(_) | Found::Spoilt(_) => {
+            Found::Busy(_) | Found::Used | Found::Spoilt(_) => {
                 self.slots.remove(sandbox);
                 true
             }

@@ -100,7 +100,7 @@ impl Bench {
             self.engine.remove(run.id).await.expect("it is removed");
         }
         let label = (LABEL_SANDBOX_OF, self.node_id.to_string());
-        for sandbox in keeper::list(&self.docker, label.0, &label.1).await.expect("list") {
+        for sandbox in containers::list(&self.docker, label.0, &label.1).await.expect("list") {
             let options = RemoveContainerOptions { force: true, ..Default::default() };
             let id = sandbox.id.expect("an id");
             // It may be ending by itself.
@@ -110,7 +110,8 @@ impl Bench {
 
     async fn sandboxes(&self) -> Vec<String> {
         let node_id = self.node_id.to_string();
-        let listed = keeper::list(&self.docker, LABEL_SANDBOX_OF, &node_id).await.expect("list");
+        let listed =
+            containers::list(&self.docker, LABEL_SANDBOX_OF, &node_id).await.expect("list");
         listed.into_iter().filter_map(|sandbox| sandbox.id).collect()
     }
 
@@ -151,6 +152,51 @@ async fn a_prepared_task_starts_although_its_sandbox_has_ended() {
     bench.engine.start(run.id).await.expect("it starts");
     assert_eq!(bench.mode_of(&run).await, "none");
     bench.end(&[run]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prepared_task_with_a_network_gets_another_sandbox_when_its_own_has_ended() {
+    let Some(bench) = Bench::start(node(), 0).await else { return };
+    let mut run = bench.run().await;
+    let mut work = (*run.work).clone();
+    work.task.network.network_type = api_types::engine::NetworkType::Full;
+    run.work = Arc::new(work);
+    bench.prepare(&run).await;
+    let mode = bench.mode_of(&run).await;
+    let sandbox = mode.strip_prefix(JOINS).expect("it joins a sandbox");
+    let options = KillContainerOptions { signal: "KILL".to_owned() };
+    bench.docker.kill_container(sandbox, Some(options)).await.unwrap();
+    eventually("it ends", async || {
+        !bench.engine.guarded.runs(&bench.docker, sandbox).await.expect("an answer")
+    })
+    .await;
+    bench.engine.start(run.id).await.expect("it starts");
+    let other = bench.mode_of(&run).await;
+    assert_ne!(other, mode);
+    let other = other.strip_prefix(JOINS).expect("it joins another sandbox");
+    assert_eq!(inspect::inspect(&bench.docker, other).await, pool::Found::Used);
+    bench.engine.remove(run.id).await.expect("it is removed");
+    eventually("the sandbox to be removed", async || {
+        !bench.engine.guarded.runs(&bench.docker, other).await.expect("an answer")
+    })
+    .await;
+    bench.engine.guarded.close(&bench.docker).await;
+    bench.end(&[run]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sandbox_that_cannot_be_restricted_is_given_to_no_task() {
+    let Some(bench) = Bench::start(node(), 0).await else { return };
+    // More than the settings take, and more than the program in the sandbox does.
+    let range = |number| format!("1.2.{}.{}", number / 256, number % 256).parse().expect("a range");
+    let denied_addresses = (0..600).map(range).collect();
+    let settings = Settings { denied_addresses, ..Settings::default() };
+    let sandboxes = Sandboxes::guarded(bench.node_id, &settings);
+    let refused = sandboxes.lease_or_make(&bench.docker, bench.run().await.id).await;
+    let Err(ExecutorError::Failed(failure)) = refused else { panic!("{refused:?}") };
+    assert!(failure.message.contains("ranges of addresses are more than"), "{}", failure.message);
+    assert_eq!(sandboxes.pool().len(), 0);
+    bench.end(&[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -25,6 +25,7 @@ fn seen(sandboxes: &[(&str, bool)], executions: &[(u128, Option<&str>)]) -> Seen
             .iter()
             .map(|(id, sandbox)| (execution_id(*id), sandbox.map(str::to_owned)))
             .collect(),
+        stamps: BTreeMap::new(),
     }
 }
 
@@ -138,4 +139,24 @@ fn slots_without_a_task_are_removable() {
     let seen = seen(&[], &[(1, Some("a")), (2, None)]);
     assert_eq!(pool.take_free(&seen), ["b", "c", "d"]);
     assert_eq!(pool.leased(), ["a"]);
+}
+
+#[test]
+fn free_sandboxes_with_another_policy_are_replaced() {
+    let mut pool = pool_of(&["a", "b", "c"]);
+    pool.lease(execution_id(1), NOW);
+    let stamps = ["a", "b"].map(|id| (id.to_owned(), "old".to_owned()));
+    let stamps = stamps.into_iter().chain([("c".to_owned(), "new".to_owned())]).collect();
+    let seen = Seen { stamps, ..Seen::default() };
+    assert_eq!(pool.take_outdated(&seen, "new"), ["b"], "a task has the other");
+    assert_eq!((pool.len(), pool.free()), (2, 1));
+}
+
+#[test]
+fn a_used_sandbox_is_removed() {
+    let mut pool = pool_of(&["a"]);
+    pool.lease(execution_id(1), NOW);
+    pool.give_back(execution_id(1), NOW);
+    assert!(pool.inspected("a", &Found::Used, NOW));
+    assert_eq!(pool.len(), 0);
 }

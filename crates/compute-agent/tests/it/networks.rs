@@ -1,0 +1,309 @@
+//! Tasks with a network: what they reach, and what becomes of their sandboxes.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use api_types::ExecutionId;
+use api_types::engine::NetworkType;
+use api_types::execution::{ComputeState, DesiredState};
+use bollard::Docker;
+use bollard::query_parameters::{
+    InspectNetworkOptions, KillContainerOptions, ListContainersOptions, RemoveContainerOptions,
+};
+use compute_agent::Settings;
+use tokio::net::TcpListener;
+
+use crate::node::{DockerNode, eventually};
+
+/// Where clouds serve metadata. Nobody answers there on most machines, but then a connection fails
+/// otherwise and later.
+const METADATA: &str = "169.254.169.254:80";
+
+/// What a connection fails with that a sandbox refuses.
+const REFUSED: &str = "host unreachable";
+
+struct NetworkNode {
+    node: DockerNode,
+    node_id: String,
+}
+
+impl NetworkNode {
+    /// None where there is no Docker Engine.
+    async fn start(change: impl FnOnce(&mut Settings)) -> Option<Self> {
+        let node = DockerNode::start_with(change).await?;
+        let node_id = node.node.id().to_string();
+        Some(Self { node, node_id })
+    }
+
+    async fn begin(&self, steps: &[&str]) -> ExecutionId {
+        let mut work = self.node.work(steps);
+        work.task.network.network_type = NetworkType::Full;
+        self.node.orchestrator().run(work).await
+    }
+
+    /// The output of a task with these steps.
+    async fn run(&self, steps: &[&str]) -> String {
+        let id = self.begin(steps).await;
+        let report = self.node.orchestrator().reported(id, ComputeState::Completed).await;
+        report.run_output.expect("its output").stdout
+    }
+
+    async fn started(&self, steps: &[&str]) -> ExecutionId {
+        let id = self.begin(steps).await;
+        self.node.orchestrator().reported(id, ComputeState::BidAccepted).await;
+        id
+    }
+
+    /// The sandbox that an execution is in.
+    async fn sandbox_of(&self, id: ExecutionId) -> String {
+        let name = format!("execution-{id}");
+        let container = self.node.docker.inspect_container(&name, None).await.expect("inspect");
+        let mode = container.host_config.and_then(|config| config.network_mode).expect("a mode");
+        mode.strip_prefix("container:").expect("a sandbox").to_owned()
+    }
+
+    async fn sandboxes(&self) -> Vec<String> {
+        sandboxes(&self.node.docker, &self.node_id).await
+    }
+
+    async fn stop(&self, id: ExecutionId) {
+        self.node.orchestrator().want_state(id, DesiredState::Stopped, "enough");
+        self.node.orchestrator().reported(id, ComputeState::Cancelled).await;
+    }
+
+    async fn leaves_nothing(&self) {
+        self.node.nothing_is_left().await;
+        eventually("all sandboxes to be removed", async || self.sandboxes().await.is_empty()).await;
+    }
+}
+
+impl Drop for NetworkNode {
+    fn drop(&mut self) {
+        let node_id = self.node_id.clone();
+        let agent = self.node.node.take_agent();
+        // A runtime of its own: that of the test cannot be waited upon here.
+        let removing = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.expect("a runtime").block_on(async {
+                if let Some(agent) = agent {
+                    agent.kill().await;
+                }
+                let docker = Docker::connect_with_unix_defaults().expect("connect");
+                for sandbox in sandboxes(&docker, &node_id).await {
+                    let options = RemoveContainerOptions { force: true, ..Default::default() };
+                    // It may be gone already.
+                    let _ = docker.remove_container(&sandbox, Some(options)).await;
+                }
+            });
+        });
+        let _ = removing.join();
+    }
+}
+
+async fn sandboxes(docker: &Docker, node_id: &str) -> Vec<String> {
+    let filter = format!("service.org/guarded-sandbox-of={node_id}");
+    let options = ListContainersOptions {
+        all: true,
+        filters: Some(HashMap::from([("label".to_owned(), vec![filter])])),
+        ..Default::default()
+    };
+    let listed = docker.list_containers(Some(options)).await.expect("list containers");
+    listed.into_iter().filter_map(|found| found.id).collect()
+}
+
+/// The address of the bridge of Docker on this machine.
+async fn gateway(docker: &Docker) -> Ipv4Addr {
+    let network = docker.inspect_network("bridge", None::<InspectNetworkOptions>).await;
+    let config = network.expect("the bridge").ipam.and_then(|ipam| ipam.config);
+    let subnet = config.into_iter().flatten().find_map(|config| config.subnet).expect("a subnet");
+    let (network, _) = subnet.split_once('/').expect("a range");
+    let network: Ipv4Addr = network.parse().expect("an address");
+    Ipv4Addr::from(u32::from(network) + 1)
+}
+
+/// Another address of this machine than that of the bridge: of the route to the outside.
+fn other_address() -> Option<IpAddr> {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").expect("bind");
+    socket.connect("192.0.2.1:9").ok()?;
+    Some(socket.local_addr().expect("an address").ip())
+}
+
+/// A listener on every address of this machine that accepts whoever comes.
+async fn listener() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await.expect("listen");
+    let port = listener.local_addr().expect("an address").port();
+    tokio::spawn(async move {
+        let mut accepted = Vec::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            accepted.push(stream);
+        }
+    });
+    port
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_with_a_network_reaches_neither_its_host_nor_metadata_nor_other_tasks() {
+    let Some(node) = NetworkNode::start(|_| ()).await else { return };
+    let port = listener().await;
+    let gateway = SocketAddr::from((gateway(&node.node.docker).await, port)).to_string();
+    let server = node.started(&["address", "serve", "7000", "sleep", "60000"]).await;
+    let url = node.node.node.url(&format!("/api/v1/agent/executions/{server}/logs"));
+    let mut printed = String::new();
+    eventually("the server to have said its address", async || {
+        printed = String::from_utf8(crate::http::get(&url).await.body).expect("text");
+        printed.ends_with("serves\n")
+    })
+    .await;
+    let neighbour = format!("{}:7000", printed.lines().next().expect("its address"));
+    let mut targets = vec![gateway.clone(), METADATA.to_owned(), neighbour];
+    targets.extend(other_address().map(|address| SocketAddr::from((address, port)).to_string()));
+    let mut steps = Vec::new();
+    for target in &targets {
+        steps.extend(["reach", target.as_str(), "reach-bound", target.as_str()]);
+    }
+    let said = node.run(&steps).await;
+    let wanted = format!("reach: {REFUSED}\nreach-bound: {REFUSED}\n").repeat(targets.len());
+    assert_eq!(said, wanted, "{targets:?}");
+    node.stop(server).await;
+    node.leaves_nothing().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_reaches_what_the_operator_allows_and_itself() {
+    let docker = crate::image::docker().await;
+    let Some(docker) = docker else { return };
+    let gateway = gateway(&docker).await;
+    let allow = |settings: &mut Settings| {
+        settings.allow_addresses = vec![gateway.to_string().parse().expect("a range")];
+    };
+    let Some(node) = NetworkNode::start(allow).await else { return };
+    let target = SocketAddr::from((gateway, listener().await)).to_string();
+    let steps = ["reach", &target, "reach-bound", &target, "reach", METADATA];
+    let itself = ["listen", "7000", "connect", "7000"];
+    let said = node.run(&[&steps[..], &itself[..]].concat()).await;
+    let wanted = format!("reach: yes\nreach-bound: yes\nreach: {REFUSED}\n");
+    assert_eq!(said, format!("{wanted}listen: yes\nconnect: yes\n"));
+    node.leaves_nothing().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_cannot_remove_what_restricts_it() {
+    let Some(node) = NetworkNode::start(|_| ()).await else { return };
+    let target = SocketAddr::from((gateway(&node.node.docker).await, listener().await)).to_string();
+    let said = node.run(&["status", "CapEff", "flush-rules", "reach", &target]).await;
+    assert_eq!(
+        said,
+        format!("CapEff:\t0000000000000000\nflush-rules: permission denied\nreach: {REFUSED}\n")
+    );
+    node.leaves_nothing().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn name_servers_are_reached_for_names_alone() {
+    let Some(node) = NetworkNode::start(|_| ()).await else { return };
+    let text = node.run(&["cat", "/etc/resolv.conf"]).await;
+    let server = text.lines().find_map(|line| line.strip_prefix("nameserver "));
+    let server = server.expect("a name server").trim().to_owned();
+    let (dns, other) = (format!("{server}:53"), format!("{server}:9"));
+    let said = node.run(&["dns", &dns, "reach", &other]).await;
+    // Where the machine has no name server, the question is sent, and nobody answers.
+    let sent = ["dns: yes\n", "dns: would block\n", "dns: resource temporarily unavailable\n"];
+    assert!(sent.iter().any(|sent| said.starts_with(sent)), "{said}");
+    if server.parse::<Ipv4Addr>().is_ok_and(|server| server.is_private()) {
+        assert!(said.ends_with(&format!("reach: {REFUSED}\n")), "{said}");
+    }
+    node.leaves_nothing().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sandbox_with_a_network_serves_one_task() {
+    let Some(node) = NetworkNode::start(|settings| settings.docker.network_pool = 1).await else {
+        return;
+    };
+    let first = node.started(&["sleep", "60000"]).await;
+    let used = node.sandbox_of(first).await;
+    // While there are such tasks, one more is kept ready.
+    eventually("another sandbox", async || node.sandboxes().await.len() == 2).await;
+    node.stop(first).await;
+    eventually("the used one to be removed", async || !node.sandboxes().await.contains(&used))
+        .await;
+    let second = node.started(&["sleep", "60000"]).await;
+    assert_ne!(node.sandbox_of(second).await, used);
+    node.stop(second).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_sandbox_of_a_task_survives_the_agent_and_the_restrictions_with_it() {
+    let Some(mut node) = NetworkNode::start(|_| ()).await else { return };
+    let target = SocketAddr::from((gateway(&node.node.docker).await, listener().await)).to_string();
+    let id = node.started(&["sleep", "4000", "reach", &target]).await;
+    let sandbox = node.sandbox_of(id).await;
+    node.node.node.kill_agent().await;
+    node.node.node.start_agent().await;
+    let report = node.node.orchestrator().reported(id, ComputeState::Completed).await;
+    assert_eq!(report.run_output.expect("its output").stdout, format!("reach: {REFUSED}\n"));
+    node.leaves_nothing().await;
+    assert!(!node.sandboxes().await.contains(&sandbox));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_sandbox_that_ended_with_the_engine_is_replaced() {
+    let Some(node) = NetworkNode::start(|settings| settings.docker.network_pool = 2).await else {
+        return;
+    };
+    assert_eq!(node.run(&["out", "warm"]).await, "warm\n");
+    eventually("idle sandboxes", async || node.sandboxes().await.len() == 2).await;
+    for sandbox in node.sandboxes().await {
+        let options = KillContainerOptions { signal: "KILL".to_owned() };
+        // The used one may have been removed meanwhile.
+        let _ = node.node.docker.kill_container(&sandbox, Some(options)).await;
+    }
+    let target = SocketAddr::from((gateway(&node.node.docker).await, listener().await)).to_string();
+    assert_eq!(node.run(&["reach", &target]).await, format!("reach: {REFUSED}\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clean_stop_removes_sandboxes_without_a_task() {
+    let Some(mut node) = NetworkNode::start(|settings| settings.docker.network_pool = 2).await
+    else {
+        return;
+    };
+    let id = node.started(&["sleep", "60000"]).await;
+    let sandbox = node.sandbox_of(id).await;
+    eventually("idle sandboxes", async || node.sandboxes().await.len() >= 2).await;
+    node.node.node.shut_down_agent().await;
+    assert_eq!(node.sandboxes().await, [sandbox]);
+    node.node.node.start_agent().await;
+    node.node.node.wait_for_phase(id, "Running").await;
+    node.stop(id).await;
+    node.leaves_nothing().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_network_is_as_it_was() {
+    let Some(node) = NetworkNode::start(|_| ()).await else { return };
+    let id = node.node.orchestrator().run(node.node.work(&["interfaces"])).await;
+    let done = node.node.orchestrator().reported(id, ComputeState::Completed).await;
+    assert_eq!(done.run_output.expect("its output").stdout, "lo\n");
+    assert!(node.sandboxes().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_program_in_a_sandbox_has_no_rights_and_less_than_a_megabyte_of_its_own() {
+    const LIMIT_KB: u64 = 1000;
+    let Some(node) = NetworkNode::start(|_| ()).await else { return };
+    let id = node.started(&["sleep", "60000"]).await;
+    let sandbox = node.sandbox_of(id).await;
+    let state = node.node.docker.inspect_container(&sandbox, None).await.expect("inspect").state;
+    let pid = state.and_then(|state| state.pid).expect("a process");
+    let read = |name| std::fs::read_to_string(format!("/proc/{pid}/{name}")).expect("a process");
+    let (status, memory) = (read("status"), read("smaps_rollup"));
+    for line in ["Uid:\t65534\t65534", "CapPrm:\t0000000000000000", "NoNewPrivs:\t1"] {
+        assert!(status.contains(line), "{line}: {status}");
+    }
+    let dirty = memory.lines().find_map(|line| line.strip_prefix("Pss_Dirty:")).expect("a line");
+    let dirty_kb: u64 = dirty.trim().trim_end_matches(" kB").parse().expect("a number");
+    assert!(dirty_kb < LIMIT_KB, "{memory}");
+    node.stop(id).await;
+    node.leaves_nothing().await;
+}

@@ -1,0 +1,99 @@
+//! Restricts what this network namespace reaches, before a task joins it.
+//!
+//! Packets are judged where they leave a socket, so that it does not matter how a task has them
+//! sent: with unreachable routes alone, a socket that is bound to the interface takes every address
+//! for a neighbour, and reaches all addresses of the host.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use crate::addresses::{self, Range};
+use crate::nft::{Batch, Chain, Family, Step};
+
+const UDP: u8 = 17;
+const TCP: u8 = 6;
+const ICMP_V6: u8 = 58;
+const DNS_PORT: u16 = 53;
+
+/// Router and neighbour messages of ICMPv6, without which IPv6 finds no gateway; no task can send
+/// them itself.
+const NEIGHBOUR_MESSAGES: [u8; 4] = [133, 134, 135, 136];
+
+/// Far more than any settings and any host have; the whole batch has to fit into a socket's buffer.
+const MAX_RANGES: usize = 512;
+
+/// Whatever nobody allows or denies can be reached; nobody can connect to here.
+#[derive(Debug, Default)]
+pub(crate) struct Policy {
+    pub(crate) denied: BTreeSet<Range>,
+    /// Take precedence.
+    pub(crate) allowed: BTreeSet<Range>,
+}
+
+// === impl Policy ===
+
+impl Policy {
+    /// Both lists, each separated by commas.
+    pub(crate) fn parse(denied: &str, allowed: &str) -> Result<Self, String> {
+        let list = |text: &str| -> Result<BTreeSet<Range>, String> {
+            text.split(',').filter(|range| !range.is_empty()).map(str::parse).collect()
+        };
+        Ok(Self { denied: list(denied)?, allowed: list(allowed)? })
+    }
+
+    /// In effect when this returns.
+    pub(crate) fn apply(mut self) -> Result<(), String> {
+        self.denied.extend(addresses::neighbours());
+        let count = self.denied.len() + self.allowed.len();
+        if count > MAX_RANGES {
+            return Err(format!("{count} ranges of addresses are more than {MAX_RANGES}"));
+        }
+        let resolvers = fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+        let resolvers = addresses::resolvers(&resolvers).into_iter().map(Range::from).collect();
+        self.apply_to(Family::V4, &resolvers)?;
+        // A kernel without IPv6 has no such packets.
+        if Path::new("/proc/self/net/if_inet6").exists() {
+            self.apply_to(Family::V6, &resolvers)?;
+        }
+        Ok(())
+    }
+
+    fn apply_to(&self, family: Family, resolvers: &BTreeSet<Range>) -> Result<(), String> {
+        let of_family = |ranges: &BTreeSet<Range>| -> Vec<Range> {
+            ranges.iter().copied().filter(|range| range.family() == family).collect()
+        };
+        let to = |range: Range| Step::to_addresses(family, &range.bytes(), &range.mask());
+        let mut batch = Batch::new(family);
+        batch.chain(Chain::Output, true);
+        batch.chain(Chain::Input, false);
+        for chain in [Chain::Output, Chain::Input] {
+            batch.rule(chain, and(Step::on_loopback(chain), [], Step::accept()));
+            batch.rule(chain, and(Step::of_known_connections(), [], Step::accept()));
+            if family == Family::V6 {
+                for number in NEIGHBOUR_MESSAGES {
+                    let message =
+                        and(Step::of_protocol(ICMP_V6), Step::of_type(number), Step::accept());
+                    batch.rule(chain, message);
+                }
+            }
+        }
+        for resolver in of_family(resolvers) {
+            for protocol in [UDP, TCP] {
+                let query = Step::of_protocol(protocol).into_iter().chain(Step::to_port(DNS_PORT));
+                batch.rule(Chain::Output, and(to(resolver), query, Step::accept()));
+            }
+        }
+        for range in of_family(&self.allowed) {
+            batch.rule(Chain::Output, and(to(range), [], Step::accept()));
+        }
+        for range in of_family(&self.denied) {
+            batch.rule(Chain::Output, and(to(range), [], Step::reject(family)));
+        }
+        batch.commit().map_err(|error| format!("the kernel does not take its nftables: {error}"))
+    }
+}
+
+fn and(steps: Vec<Step>, more: impl IntoIterator<Item = Step>, last: Step) -> Vec<Step> {
+    steps.into_iter().chain(more).chain([last]).collect()
+}

@@ -1,0 +1,347 @@
+//! The part of nftables that the guard needs, in the kernel's own messages (netlink).
+//!
+//! A batch takes effect as a whole or not at all. Numbers are those of `linux/netfilter.h` and
+//! `linux/netfilter/nf_tables.h`.
+
+use std::io;
+use std::time::Duration;
+
+use rustix::net::netlink::{NETFILTER, SocketAddrNetlink};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, sendto, socket_with,
+};
+
+/// The kernel answers while it takes the batch; a missing answer would hold the program forever.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+const SUBSYSTEM: u16 = 10;
+const BATCH_BEGIN: u16 = 16;
+const BATCH_END: u16 = 17;
+const NEW_TABLE: u16 = SUBSYSTEM << 8;
+const NEW_CHAIN: u16 = (SUBSYSTEM << 8) | 3;
+const NEW_RULE: u16 = (SUBSYSTEM << 8) | 6;
+
+const REQUEST: u16 = 0x001;
+const ACKNOWLEDGE: u16 = 0x004;
+const CREATE: u16 = 0x400;
+const APPEND: u16 = 0x800;
+
+const NESTED: u16 = 0x8000;
+const HEADER_BYTES: usize = 16;
+/// The type of the kernel's answers, errors and acknowledgements alike.
+const ANSWER: u16 = 2;
+
+const TABLE: &str = "guard";
+
+/// The register that holds the value to compare.
+const REGISTER: u32 = 1;
+const VERDICT_REGISTER: u32 = 0;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Family {
+    V4,
+    V6,
+}
+
+/// Where packets of this network namespace are judged.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Chain {
+    Input,
+    Output,
+}
+
+/// A step of a rule: an encoded expression.
+pub(crate) struct Step(Vec<u8>);
+
+pub(crate) struct Batch {
+    family: Family,
+    bytes: Vec<u8>,
+    sequence: u32,
+    /// Where the message begins that is being written.
+    begin: usize,
+}
+
+// === impl Family ===
+
+impl Family {
+    fn number(self) -> u8 {
+        match self {
+            Self::V4 => 2,
+            Self::V6 => 10,
+        }
+    }
+
+    /// Offset of the destination in the header, and the bytes of an address.
+    fn destination(self) -> (u32, usize) {
+        match self {
+            Self::V4 => (16, 4),
+            Self::V6 => (24, 16),
+        }
+    }
+}
+
+// === impl Chain ===
+
+impl Chain {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Input => "input",
+            Self::Output => "output",
+        }
+    }
+
+    fn hook(self) -> u32 {
+        match self {
+            Self::Input => 1,
+            Self::Output => 3,
+        }
+    }
+}
+
+// === impl Step ===
+
+impl Step {
+    fn new(name: &str, data: &[u8]) -> Self {
+        let mut step = Vec::new();
+        text(&mut step, 1, name);
+        attribute(&mut step, 2 | NESTED, data);
+        Self(step)
+    }
+
+    fn meta(key: u32) -> Self {
+        Self::new("meta", &numbers(&[(1, REGISTER), (2, key)]))
+    }
+
+    fn payload(base: u32, offset: u32, length: u32) -> Self {
+        let fields = [(1, REGISTER), (2, base), (3, offset), (4, length)];
+        Self::new("payload", &numbers(&fields))
+    }
+
+    fn compare(is_equal: bool, value: &[u8]) -> Self {
+        let mut data = numbers(&[(1, REGISTER), (2, u32::from(!is_equal))]);
+        attribute(&mut data, 3 | NESTED, &wrapped(1, value));
+        Self::new("cmp", &data)
+    }
+
+    fn mask(mask: &[u8]) -> Self {
+        let length = u32::try_from(mask.len()).unwrap_or(u32::MAX);
+        let mut data = numbers(&[(1, REGISTER), (2, REGISTER), (3, length)]);
+        attribute(&mut data, 4 | NESTED, &wrapped(1, mask));
+        attribute(&mut data, 5 | NESTED, &wrapped(1, &vec![0; mask.len()]));
+        Self::new("bitwise", &data)
+    }
+
+    fn verdict(code: u32) -> Self {
+        let verdict = wrapped(2 | NESTED, &numbers(&[(1, code)]));
+        let mut data = numbers(&[(1, VERDICT_REGISTER)]);
+        attribute(&mut data, 2 | NESTED, &verdict);
+        Self::new("immediate", &data)
+    }
+
+    pub(crate) fn accept() -> Self {
+        Self::verdict(1)
+    }
+
+    /// Answers that the host is unreachable.
+    pub(crate) fn reject(family: Family) -> Self {
+        let code = match family {
+            Family::V4 => 1,
+            Family::V6 => 3,
+        };
+        let mut data = numbers(&[(1, 0)]);
+        attribute(&mut data, 2, &[code]);
+        Self::new("reject", &data)
+    }
+
+    /// Packets that leave or enter by the loopback interface, which is the first of each namespace.
+    pub(crate) fn on_loopback(chain: Chain) -> Vec<Self> {
+        let key = match chain {
+            Chain::Input => 4,
+            Chain::Output => 5,
+        };
+        vec![Self::meta(key), Self::compare(true, &1_u32.to_ne_bytes())]
+    }
+
+    /// Packets of connections that were allowed when they began, and errors about them.
+    pub(crate) fn of_known_connections() -> Vec<Self> {
+        const ESTABLISHED_OR_RELATED: u32 = 2 | 4;
+        vec![
+            Self::new("ct", &numbers(&[(1, REGISTER), (2, 0)])),
+            Self::mask(&ESTABLISHED_OR_RELATED.to_ne_bytes()),
+            Self::compare(false, &0_u32.to_ne_bytes()),
+        ]
+    }
+
+    /// Packets to these addresses.
+    pub(crate) fn to_addresses(family: Family, address: &[u8], mask: &[u8]) -> Vec<Self> {
+        let (offset, bytes) = family.destination();
+        let length = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let network: Vec<u8> = address.iter().zip(mask).map(|(byte, mask)| byte & mask).collect();
+        vec![Self::payload(1, offset, length), Self::mask(mask), Self::compare(true, &network)]
+    }
+
+    pub(crate) fn of_protocol(protocol: u8) -> Vec<Self> {
+        vec![Self::meta(16), Self::compare(true, &[protocol])]
+    }
+
+    pub(crate) fn to_port(port: u16) -> Vec<Self> {
+        vec![Self::payload(2, 2, 2), Self::compare(true, &port.to_be_bytes())]
+    }
+
+    /// Compares the first byte after the IP header: the type of an ICMP message.
+    pub(crate) fn of_type(number: u8) -> Vec<Self> {
+        vec![Self::payload(2, 0, 1), Self::compare(true, &[number])]
+    }
+}
+
+// === impl Batch ===
+
+impl Batch {
+    /// Makes the table; it must not exist.
+    pub(crate) fn new(family: Family) -> Self {
+        let mut batch = Self { family, bytes: Vec::new(), sequence: 0, begin: 0 };
+        batch.message(BATCH_BEGIN, REQUEST, |_| ());
+        batch.message(NEW_TABLE, REQUEST | CREATE, |bytes| text(bytes, 1, TABLE));
+        batch
+    }
+
+    pub(crate) fn chain(&mut self, chain: Chain, is_accepting: bool) {
+        self.message(NEW_CHAIN, REQUEST | CREATE, |bytes| {
+            text(bytes, 1, TABLE);
+            text(bytes, 3, chain.name());
+            attribute(bytes, 4 | NESTED, &numbers(&[(1, chain.hook()), (2, 0)]));
+            attribute(bytes, 5, &u32::from(is_accepting).to_be_bytes());
+            text(bytes, 7, "filter");
+        });
+    }
+
+    pub(crate) fn rule(&mut self, chain: Chain, steps: Vec<Step>) {
+        let mut expressions = Vec::new();
+        for step in steps {
+            attribute(&mut expressions, 1 | NESTED, &step.0);
+        }
+        self.message(NEW_RULE, REQUEST | CREATE | APPEND | ACKNOWLEDGE, |bytes| {
+            text(bytes, 1, TABLE);
+            text(bytes, 2, chain.name());
+            attribute(bytes, 4 | NESTED, &expressions);
+        });
+    }
+
+    fn message(&mut self, kind: u16, flags: u16, body: impl FnOnce(&mut Vec<u8>)) {
+        self.sequence += 1;
+        self.begin = self.bytes.len();
+        self.bytes.extend(0_u32.to_ne_bytes());
+        self.bytes.extend(kind.to_ne_bytes());
+        self.bytes.extend(flags.to_ne_bytes());
+        self.bytes.extend(self.sequence.to_ne_bytes());
+        self.bytes.extend(0_u32.to_ne_bytes());
+        // A batch names the subsystem that it is for, everything within it the family.
+        let (family, resource) = match kind {
+            BATCH_BEGIN | BATCH_END => (0, SUBSYSTEM),
+            _ => (self.family.number(), 0),
+        };
+        self.bytes.extend([family, 0]);
+        self.bytes.extend(resource.to_be_bytes());
+        body(&mut self.bytes);
+        let length = u32::try_from(self.bytes.len() - self.begin).unwrap_or(u32::MAX);
+        self.bytes[self.begin..self.begin + 4].copy_from_slice(&length.to_ne_bytes());
+    }
+
+    /// In effect, as a whole, when this returns.
+    pub(crate) fn commit(mut self) -> io::Result<()> {
+        let last = self.sequence;
+        self.message(BATCH_END, REQUEST, |_| ());
+        let flags = SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(NETFILTER))?;
+        set_socket_timeout(&socket, Timeout::Recv, Some(ANSWER_TIMEOUT))?;
+        sendto(&socket, &self.bytes, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
+        let mut answer = vec![0; 64 << 10];
+        loop {
+            let (length, _) = recv(&socket, &mut answer[..], RecvFlags::empty())?;
+            for (sequence, error) in answers(&answer[..length]) {
+                match error {
+                    0 if sequence == last => return Ok(()),
+                    0 => {}
+                    error => return Err(io::Error::from_raw_os_error(-error)),
+                }
+            }
+        }
+    }
+}
+
+/// The sequence number of each answer, and its error: 0 or a negative number.
+fn answers(mut bytes: &[u8]) -> Vec<(u32, i32)> {
+    let word =
+        |bytes: &[u8], at: usize| -> Option<[u8; 4]> { bytes.get(at..at + 4)?.try_into().ok() };
+    let mut found = Vec::new();
+    while let Some(length) = word(bytes, 0) {
+        let length = u32::from_ne_bytes(length) as usize;
+        let kind = bytes.get(4..6).map(|kind| u16::from_ne_bytes([kind[0], kind[1]]));
+        if kind == Some(ANSWER)
+            && let (Some(sequence), Some(error)) = (word(bytes, 8), word(bytes, HEADER_BYTES))
+        {
+            found.push((u32::from_ne_bytes(sequence), i32::from_ne_bytes(error)));
+        }
+        let next = length.next_multiple_of(4).max(HEADER_BYTES);
+        bytes = bytes.get(next..).unwrap_or_default();
+    }
+    found
+}
+
+// === attributes ===
+
+fn attribute(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    // Only a name or an address is in here: far below the 64 KiB that an attribute may have.
+    let length = u16::try_from(value.len() + 4).unwrap_or(u16::MAX);
+    bytes.extend(length.to_ne_bytes());
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(value);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+}
+
+fn text(bytes: &mut Vec<u8>, kind: u16, value: &str) {
+    attribute(bytes, kind, &[value.as_bytes(), &[0]].concat());
+}
+
+fn wrapped(kind: u16, value: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    attribute(&mut bytes, kind, value);
+    bytes
+}
+
+fn numbers(fields: &[(u16, u32)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (kind, value) in fields {
+        attribute(&mut bytes, *kind, &value.to_be_bytes());
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_answers_are_read() {
+        let answer = |sequence: u32, error: i32| {
+            let mut bytes = Vec::new();
+            bytes.extend(20_u32.to_ne_bytes());
+            bytes.extend(ANSWER.to_ne_bytes());
+            bytes.extend([0; 2]);
+            bytes.extend(sequence.to_ne_bytes());
+            bytes.extend([0; 4]);
+            bytes.extend(error.to_ne_bytes());
+            bytes
+        };
+        let both = [answer(7, 0), answer(8, -1)].concat();
+        assert_eq!(answers(&both), [(7, 0), (8, -1)]);
+        assert_eq!(answers(&both[..30]), [(7, 0)]);
+        assert!(answers(&[]).is_empty());
+    }
+
+    #[test]
+    fn attributes_are_padded_but_their_length_is_not() {
+        assert_eq!(wrapped(1, &[9]), [5, 0, 1, 0, 9, 0, 0, 0]);
+    }
+}
