@@ -91,7 +91,7 @@ down() {
     compose --profile metrics stop
     for node in $nodes; do
         # Tasks first: they use network sandboxes, which stay for the next task.
-        for label in node sandbox-of; do
+        for label in node sandbox-of guarded-sandbox-of; do
             left=$(docker ps --all --quiet --filter "label=service.org/$label=$node")
             # Some end by themselves in the meantime.
             [ -z "$left" ] || docker rm --force --volumes $left >/dev/null || true

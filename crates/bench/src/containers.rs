@@ -136,7 +136,9 @@ async fn host_config_of_a_job(cluster: &Cluster, docker: &Docker) -> anyhow::Res
     let container = docker.inspect_container(&name, None::<InspectContainerOptions>).await?;
     cluster.client().stop_job(id, "inspected").await?;
     cluster.no_container_left().await;
-    container.host_config.context("a container has a host configuration")
+    let host_config = container.host_config.context("a container has a host configuration")?;
+    // By hand there is no sandbox.
+    Ok(HostConfig { network_mode: Some("bridge".to_owned()), ..host_config })
 }
 
 async fn engine_api(

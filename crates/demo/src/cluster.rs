@@ -149,6 +149,7 @@ async fn start_agent(
     }
     // The demo is too short for a pool to be useful.
     settings.docker.sandbox_pool = 0;
+    settings.docker.network_pool = 0;
     settings.capacity.cpu = Some(CPU_MILLIS);
     settings.capacity.memory = Some(MEMORY_BYTES);
     Agent::start(settings)

@@ -10,8 +10,9 @@ use bollard::query_parameters::{ListContainersOptionsBuilder, RemoveContainerOpt
 /// The label of an agent's containers; its value is the node id.
 pub const NODE_LABEL: &str = "service.org/node";
 
-/// The label of an agent's network sandboxes; its value is the node id.
-pub const SANDBOX_LABEL: &str = "service.org/sandbox-of";
+/// The labels of an agent's network sandboxes, without and with a network; their value is the node
+/// id.
+pub const SANDBOX_LABELS: [&str; 2] = ["service.org/sandbox-of", "service.org/guarded-sandbox-of"];
 
 /// The label with the execution id.
 pub const EXECUTION_LABEL: &str = "service.org/execution";
@@ -78,7 +79,10 @@ pub async fn sandboxes_of_node(
     docker: &Docker,
     node_id: &str,
 ) -> Result<Vec<LabelledContainer>, bollard::errors::Error> {
-    containers_labelled(docker, SANDBOX_LABEL, node_id).await
+    let [without, with] = SANDBOX_LABELS;
+    let mut found = containers_labelled(docker, without, node_id).await?;
+    found.extend(containers_labelled(docker, with, node_id).await?);
+    Ok(found)
 }
 
 async fn containers_labelled(

@@ -230,6 +230,7 @@ async fn a_sandbox_with_a_network_serves_one_task() {
     let second = node.started(&["sleep", "60000"]).await;
     assert_ne!(node.sandbox_of(second).await, used);
     node.stop(second).await;
+    node.node.nothing_is_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -260,6 +261,7 @@ async fn an_idle_sandbox_that_ended_with_the_engine_is_replaced() {
     }
     let target = SocketAddr::from((gateway(&node.node.docker).await, listener().await)).to_string();
     assert_eq!(node.run(&["reach", &target]).await, format!("reach: {REFUSED}\n"));
+    node.node.nothing_is_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -286,6 +288,7 @@ async fn no_network_is_as_it_was() {
     let done = node.node.orchestrator().reported(id, ComputeState::Completed).await;
     assert_eq!(done.run_output.expect("its output").stdout, "lo\n");
     assert!(node.sandboxes().await.is_empty());
+    node.leaves_nothing().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

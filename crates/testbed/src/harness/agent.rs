@@ -87,10 +87,11 @@ impl AgentSpec {
         self.settings.get(ENGINES).is_none_or(|list| list.contains("docker"))
     }
 
-    /// Size of the pool of network sandboxes, which are removed with the cluster. The default here
+    /// Size of the pools of network sandboxes, which are removed with the cluster. The default here
     /// is 0: a sandbox costs more than most tests.
     pub fn sandbox_pool(self, size: u16) -> Self {
         self.setting("COMPUTE_AGENT_DOCKER__SANDBOX_POOL", &size.to_string())
+            .setting("COMPUTE_AGENT_DOCKER__NETWORK_POOL", &size.to_string())
     }
 
     /// Any other setting, by the name of its environment variable.
