@@ -249,7 +249,9 @@ async fn a_role_is_offered_only_what_it_may_do() {
         for word in ["Stop…", "Edit and submit as new", "Logs", "Results", "Submit"] {
             assert!(offers(browser, word).await, "a submitter is not offered '{word}'");
         }
-        assert!(!offers(browser, "Access").await);
+        browser.click("Access").await;
+        browser.wait_for_text("No secrets").await;
+        assert!(!offers(browser, "Tokens and namespaces").await);
         browser.assert_no_fault("roles").await;
     })
     .await;
