@@ -45,8 +45,7 @@ pub struct Key {
     /// empty otherwise.
     pub last_expiry: String,
     /// Of a CA: how many nodes have their newest certificate of it. One that is retiring is trusted
-    /// for as long as there are any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// for as long as there are any. `null` for other keys.
     pub nodes: Option<usize>,
 }
 
