@@ -28,7 +28,7 @@ ci:
 
 # Run the simulator over many seeds; it prints a failing seed, and `just sim --from SEED --seeds 1` reproduces the failure.
 sim *arguments:
-    cargo run --release --bin sim -- {{arguments}}
+    cargo run --release --package simulator -- {{arguments}}
 
 # Run the failpoint and chaos tests at full length; CHAOS_DOCKER_RESTART='service docker restart' includes the Docker Engine.
 chaos seconds='600':
@@ -43,6 +43,12 @@ upgrade-test:
 ui-scale jobs='100000' lines='1000000' rate='5000':
     cargo build --release --workspace --bins
     TESTBED_BIN_DIR="${CARGO_TARGET_DIR:-{{justfile_directory()}}/target}/release" UI_SCALE_JOBS={{jobs}} UI_SCALE_LINES={{lines}} UI_SCALE_RATE={{rate}} cargo test --workspace --test it -- --nocapture --ignored --test-threads=1 ui::scale ui::large_logs ui::load
+
+# The orchestrator is the release program, whose first build takes long.
+# Put a thousand simulated agents under full load, and print the rates; no lease may end by mistake.
+load agents='1000' executions='100000' seconds='600':
+    cargo build --release --workspace --bins
+    TESTBED_BIN_DIR="${CARGO_TARGET_DIR:-{{justfile_directory()}}/target}/release" LOAD_AGENTS={{agents}} LOAD_EXECUTIONS={{executions}} LOAD_SECONDS={{seconds}} cargo test --workspace --test it -- --nocapture --ignored --exact load::no_lease_ends_by_mistake_under_full_load
 
 # The bench measures the release programs, whose first build takes long.
 # Measure every figure of docs/performance.md, in under 20 minutes; `just bench quick` takes two.

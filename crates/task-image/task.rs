@@ -24,6 +24,7 @@ const USAGE: &str = "usage: task SUBCOMMAND
   write PATH WORD...           write a file
   fill PATH MEGABYTES [SECONDS]  write a file of this size, then wait
   memory MEGABYTES [SECONDS]   allocate this much memory, then hold it
+  nest PATH DEPTH              make DEPTH directories, each in the one before
   burn SECONDS                 keep one core busy
   lines COUNT [stdout|stderr|both] [INTERVAL_MS]
   wide COUNT WIDTH             print lines padded by WIDTH characters to both streams
@@ -97,6 +98,13 @@ fn run(arguments: &[String]) -> Outcome {
         ["fill", path, megabytes] => fill_file(path, megabytes.parse()?, Duration::ZERO)?,
         ["fill", path, megabytes, seconds] => {
             fill_file(path, megabytes.parse()?, duration(seconds)?)?;
+        }
+        ["nest", path, depth] => {
+            env::set_current_dir(path)?;
+            for _ in 0..depth.parse::<u32>()? {
+                fs::create_dir("d")?;
+                env::set_current_dir("d")?;
+            }
         }
         ["memory", megabytes] => fill_memory(megabytes.parse()?, Duration::ZERO),
         ["memory", megabytes, seconds] => fill_memory(megabytes.parse()?, duration(seconds)?),

@@ -38,9 +38,7 @@ pub use phase::{Phase, StopReason};
 use verdict::Outage;
 pub use verdict::Verdict;
 
-/// The exit code in the output of a run whose process never started, or whose end was not
-/// observed.
-pub const NO_EXIT_CODE: i32 = -1;
+pub use api_types::execution::NO_EXIT_CODE;
 
 /// One execution, as this node knows it.
 #[derive(Debug, Clone)]

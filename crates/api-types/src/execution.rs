@@ -182,11 +182,24 @@ pub struct RunOutput {
     pub stderr_tail: String,
     #[serde(rename = "stderrbytes", skip_serializing_if = "is_zero")]
     pub stderr_bytes: u64,
+    /// -1 until a process has ended.
     #[serde(rename = "exitCode")]
     pub exit_code: i32,
     /// Why the run failed, unless the reason is the task's exit code.
     #[serde(rename = "runnerError")]
     pub runner_error: String,
+}
+
+/// The exit code as long as no process has ended.
+pub const NO_EXIT_CODE: i32 = -1;
+
+// === impl RunOutput ===
+
+impl RunOutput {
+    /// What there is to say of an execution without a process that ended.
+    pub fn none() -> Self {
+        Self { exit_code: NO_EXIT_CODE, ..Self::default() }
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

@@ -184,6 +184,17 @@ pub struct Alive {
     pub status: String,
 }
 
+/// Response of the orchestrator's readiness operation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "PascalCase")]
+pub struct Ready {
+    pub status: String,
+    /// What an operator should know although the service is ready; missing if there is nothing.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
 /// `host:port` as a multiaddress.
 pub fn multiaddress(address: std::net::SocketAddr) -> String {
     let family = if address.is_ipv4() { "ip4" } else { "ip6" };

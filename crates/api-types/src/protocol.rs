@@ -6,6 +6,7 @@
 //! execution of the node, so that a lost message only causes a delay.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +25,9 @@ pub const MAX_REPORTS_PER_BATCH: usize = 1000;
 /// Longest interval between two lines of the assignments stream. After three silent intervals the
 /// agent considers the stream dead and opens another.
 pub const KEEP_ALIVE_SECONDS: u64 = 10;
+
+/// Heartbeats per lease: two may be lost on the way.
+const HEARTBEATS_PER_LEASE: u64 = 3;
 
 /// `PUT …/nodes/:nodeID/session`: join or rejoin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -75,6 +79,14 @@ pub struct HeartbeatAnswer {
     /// The node is taken for silent when it has not renewed for this long.
     pub lease_seconds: u64,
     pub heartbeat_seconds: u64,
+}
+
+impl HeartbeatAnswer {
+    /// Grants this lease; the interval leaves room for two lost heartbeats.
+    pub fn granting(lease: Duration) -> Self {
+        let lease_seconds = lease.as_secs().max(1);
+        Self { lease_seconds, heartbeat_seconds: (lease_seconds / HEARTBEATS_PER_LEASE).max(1) }
+    }
 }
 
 /// One line of `GET …/nodes/:nodeID/assignments?session=N`.

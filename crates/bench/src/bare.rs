@@ -8,9 +8,10 @@ use scheduler::input::{Answer, Input, Submit};
 use scheduler::mint::Mint;
 use scheduler::time::{Moment, Now};
 use scheduler::{Output, Scheduler, Settings};
+use testbed::fleet;
 use uuid::Uuid;
 
-use super::{fleet, seed};
+use super::seed;
 
 /// The session number of a node that has joined once.
 const SESSION: u64 = 1;

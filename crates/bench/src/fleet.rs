@@ -1,95 +1,35 @@
-//! Simulated agents: the real protocol over real sockets in one process, without running tasks.
+//! A fleet of simulated agents at rest, and one node that works a long queue off.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use api_client::Client;
-use api_types::engine::EngineType;
+use api_types::NodeId;
 use api_types::execution::{ComputeState, DesiredState};
-use api_types::node::ComputeNodeInfo;
-use api_types::protocol::{
-    Assignment, AssignmentLine, FailureCause, Heartbeat, MAX_REPORTS_PER_BATCH, Report,
-    ReportBatch, SessionRequest,
-};
-use api_types::quantity::Capacity;
-use api_types::version::VersionRecord;
-use api_types::{ExecutionId, NodeId};
-use futures_util::{FutureExt, StreamExt};
-use serde_json::json;
+use api_types::protocol::{AssignmentLine, ReportBatch};
+use futures_util::StreamExt;
+use testbed::fleet::{CPU_PER_TASK, Fleet, FleetSpec, held, record, report};
+use testbed::harness::{ClusterSpec, eventually_within};
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::Scale;
 use super::measure::{Measure, Target, millis};
 use super::process::cpu_time;
-use testbed::harness::{ClusterSpec, eventually_within, noop};
 
-const EXECUTIONS_PER_AGENT: u64 = 100;
+const EXECUTIONS_PER_AGENT: u32 = 100;
 const SECONDS_MEASURED: u64 = 20;
 const TIMEOUT: Duration = Duration::from_secs(300);
-
-/// CPU of a task without a request on these agents.
-const CPU_PER_TASK: f64 = 0.5;
-
-/// Statistics of all simulated agents.
-#[derive(Default)]
-struct Statistics {
-    running: AtomicU64,
-    heartbeats: AtomicU64,
-    late: AtomicU64,
-    slowest_us: AtomicU64,
-}
-
-/// Simulated agents; dropping the fleet ends them.
-struct Fleet {
-    statistics: Arc<Statistics>,
-    agents: JoinSet<anyhow::Result<()>>,
-}
-
-/// The record of a node with this many cores.
-pub(super) fn record(cpu: f64) -> SessionRequest {
-    let capacity = Capacity { cpu, memory: 1 << 60, disk: 1 << 60, gpu: 0 };
-    SessionRequest {
-        addrs: Vec::new(),
-        labels: std::collections::BTreeMap::new(),
-        compute_node_info: ComputeNodeInfo {
-            execution_engines: vec![EngineType::Noop],
-            max_capacity: capacity,
-            max_job_requirements: capacity,
-            ..ComputeNodeInfo::default()
-        },
-        default_resources: Capacity { cpu: CPU_PER_TASK, memory: 1 << 20, disk: 0, gpu: 0 },
-        service_version: VersionRecord::default(),
-    }
-}
-
-pub(super) fn report(id: ExecutionId, sequence: u64, compute_state: ComputeState) -> Report {
-    Report {
-        execution_id: id,
-        sequence,
-        compute_state,
-        process_ended: false,
-        message: String::new(),
-        cause: FailureCause::Task,
-        run_output: None,
-        published_result: None,
-        tail: None,
-        usage: None,
-    }
-}
 
 pub(super) async fn measure(scale: Scale) -> anyhow::Result<Vec<Measure>> {
     let cluster = ClusterSpec::new().start_without_agents().await;
     let client = cluster.client().clone();
-    let fleet = Fleet::start(&client, scale.agents);
-    let expected = u64::from(scale.agents) * EXECUTIONS_PER_AGENT;
-    let mut job = noop();
-    job["Count"] = json!(1000);
+    let spec = FleetSpec { agents: scale.agents, tasks_per_agent: EXECUTIONS_PER_AGENT };
+    let mut fleet = Fleet::start(&client, spec)?;
+    let expected = u64::from(scale.agents) * u64::from(EXECUTIONS_PER_AGENT);
     for _ in 0..expected / 1000 {
-        cluster.submit(&job).await;
+        cluster.submit(&held(1000)).await;
     }
     eventually_within(TIMEOUT, &format!("{expected} executions run"), async || {
         match fleet.statistics.running.load(Ordering::Relaxed) {
@@ -104,9 +44,7 @@ pub(super) async fn measure(scale: Scale) -> anyhow::Result<Vec<Measure>> {
     tokio::time::sleep(Duration::from_secs(SECONDS_MEASURED)).await;
     let used = cpu_time(pid)?.saturating_sub(before);
     let heartbeats = fleet.statistics.heartbeats.load(Ordering::Relaxed) - heartbeats_before;
-    if fleet.agents.len() != scale.agents as usize {
-        bail!("an agent has lost its session");
-    }
+    fleet.check()?;
     let slowest = Duration::from_micros(fleet.statistics.slowest_us.load(Ordering::Relaxed));
     #[expect(clippy::cast_precision_loss, reason = "a handful")]
     let late = fleet.statistics.late.load(Ordering::Relaxed) as f64;
@@ -125,81 +63,6 @@ pub(super) async fn measure(scale: Scale) -> anyhow::Result<Vec<Measure>> {
             format!("slowest response {:.0} ms", millis(slowest)),
         ),
     ])
-}
-
-// === impl Fleet ===
-
-impl Fleet {
-    fn start(client: &Client, count: u32) -> Self {
-        let statistics = Arc::new(Statistics::default());
-        let mut agents = JoinSet::new();
-        for number in 0..count {
-            let (client, statistics) = (client.clone(), Arc::clone(&statistics));
-            agents.spawn(async move { hold(&client, number, &statistics).await });
-        }
-        Self { statistics, agents }
-    }
-}
-
-/// Accepts every offer, and keeps all executions running.
-async fn hold(client: &Client, number: u32, statistics: &Statistics) -> anyhow::Result<()> {
-    let node = NodeId::from_uuid(Uuid::from_u128(u128::from(number) + (1 << 100)));
-    #[expect(clippy::cast_precision_loss, reason = "a hundred")]
-    let cpu = EXECUTIONS_PER_AGENT as f64 * CPU_PER_TASK;
-    let answer = client.join(node, &record(cpu)).await?;
-    let session = answer.session;
-    let interval = Duration::from_secs(answer.heartbeat_seconds.max(1));
-    let mut lines = client.assignments(node, session).await?;
-    // Agents that join at the same time would always renew at the same time.
-    let first = tokio::time::Instant::now() + interval.mul_f64(f64::from(number % 97) / 97.0);
-    let mut beats = tokio::time::interval_at(first, interval);
-    loop {
-        tokio::select! {
-            due = beats.tick() => {
-                let heartbeat = Heartbeat {
-                    session,
-                    used_capacity: Capacity::default(),
-                    running_executions: 0,
-                    enqueued_executions: 0,
-                    stalled_millis: 0,
-                };
-                client.heartbeat(node, &heartbeat, TIMEOUT).await?;
-                let took = due.elapsed();
-                statistics.heartbeats.fetch_add(1, Ordering::Relaxed);
-                let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-                statistics.slowest_us.fetch_max(micros, Ordering::Relaxed);
-                statistics.late.fetch_add(u64::from(took > interval), Ordering::Relaxed);
-            }
-            line = lines.next() => {
-                let mut reports = Vec::new();
-                let mut next = line;
-                loop {
-                    let line = next.context("the stream ended")??;
-                    reports.extend(reaction(&line, statistics));
-                    match lines.next().now_or_never() {
-                        Some(line) if reports.len() < MAX_REPORTS_PER_BATCH => next = line,
-                        _ => break,
-                    }
-                }
-                if !reports.is_empty() {
-                    client.report(node, &ReportBatch { session, reports }).await?;
-                }
-            }
-        }
-    }
-}
-
-fn reaction(line: &AssignmentLine, statistics: &Statistics) -> Option<Report> {
-    let AssignmentLine::Assignment(assignment) = line else { return None };
-    let Assignment { execution_id, desired_state, .. } = &**assignment;
-    match desired_state {
-        DesiredState::Pending => Some(report(*execution_id, 1, ComputeState::AskForBidAccepted)),
-        DesiredState::Running => {
-            statistics.running.fetch_add(1, Ordering::Relaxed);
-            Some(report(*execution_id, 2, ComputeState::BidAccepted))
-        }
-        DesiredState::Stopped => None,
-    }
 }
 
 /// A node with capacity for one task that ends each task immediately; sends the time from each

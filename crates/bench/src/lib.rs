@@ -15,6 +15,7 @@ mod lifecycles;
 mod load;
 mod measure;
 mod process;
+mod protection;
 mod queued;
 mod report;
 mod seed;
@@ -90,6 +91,7 @@ pub async fn run(scale: Scale, only: &str, mut report: impl FnMut(&str)) -> Vec<
     let groups: Vec<(&str, Measuring<'_>)> = vec![
         ("turns", Box::pin(turns::measure(scale))),
         ("submissions", Box::pin(submissions::measure(scale))),
+        ("protection", Box::pin(protection::measure(scale))),
         ("lives", Box::pin(lifecycles::measure(scale))),
         ("wasm", Box::pin(wasm::measure(scale))),
         ("containers", Box::pin(containers::measure(scale))),

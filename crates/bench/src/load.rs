@@ -6,12 +6,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// A server, and how to speak TLS to it if it does.
+#[derive(Clone)]
+pub(super) struct Peer {
+    pub(super) address: SocketAddr,
+    pub(super) tls: Option<Arc<rustls::ClientConfig>>,
+}
 
 /// A connection with one request at a time.
 pub(super) struct Connection {
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
     buffer: Vec<u8>,
 }
 
@@ -29,18 +38,39 @@ pub(super) struct Load {
     pub(super) latencies: Vec<Duration>,
 }
 
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send + Sync {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send + Sync> Stream for T {}
+
+// === impl Peer ===
+
+impl From<SocketAddr> for Peer {
+    fn from(address: SocketAddr) -> Self {
+        Self { address, tls: None }
+    }
+}
+
 // === impl Connection ===
 
 impl Connection {
-    pub(super) async fn open(address: SocketAddr) -> anyhow::Result<Self> {
+    pub(super) async fn open(peer: impl Into<Peer>) -> anyhow::Result<Self> {
+        let Peer { address, tls } = peer.into();
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
+        let stream: Box<dyn Stream> = match tls {
+            None => Box::new(stream),
+            Some(config) => {
+                let name = ServerName::IpAddress(address.ip().into());
+                Box::new(TlsConnector::from(config).connect(name, stream).await?)
+            }
+        };
         Ok(Self { stream, buffer: Vec::with_capacity(64 << 10) })
     }
 
     /// Sends a raw request and returns status and body.
     pub(super) async fn send(&mut self, request: &[u8]) -> anyhow::Result<(u16, &[u8])> {
         self.stream.write_all(request).await?;
+        self.stream.flush().await?;
         self.buffer.clear();
         let head = loop {
             if self.stream.read_buf(&mut self.buffer).await? == 0 {
@@ -74,9 +104,18 @@ impl Connection {
 
 /// A raw PUT request with a JSON body.
 pub(super) fn put(path: &str, body: &str) -> Vec<u8> {
+    put_as("", path, body)
+}
+
+/// The same with a token, unless that is empty.
+pub(super) fn put_as(token: &str, path: &str, body: &str) -> Vec<u8> {
+    let authorization = match token {
+        "" => String::new(),
+        token => format!("Authorization: Bearer {token}\r\n"),
+    };
     format!(
-        "PUT {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
-         Content-Length: {}\r\n\r\n{body}",
+        "PUT {path} HTTP/1.1\r\nHost: localhost\r\n{authorization}\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     )
     .into_bytes()
@@ -84,12 +123,12 @@ pub(super) fn put(path: &str, body: &str) -> Vec<u8> {
 
 /// Repeats a request on several connections; any status other than 200 is an error.
 pub(super) async fn run(
-    address: SocketAddr,
+    peer: impl Into<Peer>,
     connections: u32,
     until: Until,
     request: Vec<u8>,
 ) -> anyhow::Result<Load> {
-    let request: Arc<[u8]> = request.into();
+    let (peer, request) = (peer.into(), Arc::<[u8]>::from(request));
     let left = Arc::new(AtomicU64::new(match until {
         Until::Elapsed(_) => u64::MAX / 2,
         Until::Requests(count) => count,
@@ -101,9 +140,9 @@ pub(super) async fn run(
     };
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..connections {
-        let (request, left) = (Arc::clone(&request), Arc::clone(&left));
+        let (peer, request, left) = (peer.clone(), Arc::clone(&request), Arc::clone(&left));
         tasks.spawn(async move {
-            let mut connection = Connection::open(address).await?;
+            let mut connection = Connection::open(peer).await?;
             let mut latencies = Vec::new();
             while end.is_none_or(|end| Instant::now() < end)
                 && left

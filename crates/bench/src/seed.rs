@@ -17,9 +17,8 @@ use scheduler::change::Effect;
 use scheduler::input::{Answer, Input, Submit};
 use scheduler::mint::Mint;
 use scheduler::{Output, Restore, Scheduler, Settings};
+use testbed::fleet;
 use uuid::Uuid;
-
-use super::fleet;
 
 /// Inputs per commit.
 const BATCH: u64 = 1000;

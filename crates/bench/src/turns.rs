@@ -15,10 +15,11 @@ use scheduler::input::{Answer, Input, Submit};
 use scheduler::mint::Mint;
 use scheduler::time::{Moment, Now};
 use scheduler::{Output, Scheduler, Settings};
+use testbed::fleet;
 use uuid::Uuid;
 
 use super::measure::{Measure, Target, millis};
-use super::{Scale, fleet, seed};
+use super::{Scale, seed};
 
 /// No input may hold the driver for longer, in milliseconds.
 const LONGEST: f64 = 10.0;

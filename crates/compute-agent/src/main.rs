@@ -72,7 +72,7 @@ fn main() -> ExitCode {
 async fn run(mut settings: Settings) -> ExitCode {
     // Also after an upgrade has replaced the file.
     settings.program = Some(PathBuf::from("/proc/self/exe"));
-    telemetry::log::init(settings.log_format);
+    let _log = telemetry::log::init(settings.log_format);
     match compute_agent::run(settings, stop_signal).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

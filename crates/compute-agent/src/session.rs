@@ -15,9 +15,9 @@ mod streams;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use agent_core::node_state::Input;
+use agent_core::session::{Joining, SessionEnd, ends_session};
 use api_client::{Client, ClientError};
 use api_types::engine::EngineType;
 use api_types::protocol::SessionAnswer;
@@ -25,8 +25,7 @@ use api_types::{Code, NodeId};
 use tokio::sync::Notify;
 use tracing::{debug, info, warn};
 
-use crate::host::backoff::Backoff;
-use crate::host::clock;
+use crate::host::{clock, mint};
 use crate::node::mailbox::{Mailbox, Message};
 use crate::node::outbox::Outbox;
 use crate::observer::Observer;
@@ -35,15 +34,6 @@ use heartbeat::Heartbeats;
 use node_record::NodeRecord;
 use state::SessionWatch;
 pub(crate) use streams::Streams;
-
-/// Delays between attempts to reach the orchestrator. The longest is short, so that nodes reconnect
-/// to a restarted orchestrator before it considers them lost.
-const RETRY_FIRST: Duration = Duration::from_millis(100);
-const RETRY_LONGEST: Duration = Duration::from_secs(5);
-
-/// A session that ends sooner counts as a failed attempt; otherwise two agents with the same ID
-/// would end each other's sessions in a tight loop.
-const SHORTEST_SESSION: Duration = Duration::from_secs(5);
 
 /// The agent's connection to the orchestrator.
 pub(crate) struct Session {
@@ -69,40 +59,32 @@ pub(crate) struct Refused;
 impl Session {
     /// Joins, and rejoins whenever the session ends; never returns.
     pub(crate) async fn keep(&self) {
-        let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
+        let mut joining = Joining::default();
         let mut engines = self.engines.available();
         loop {
             let offered = engines.borrow_and_update().clone();
-            let answer = self.join(&offered).await;
-            let joined_at = tokio::time::Instant::now();
+            let answer = self.join(&offered, &mut joining).await;
+            joining.joined(clock::steady());
             self.watch.joined(&answer);
             self.observer.metrics.sessions.inc();
-            tokio::select! {
-                Refused = self.heartbeats.keep(&answer) => {}
-                Refused = self.follow(answer.session) => {}
-                () = self.watch.refused(answer.session) => {}
+            let end = tokio::select! {
+                Refused = self.heartbeats.keep(&answer) => SessionEnd::Refused,
+                Refused = self.follow(answer.session) => SessionEnd::Refused,
+                () = self.watch.refused(answer.session) => SessionEnd::Refused,
                 // The sender lives as long as the engines, which `self` holds.
-                _ = engines.changed() => {
-                    info!("the engines of this node changed; rejoining");
-                    self.heartbeats.pause();
-                    self.watch.joining();
-                    continue;
-                }
-            }
+                _ = engines.changed() => SessionEnd::RecordChanged,
+            };
             self.heartbeats.pause();
             self.watch.joining();
-            info!(session = answer.session, "the session ended; rejoining");
-            if joined_at.elapsed() >= SHORTEST_SESSION {
-                backoff.reset();
-            }
-            backoff.wait().await;
+            info!(session = answer.session, ?end, "the session ended; rejoining");
+            let delay = joining.ended(end, clock::steady(), mint::fraction());
+            tokio::time::sleep(delay).await;
         }
     }
 
     /// Retries until the node has joined.
-    async fn join(&self, engines: &BTreeSet<EngineType>) -> SessionAnswer {
+    async fn join(&self, engines: &BTreeSet<EngineType>, joining: &mut Joining) -> SessionAnswer {
         let request = self.record.session_request(engines);
-        let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
         let mut warned = String::new();
         loop {
             match self.client.join(self.node_id, &request).await {
@@ -123,7 +105,7 @@ impl Session {
                     }
                 }
             }
-            backoff.wait().await;
+            tokio::time::sleep(joining.failed(mint::fraction())).await;
         }
     }
 }
@@ -150,5 +132,5 @@ impl Session {
 
 /// Whether the error means that the node has to rejoin.
 fn is_refusal(error: &ClientError) -> bool {
-    matches!(error.code(), Some(Code::StaleSession | Code::NodeNotFound))
+    error.code().is_some_and(ends_session)
 }

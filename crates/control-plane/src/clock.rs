@@ -57,7 +57,8 @@ impl Reading {
     pub fn now() -> Self {
         let boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
         let nanos = i128::from(boot.tv_sec) * 1_000_000_000 + i128::from(boot.tv_nsec);
-        Self { boot_id: boot_id(), boot: u64::try_from(nanos).unwrap_or(0), wall: wall() }
+        let boot = u64::try_from(nanos).unwrap_or(0) + failpoint::boot_clock_offset_nanos();
+        Self { boot_id: boot_id(), boot, wall: wall() }
     }
 
     /// The time from an earlier reading to this one, usually by another process.

@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::Serialize;
+
 /// The longest text of a record.
 pub const MAX_RECORD_BYTES: usize = 64 << 10;
 
@@ -122,6 +124,45 @@ impl RecordKind {
 
     pub fn key(self, key: impl Into<String>) -> RecordKey {
         RecordKey { kind: self, key: key.into() }
+    }
+}
+
+// === impl Record ===
+
+impl Record {
+    /// For a change of the record as it was read.
+    pub fn unchanged(&self) -> Expected {
+        Expected::Version(self.version)
+    }
+
+    /// Removes the record unless it was changed meanwhile.
+    pub fn removal(self) -> RecordWrite {
+        let expected = self.unchanged();
+        RecordWrite { key: self.key, expected, value: None }
+    }
+}
+
+// === impl RecordWrite ===
+
+impl RecordWrite {
+    /// Stores a value as JSON, which it must be able to become.
+    pub fn json(key: RecordKey, expected: Expected, value: &impl Serialize) -> Self {
+        let text = serde_json::to_string(value).expect("the value of a record is plain data");
+        Self { key, expected, value: Some(text.into()) }
+    }
+
+    /// Removes the record, even if it was changed or removed meanwhile.
+    pub fn removal(key: RecordKey) -> Self {
+        Self { key, expected: Expected::Anything, value: None }
+    }
+}
+
+// === impl Expected ===
+
+impl Expected {
+    /// For a change or a first version: what was read, or still nothing.
+    pub fn as_read(record: Option<&Record>) -> Self {
+        record.map_or(Self::Nothing, Record::unchanged)
     }
 }
 

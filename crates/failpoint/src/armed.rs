@@ -10,8 +10,8 @@ use std::time::Duration;
 use rustix::process::{Signal, getpid, kill_process};
 
 use crate::{
-    BOOT_ID_VARIABLE, CRASH, DELAY, DIRECTORY_VARIABLE, ERROR, Fault, HANG, TWICE,
-    WALL_CLOCK_OFFSET_VARIABLE,
+    BOOT_CLOCK_OFFSET_VARIABLE, BOOT_ID_VARIABLE, CRASH, DELAY, DIRECTORY_VARIABLE, ERROR, Fault,
+    HANG, TWICE, WALL_CLOCK_OFFSET_VARIABLE,
 };
 
 /// Longer than any step takes on its own, shorter than any lease.
@@ -57,6 +57,15 @@ pub(crate) fn wall_clock_offset_nanos() -> i64 {
     *OFFSET.get_or_init(|| {
         let Ok(seconds) = std::env::var(WALL_CLOCK_OFFSET_VARIABLE) else { return 0 };
         let seconds: i64 = seconds.parse().expect("an offset is a number of seconds");
+        seconds * 1_000_000_000
+    })
+}
+
+pub(crate) fn boot_clock_offset_nanos() -> u64 {
+    static OFFSET: OnceLock<u64> = OnceLock::new();
+    *OFFSET.get_or_init(|| {
+        let Ok(seconds) = std::env::var(BOOT_CLOCK_OFFSET_VARIABLE) else { return 0 };
+        let seconds: u64 = seconds.parse().expect("the boot clock is a number of seconds ahead");
         seconds * 1_000_000_000
     })
 }

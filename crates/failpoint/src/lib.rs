@@ -20,6 +20,10 @@ pub const DIRECTORY_VARIABLE: &str = "FAILPOINT_DIR";
 /// number of seconds that may be negative.
 pub const WALL_CLOCK_OFFSET_VARIABLE: &str = "FAILPOINT_WALL_CLOCK_OFFSET_SECONDS";
 
+/// The environment variable that sets the boot clock of a daemon ahead of the machine's, by a number
+/// of seconds: a daemon that starts again with a larger number finds that this much time has passed.
+pub const BOOT_CLOCK_OFFSET_VARIABLE: &str = "FAILPOINT_BOOT_CLOCK_OFFSET_SECONDS";
+
 /// The environment variable that replaces the machine's boot ID: a daemon that starts with another
 /// value finds the machine rebooted.
 pub const BOOT_ID_VARIABLE: &str = "FAILPOINT_BOOT_ID";
@@ -53,6 +57,15 @@ pub fn listen() {
 pub fn wall_clock_offset_nanos() -> i64 {
     #[cfg(feature = "failpoints")]
     return armed::wall_clock_offset_nanos();
+    #[cfg(not(feature = "failpoints"))]
+    0
+}
+
+/// How far the boot clock of this process is set ahead of the machine's.
+#[inline]
+pub fn boot_clock_offset_nanos() -> u64 {
+    #[cfg(feature = "failpoints")]
+    return armed::boot_clock_offset_nanos();
     #[cfg(not(feature = "failpoints"))]
     0
 }

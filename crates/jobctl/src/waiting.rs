@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use api_client::{Client, ExecutionsQuery};
-use api_types::execution::{ComputeState, Execution};
+use api_types::execution::{ComputeState, Execution, NO_EXIT_CODE};
 use api_types::job::{Job, JobStateType};
 
 use crate::cli::Goal;
@@ -140,7 +140,7 @@ pub(crate) fn job_exit(job: &Job, executions: &[Execution]) -> Exit {
 /// Maps the exit code of a task to the eight bits of a process, and never a failure to 0.
 fn task_exit(exit_code: i32) -> Exit {
     match u8::try_from(exit_code.rem_euclid(256)) {
-        _ if exit_code == 0 => Exit::JobFailed,
+        _ if [0, NO_EXIT_CODE].contains(&exit_code) => Exit::JobFailed,
         Ok(0) | Err(_) => Exit::Task(1),
         Ok(code) => Exit::Task(code),
     }
@@ -156,7 +156,8 @@ mod tests {
         assert_eq!(task_exit(3), Exit::Task(3));
         assert_eq!(task_exit(137), Exit::Task(137));
         assert_eq!(task_exit(256), Exit::Task(1));
-        assert_eq!(task_exit(-1), Exit::Task(255));
+        assert_eq!(task_exit(-2), Exit::Task(254));
+        assert_eq!(task_exit(-1), Exit::JobFailed, "no process has ended");
     }
 
     #[test]

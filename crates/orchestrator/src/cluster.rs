@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use self::load::{Ring, SAMPLE_SECONDS};
 use crate::clock;
 use crate::metrics::{Counts, Metrics};
-use crate::reads::{ReadError, Reader};
+use crate::reads::{AskedBy, ReadError, Reader};
 use crate::view::View;
 
 /// For how long a count of the store is used at least.
@@ -115,7 +115,7 @@ impl Watched {
         {
             return Ok(totals.clone());
         }
-        let read = self.reader.run(|reads| Ok::<_, ReadError>(reads.job_totals()?));
+        let read = self.reader.run(AskedBy::User, |reads| Ok::<_, ReadError>(reads.job_totals()?));
         let totals = read.await?;
         let until = Instant::now() + COUNT_AGE.max(began.elapsed() * COUNT_SHARE);
         *counted = Some(Counted { totals: totals.clone(), until });

@@ -66,7 +66,7 @@ impl StoredCredential {
         }
     }
 
-    /// Whoever changes the hosts in the store cannot have the login sent there.
+    /// Binds the login to its hosts: one that was stored for other hosts cannot be decrypted.
     fn sealed_for(&self, key: &RecordKey) -> String {
         let Self { credential_type, hosts, buckets, version, .. } = self;
         let scope = serde_json::json!([key.key, version, credential_type, hosts, buckets]);
@@ -102,10 +102,9 @@ pub(crate) fn changed(
     };
     let (sealed, mut writes) = keys.seal_value(records, &credential.sealed_for(&key), &login)?;
     credential.sealed = sealed;
-    let text = serde_json::to_string(&credential).expect("a record is plain data");
-    let expected = record.map_or(Expected::Nothing, |record| Expected::Version(record.version));
+    let expected = Expected::as_read(record.as_ref());
+    writes.push(RecordWrite::json(key.clone(), expected, &credential));
     let wire = credential.wire(&key);
-    writes.push(RecordWrite { key, expected, value: Some(text.into()) });
     Ok((wire, writes))
 }
 
@@ -141,10 +140,8 @@ pub(crate) fn encrypted_again(
     let stored = StoredCredential::of(record).ok_or_else(|| KeyError::Damaged { what: what() })?;
     let place = stored.sealed_for(&record.key);
     let sealed = keys.seal_value_again(records, &place, &stored.sealed, what)?;
-    let text = serde_json::to_string(&StoredCredential { sealed, ..stored });
-    let value = Some(text.expect("a record is plain data").into());
-    let expected = Expected::Version(record.version);
-    Ok(RecordWrite { key: record.key.clone(), expected, value })
+    let encrypted = StoredCredential { sealed, ..stored };
+    Ok(RecordWrite::json(record.key.clone(), record.unchanged(), &encrypted))
 }
 
 /// Judges the credentials that a job names by those that its namespace has now.

@@ -68,7 +68,7 @@ use crate::keys::KeyRing;
 use crate::logs::Access;
 use crate::observer::Observer;
 use crate::protection::Protection;
-use crate::reads::Reader;
+use crate::reads::{AskedBy, Reader};
 use crate::submission::Requester;
 use crate::view::View;
 pub(crate) use arriving::LargeBodies;
@@ -123,7 +123,15 @@ impl Api {
         &self,
         question: impl FnOnce(&dyn Reads) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
-        self.reader.run(question).await
+        self.reader.run(AskedBy::User, question).await
+    }
+
+    /// The same for what an agent needs to go on.
+    async fn read_for_agent<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&dyn Reads) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        self.reader.run(AskedBy::Agent, question).await
     }
 }
 

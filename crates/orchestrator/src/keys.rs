@@ -4,9 +4,9 @@
 //! its own, see [`cluster_key`]. Each key of the ring is a record. A record of the CA has its
 //! certificate too; see [`authorities`].
 //!
-//! Keys are replaced while the service runs. Whoever stores something encrypted holds
-//! [`KeyRing::in_use`] until it is committed, and whoever removes or re-encrypts keys holds
-//! [`KeyRing::alone`], so that nothing is ever encrypted with a key that is gone.
+//! Keys are replaced while the service runs. A request that stores something encrypted holds
+//! [`KeyRing::in_use`] until it is committed, and a rotation holds [`KeyRing::alone`] while it
+//! removes or re-encrypts keys, so that nothing is ever encrypted with a key that is gone.
 
 pub(crate) mod authorities;
 mod cluster_key;
@@ -194,7 +194,7 @@ impl KeyRing {
         let next = self.cluster_key.prepare_next()?;
         let encrypted = encrypted.into_iter().map(|(key, stored, record)| {
             let sealed = Some(next.seal(&record.key.key, &key)?);
-            let expected = Expected::Version(record.version);
+            let expected = record.unchanged();
             Ok(StoredKey { sealed, ..stored }.write(record.key, expected))
         });
         encrypted.collect()

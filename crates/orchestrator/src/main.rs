@@ -63,7 +63,7 @@ fn main() -> ExitCode {
             Err(error) => refuse(EXIT_UNAVAILABLE, &error.into()),
         };
     }
-    telemetry::log::init(settings.log_format);
+    let _log = telemetry::log::init(settings.log_format);
     match daemon::runtime()
         .context("start threads")
         .and_then(|runtime| runtime.block_on(run(settings)))

@@ -74,6 +74,7 @@ pub(crate) struct Metrics {
     commit_duration: Histogram,
     commit_inputs: Histogram,
     commit_failures: Counter,
+    lease_ends: Counter,
     pub(crate) sessions: Counter,
     pub(crate) reports: Counter,
 }
@@ -121,6 +122,7 @@ impl Metrics {
         let placements = counter("placements", "Executions placed on a node");
         let commit_failures =
             counter("commit_failures", "Commits that failed on a full disk; their callers got 503");
+        let lease_ends = counter("lease_ends", "Leases that ended: nodes that fell silent");
         let sessions = counter("sessions_opened", "Sessions opened: a node joined or rejoined");
         let reports = counter("reports", "Reports from nodes, including repeats");
         let (commit_duration, commit_inputs) = (short_seconds(), Histogram::new(COUNTS));
@@ -162,6 +164,7 @@ impl Metrics {
             commit_duration,
             commit_inputs,
             commit_failures,
+            lease_ends,
             sessions,
             reports,
         };
@@ -276,6 +279,9 @@ impl Metrics {
                 if is_first {
                     self.submission_to_start.observe(elapsed(at.since(submitted)));
                 }
+            }
+            Fact::LeaseEnded => {
+                self.lease_ends.inc();
             }
             Fact::JobEnded { .. } => {}
         }

@@ -1,14 +1,19 @@
 //! Queries of the store, off the threads that serve connections.
+//!
+//! What agents need to go on with their work never queues behind what people ask for.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use control_plane::store::{Reads, StoreError};
+use control_plane::store::{Reads, StoreError, sqlite};
 use tokio::sync::Semaphore;
 
-/// Concurrent queries. Each is short and holds a thread and a database connection; more would only
-/// wait for the same disk. Beyond it requests queue.
-const READS_AT_ONCE: usize = 16;
+/// Concurrent queries of agents, which are short.
+const AGENTS_AT_ONCE: usize = 2;
+
+/// Concurrent queries of everybody else. Each holds a thread and a database connection, so that there
+/// are as many as connections that agents leave. Beyond it requests queue.
+const USERS_AT_ONCE: usize = sqlite::CONNECTIONS - AGENTS_AT_ONCE;
 
 /// How long a request queues before it is refused with 429.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -16,8 +21,16 @@ const QUEUE_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub(crate) struct Reader {
     reads: Arc<dyn Reads>,
-    permits: Arc<Semaphore>,
+    users: Arc<Semaphore>,
+    agents: Arc<Semaphore>,
     queue_timeout: Duration,
+}
+
+/// Whose work waits for the answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum AskedBy {
+    User,
+    Agent,
 }
 
 /// Why a read failed.
@@ -36,29 +49,35 @@ pub(crate) enum ReadError {
 
 impl Reader {
     pub(crate) fn new(reads: Arc<dyn Reads>) -> Self {
-        Self::with_permits(reads, READS_AT_ONCE, QUEUE_TIMEOUT)
+        Self::with_permits(reads, USERS_AT_ONCE, QUEUE_TIMEOUT)
     }
 
-    fn with_permits(reads: Arc<dyn Reads>, permits: usize, queue_timeout: Duration) -> Self {
-        Self { reads, permits: Arc::new(Semaphore::new(permits)), queue_timeout }
+    fn with_permits(reads: Arc<dyn Reads>, users: usize, queue_timeout: Duration) -> Self {
+        let [users, agents] =
+            [users, AGENTS_AT_ONCE].map(|at_once| Arc::new(Semaphore::new(at_once)));
+        Self { reads, users, agents, queue_timeout }
     }
 
     /// Runs one read, which may be several queries.
     pub(crate) async fn run<T, E>(
         &self,
+        asked_by: AskedBy,
         question: impl FnOnce(&dyn Reads) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<ReadError> + Send + 'static,
     {
-        let permit =
-            tokio::time::timeout(self.queue_timeout, Arc::clone(&self.permits).acquire_owned())
-                .await
-                .map_err(|_| ReadError::Busy { waited: self.queue_timeout })?
-                .map_err(|_| ReadError::Failed {
-                    cause: "the readers' semaphore is closed".to_owned(),
-                })?;
+        let permits = match asked_by {
+            AskedBy::User => &self.users,
+            AskedBy::Agent => &self.agents,
+        };
+        let permit = tokio::time::timeout(self.queue_timeout, Arc::clone(permits).acquire_owned())
+            .await
+            .map_err(|_| ReadError::Busy { waited: self.queue_timeout })?
+            .map_err(|_| ReadError::Failed {
+                cause: "the readers' semaphore is closed".to_owned(),
+            })?;
         let reads = Arc::clone(&self.reads);
         let span = tracing::Span::current();
         let answer = tokio::task::spawn_blocking(move || {
@@ -98,7 +117,7 @@ mod tests {
                     began.send(()).ok();
                     Ok::<_, ReadError>(hangs.recv().is_err())
                 };
-                reader.run(question).await
+                reader.run(AskedBy::User, question).await
             }));
         }
         for _ in 0..2 {
@@ -107,17 +126,22 @@ mod tests {
             }
         }
         for _ in 0..3 {
-            let asked = reader.run::<_, Failure>(|reads| Ok(reads.last_event()?)).await;
+            let asked =
+                reader.run::<_, Failure>(AskedBy::User, |reads| Ok(reads.last_event()?)).await;
             let response = asked.unwrap_err().into_response();
             assert_eq!(
                 (response.status().as_u16(), response.headers()["retry-after"].as_bytes()),
                 (429, &b"1"[..])
             );
         }
+        // Users have every permit that is theirs, and none of the agents'.
+        let read = reader.run::<_, ReadError>(AskedBy::Agent, |reads| Ok(reads.last_event()?));
+        assert_eq!(read.await.ok(), Some(0));
         drop(disks);
         for task in hanging {
             assert!(task.await.unwrap().is_ok_and(|released| released));
         }
-        assert_eq!(reader.run::<_, ReadError>(|reads| Ok(reads.last_event()?)).await.ok(), Some(0));
+        let read = reader.run::<_, ReadError>(AskedBy::User, |reads| Ok(reads.last_event()?));
+        assert_eq!(read.await.ok(), Some(0));
     }
 }

@@ -103,7 +103,7 @@ impl Rotation {
         }
     }
 
-    /// Puts another key in use. Runs to its end, whoever stops waiting for it.
+    /// Puts another key in use. Runs to its end even if the caller stops waiting for it.
     pub(crate) async fn begin(
         self,
         purpose: KeyPurpose,

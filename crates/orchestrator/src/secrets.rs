@@ -75,10 +75,9 @@ pub(crate) fn with_value(
         modify_time: now,
         sealed,
     };
-    let text = serde_json::to_string(&secret).expect("a record is plain data");
-    let expected = record.map_or(Expected::Nothing, |record| Expected::Version(record.version));
+    let expected = Expected::as_read(record.as_ref());
+    writes.push(RecordWrite::json(key.clone(), expected, &secret));
     let wire = secret.wire(&key);
-    writes.push(RecordWrite { key, expected, value: Some(text.into()) });
     Ok((wire, writes))
 }
 
@@ -111,10 +110,8 @@ pub(crate) fn encrypted_again(
     let secret = StoredSecret::of(record).ok_or_else(|| KeyError::Damaged { what: what() })?;
     let place = sealed_for(&record.key, secret.version);
     let sealed = keys.seal_value_again(records, &place, &secret.sealed, what)?;
-    let text = serde_json::to_string(&StoredSecret { sealed, ..secret });
-    let value = Some(text.expect("a record is plain data").into());
-    let expected = Expected::Version(record.version);
-    Ok(RecordWrite { key: record.key.clone(), expected, value })
+    let encrypted = StoredSecret { sealed, ..secret };
+    Ok(RecordWrite::json(record.key.clone(), record.unchanged(), &encrypted))
 }
 
 /// No value can be put in the place of another secret's, or of a newer one.

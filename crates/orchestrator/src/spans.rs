@@ -112,7 +112,7 @@ impl Spans {
                     self.waiting.remove(&job);
                     self.job(job, state, submitted, at);
                 }
-                Fact::Started { .. } => {}
+                Fact::Started { .. } | Fact::LeaseEnded => {}
             }
         }
     }

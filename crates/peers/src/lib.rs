@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "an error here must fail the calling test")]
 
 pub mod forge;
+pub mod hostile;
 pub mod issuer;
 pub mod kubo;
 pub mod pages;

@@ -173,11 +173,6 @@ pub async fn listing(keys: &[&str]) -> Serving {
 
 /// A server whose listing never ends: one page of spaces.
 pub async fn endless_listing() -> Serving {
-    let serve = async || {
-        let piece = axum::body::Bytes::from(vec![b' '; 1 << 20]);
-        let pieces =
-            futures_util::stream::repeat_with(move || Ok::<_, std::io::Error>(piece.clone()));
-        axum::body::Body::from_stream(pieces).into_response()
-    };
+    let serve = async || crate::hostile::endless(b"", b" ").into_response();
     Serving::start(Router::new().fallback(get(serve))).await
 }

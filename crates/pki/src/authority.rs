@@ -115,8 +115,8 @@ impl Authority {
         &self.certificate
     }
 
-    /// A certificate of this CA for the key of another, in PEM: whoever trusts this CA accepts what
-    /// the other one signs.
+    /// A certificate of this CA for the key of another, in PEM: a peer that trusts this CA
+    /// accepts what the other one signs.
     pub fn certify(&self, successor: &Self) -> Result<String, AuthorityError> {
         let params = ca_params(successor.key())?;
         let certificate =
@@ -124,7 +124,7 @@ impl Authority {
         Ok(certificate.pem())
     }
 
-    /// The key in PEM: whoever has it is the cluster.
+    /// The key in PEM, which proves to every node that its holder is the cluster.
     pub fn private_key(&self) -> String {
         self.issuer.key().serialize_pem()
     }

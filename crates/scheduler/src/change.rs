@@ -239,6 +239,8 @@ pub enum Fact {
     },
     /// The process of an execution started.
     Started { at: Timestamp, submitted: Timestamp, placed: Timestamp, is_first: bool },
+    /// A node was silent for a whole lease.
+    LeaseEnded,
     /// A job reached a terminal state.
     JobEnded {
         job: JobId,

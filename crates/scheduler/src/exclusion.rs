@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use api_types::NodeId;
 
+use crate::change::PendingSlotRow;
 use crate::time::Moment;
 
 /// How long a slot avoids a node after its first failure there; each further failure doubles it.
@@ -62,6 +63,15 @@ impl Exclusions {
     /// When the next exclusion ends.
     pub(crate) fn next_end(&self, now: Moment) -> Option<Moment> {
         self.0.iter().map(|exclusion| exclusion.until).filter(|until| *until > now).min()
+    }
+}
+
+// === impl PendingSlotRow ===
+
+impl PendingSlotRow {
+    /// Whether the only node on which it may run is excluded.
+    pub(crate) fn avoids_its_node(&self, now: Moment) -> bool {
+        self.pinned.is_some_and(|node| self.tries.exclusions.nodes(now).contains(&node))
     }
 }
 

@@ -176,7 +176,9 @@ impl Scheduler {
             return;
         };
         job.fetch.delays = 0;
+        // A slot that failed on its node waits for longer, whatever has appeared.
         let pinned = job.pending.iter().filter(|slot| slot.pinned.is_some() && slot.due.is_some());
+        let pinned = pinned.filter(|slot| !slot.avoids_its_node(turn.now));
         let pinned: Vec<_> = pinned.map(|slot| slot.index).collect();
         self.timers.cancel(Timer::FetchDelay(id));
         self.fetch_delay_ended(turn, id);

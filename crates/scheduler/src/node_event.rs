@@ -6,8 +6,9 @@
 //! with the node.
 //!
 //! Comments contain the operator's words, but none of an execution's: the history of a node is read
-//! by people who may not know the job, its image or its message. A mass silence is no event, because
-//! it is nothing that happens to one node.
+//! by people who may not know the job, its image or its message. A mass silence is no event of its
+//! own, because it is nothing that happens to one node; the event of each node that falls silent says
+//! that it is one of many.
 //!
 //! Rejected: an event at each place that changes a node, which has to be repeated for every new
 //! way to change one.
@@ -23,6 +24,7 @@ use crate::change::{EventRow, EventSubject};
 use crate::health::Health;
 use crate::node::LiveNode;
 use crate::text::Text;
+use crate::time::Moment;
 use crate::{Scheduler, Turn};
 
 /// What the history of a node says so far.
@@ -112,9 +114,11 @@ impl Scheduler {
             return;
         }
         node.row.history.standing = after;
-        let node = &self.nodes[&id];
-        let steps =
-            [connection_step(node, &before, &after, turn), membership_step(node, &before, &after)];
+        let (node, held_until) = (&self.nodes[&id], self.silence.mass.held_until());
+        let steps = [
+            connection_step(node, &before, &after, turn, held_until),
+            membership_step(node, &before, &after),
+        ];
         let [begun, ended] = eligibility_steps(node, &before, &after);
         let health = health_step(node, &before, &after, turn);
         for step in steps.into_iter().chain([begun, ended, health]).flatten() {
@@ -185,6 +189,7 @@ fn connection_step(
     before: &Standing,
     after: &Standing,
     turn: &Turn<'_>,
+    held_until: Option<Moment>,
 ) -> Option<Step> {
     let (previous, new) = (before.connection, after.connection);
     let session = after.session;
@@ -206,7 +211,18 @@ fn connection_step(
         (NodeStateType::Connected, _) => {
             let since = node.row.silent_since.unwrap_or(turn.now);
             let silent = turn.now.since(since).as_secs();
-            format!("its lease ended: no heartbeat for {silent} s").into()
+            let ended = format!("its lease ended: no heartbeat for {silent} s");
+            match held_until {
+                None => ended.into(),
+                Some(until) => {
+                    let until = (turn.wall + until.since(turn.now)).rfc3339_seconds();
+                    format!(
+                        "{ended}; most nodes fell silent at once, so nothing is replaced before \
+                         {until} but what has a LostAfter of its own"
+                    )
+                    .into()
+                }
+            }
         }
         (_, _) => return None,
     };

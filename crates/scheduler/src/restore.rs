@@ -85,7 +85,7 @@ impl Restore {
         }
         for mut slot in live.pending_slots {
             let Some(job) = scheduler.jobs.get_mut(&slot.job) else { continue };
-            if job.named_in.is_some() && slot.pinned.is_some() {
+            if job.named_in.is_some() && slot.pinned.is_some() && !slot.avoids_its_node(now) {
                 // It may have waited for what has appeared since, and nobody would tell it.
                 slot.due = slot.due.map(|due| due.min(now));
             }

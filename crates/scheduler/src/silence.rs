@@ -14,7 +14,7 @@ use api_types::execution::{ComputeState, DesiredState};
 use api_types::node::Connection;
 use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 
-use crate::change::Effect;
+use crate::change::{Effect, Fact};
 use crate::ending::{Cause, End};
 use crate::notice::SilentNode;
 use crate::text::Text;
@@ -63,6 +63,18 @@ pub(crate) enum Mass {
     Spent,
 }
 
+// === impl Mass ===
+
+impl Mass {
+    /// Until when nothing is given up because most nodes are silent.
+    pub(crate) fn held_until(self) -> Option<Moment> {
+        match self {
+            Self::Holding(until) => Some(until),
+            Self::None | Self::Spent => None,
+        }
+    }
+}
+
 // === impl Scheduler: leases ===
 
 impl Scheduler {
@@ -74,7 +86,7 @@ impl Scheduler {
 
     /// Whether most nodes are silent, so that nothing is given up for now.
     pub fn is_mass_silence(&self) -> bool {
-        matches!(self.silence.mass, Mass::Holding(_))
+        self.silence.mass.held_until().is_some()
     }
 
     /// Handles the heartbeats that arrived since the last call, ahead of everything queued.
@@ -153,11 +165,17 @@ impl Scheduler {
         node.row.connection = Connection::Disconnected;
         node.row.silent_since = Some(heard_at);
         node.lost_lease_at = turn.now;
+        if self.silence.nodes.is_empty() {
+            // Every node was heard until now: what was assumed of an earlier silence is over.
+            self.silence.mass = Mass::None;
+        }
         self.silence.nodes.insert((heard_at, id));
         self.timers.set(turn.now + self.settings.node_retention, Timer::Retention(id));
         turn.out.effects.push(Effect::CloseStream { node: id });
-        self.node_changed(turn, id);
+        turn.out.facts.push(Fact::LeaseEnded);
+        // First, because the node's history says whether it is one of many.
         self.judge_mass_silence(turn.now);
+        self.node_changed(turn, id);
         for execution in self.executions_on(id) {
             self.part_from(turn, execution);
         }

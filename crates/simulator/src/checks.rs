@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api_types::execution::ComputeState;
-use api_types::history::{EventType, NodeStateType};
+use api_types::history::NodeStateType;
 use api_types::job::{JobStateType, JobType};
 use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 use scheduler::change::EventSubject;
@@ -79,17 +79,18 @@ fn every_accepted_job_is_stored_once(world: &World) -> Result<(), String> {
 
 fn every_job_has_one_outcome(world: &World) -> Result<(), String> {
     let store = &world.orchestrator.disk.store;
-    for (id, row) in &store.jobs {
-        let mut outcome = None;
-        for event in store.history(*id, EventType::JobLevel) {
-            let EventSubject::Job { new, .. } = event.subject else { continue };
-            if let Some(outcome) = outcome {
-                return Err(format!("job {id} became {new} after {outcome}"));
-            }
-            if new.is_terminal() {
-                outcome = Some(new);
-            }
+    let mut outcomes: BTreeMap<JobId, JobStateType> = BTreeMap::new();
+    for event in &store.events {
+        let EventSubject::Job { job, new, .. } = event.subject else { continue };
+        if let Some(outcome) = outcomes.get(&job) {
+            return Err(format!("job {job} became {new} after {outcome}"));
         }
+        if new.is_terminal() {
+            outcomes.insert(job, new);
+        }
+    }
+    for (id, row) in &store.jobs {
+        let outcome = outcomes.get(id).copied();
         if outcome != Some(row.state) {
             return Err(format!("job {id} is {}, its history says {outcome:?}", row.state));
         }

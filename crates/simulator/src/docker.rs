@@ -11,6 +11,9 @@ pub(super) enum Container {
     Exited { code: i32 },
 }
 
+/// Why nothing can be started.
+pub(super) const NO_IMAGE: &str = "no image by that name";
+
 /// The exit code of a process that ended with its machine. No task ends with it by itself.
 pub(super) const KILLED: i32 = 137;
 
@@ -19,6 +22,8 @@ pub(super) struct Docker {
     pub(super) containers: BTreeMap<ExecutionId, Container>,
     /// Number of process starts of each execution in the whole run.
     pub(super) starts: BTreeMap<ExecutionId, u32>,
+    /// It fails every start at once.
+    pub(super) is_broken: bool,
 }
 
 // === impl Docker ===

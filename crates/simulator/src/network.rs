@@ -1,7 +1,10 @@
 //! Messages between clients, agents and the orchestrator, and the faults of the network.
 
-use api_types::protocol::{Acknowledgement, Assignment, Heartbeat, Report, SessionRequest};
-use api_types::{JobId, NodeId};
+use api_types::protocol::{
+    Acknowledgement, AssignmentLine, Heartbeat, HeartbeatAnswer, Report, SessionAnswer,
+    SessionRequest,
+};
+use api_types::{Code, JobId, NodeId};
 use control_plane::records::RecordKey;
 use scheduler::input::Submit;
 
@@ -21,6 +24,15 @@ pub(super) struct Request {
     /// The number by which the sender matches the response.
     pub(super) number: u64,
     pub(super) body: RequestBody,
+}
+
+/// Who waits for the answer to a request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Caller {
+    pub(super) sender: Sender,
+    pub(super) number: u64,
+    /// Of a request for a stream: the node, and the connection on which the lines leave.
+    pub(super) stream: Option<(NodeId, u64)>,
 }
 
 #[derive(Debug, Clone)]
@@ -63,17 +75,14 @@ pub(super) enum RequestBody {
 /// The response to a request.
 #[derive(Debug, Clone)]
 pub(super) enum Answer {
-    Joined {
-        session: u64,
-    },
-    Renewed,
-    Opened,
+    Joined(SessionAnswer),
+    Renewed(HeartbeatAnswer),
     Acknowledged(Vec<Acknowledgement>),
     Submitted {
         job: JobId,
     },
     Done,
-    Refused,
+    Refused(Code),
     /// The connection was refused, or the request timed out.
     Lost,
 }
@@ -81,10 +90,21 @@ pub(super) enum Answer {
 /// An item of an assignments stream.
 #[derive(Debug, Clone)]
 pub(super) enum StreamLine {
-    Snapshot(Vec<Assignment>),
-    Change(Box<Assignment>),
+    Lines(Vec<AssignmentLine>),
     /// The stream ended, and the agent notices.
     Closed,
+}
+
+// === impl Request ===
+
+impl Request {
+    pub(super) fn caller(&self) -> Caller {
+        let stream = match self.body {
+            RequestBody::Open { node, connection, .. } => Some((node, connection)),
+            _ => None,
+        };
+        Caller { sender: self.sender, number: self.number, stream }
+    }
 }
 
 /// Probabilities of network faults in thousandths.

@@ -6,6 +6,7 @@
 mod disk;
 mod process;
 mod requests;
+mod witness;
 
 use std::time::Duration;
 
@@ -21,14 +22,17 @@ use scheduler::time::Moment;
 use self::disk::Disk;
 use self::process::Surroundings;
 pub(super) use self::process::{After, CrashPoint, Plan, Process};
+use self::witness::Witness;
 use super::machine::Machine;
-use super::network::{Answer, Request, StreamLine};
+use super::network::{Answer, Caller, StreamLine};
 use super::summary::Sabotage;
 use crate::random::Random;
 
-/// A short lease, so that many fit into one run.
+/// Short, so that many fit into one run.
+pub(super) const LEASE: Duration = Duration::from_secs(10);
+
 const SETTINGS: Settings = Settings {
-    lease: Duration::from_secs(10),
+    lease: LEASE,
     approve_new_nodes: true,
     drain_deadline: Duration::from_secs(20),
     node_retention: Duration::from_secs(3600),
@@ -45,6 +49,7 @@ pub(super) struct Orchestrator {
     pub(super) machine: Machine,
     sabotage: Option<Sabotage>,
     pub(super) disk: Disk,
+    pub(super) witness: Witness,
     /// The process that listens.
     pub(super) process: Option<Process>,
     /// One that another replaced, and that does not know it.
@@ -76,7 +81,7 @@ pub(super) struct Stream {
 /// What leaves the process.
 #[derive(Debug)]
 pub(super) enum Outgoing {
-    Answer(Request, Answer),
+    Answer(Caller, Answer),
     Line(Stream, StreamLine),
     /// A commit without an answer, which reaches the disk later.
     Late(NumberedCommit),
@@ -90,6 +95,7 @@ impl Orchestrator {
             machine: Machine::new(now),
             sabotage,
             disk: Disk::new(sabotage),
+            witness: Witness::default(),
             process: None,
             deposed: None,
             starting: None,
@@ -154,6 +160,7 @@ impl Orchestrator {
             },
         };
         self.started += 1;
+        self.witness.process_begins(stamp.moment);
         self.process = Some(Process::start(self.started, clock, taken, stamp.moment));
         true
     }
@@ -188,7 +195,8 @@ impl Orchestrator {
         let place = if is_deposed { &mut self.deposed } else { &mut self.process };
         let Some(process) = place else { return (Vec::new(), After::Deposed) };
         let (disk, machine, sabotage) = (&mut self.disk, &self.machine, self.sabotage);
-        let mut around = Surroundings { disk, machine, sabotage, is_deposed, now };
+        let witness = (!is_deposed).then_some(&mut self.witness);
+        let mut around = Surroundings { disk, machine, witness, sabotage, is_deposed, now };
         let mut outgoing = Vec::new();
         let after = process.turn(&mut around, plan, &mut outgoing);
         match after {
@@ -224,7 +232,13 @@ fn sabotaged(stamp: Stamp, sabotage: Option<Sabotage>) -> Stamp {
             | Sabotage::NoReservations
             | Sabotage::NoSilence
             | Sabotage::ProvideSilently
-            | Sabotage::LoadBeforeTerm,
+            | Sabotage::LoadBeforeTerm
+            | Sabotage::ForgetLostAfter
+            | Sabotage::FillInPatience
+            | Sabotage::ForgetAcceptance
+            | Sabotage::BlameTasks
+            | Sabotage::BlameImages
+            | Sabotage::HeartbeatsWait,
         )
         | None => stamp,
     }

@@ -37,6 +37,12 @@ impl Random {
         Duration::from_micros(self.within(range.start * 1000..range.end * 1000))
     }
 
+    /// A number in 0..1.
+    pub(crate) fn fraction(&mut self) -> f64 {
+        let thousandths = u32::try_from(self.within(0..1000)).expect("a small number");
+        f64::from(thousandths) / 1000.0
+    }
+
     pub fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
         let at = self.within(0..u64::try_from(choices.len()).expect("a short list"));
         choices[usize::try_from(at).expect("an index of a short list")]

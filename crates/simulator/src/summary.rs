@@ -31,6 +31,15 @@ pub struct Summary {
     /// Commits that reached the disk after their process was told that the store does not answer.
     pub late_commits: u64,
     pub crowds: u64,
+    /// Runs in which one node broke among others.
+    pub broken_nodes: u64,
+    /// Runs in which a node fell silent during a long run.
+    pub long_runs: u64,
+    pub mass_silences: u64,
+    /// Runs in which an agent's ledger was full for longer than a lease.
+    pub full_ledgers: u64,
+    /// Executions that were given up because their node was silent.
+    pub given_up: u64,
     /// Executions whose secret did not exist.
     pub missing_secrets: u64,
 }
@@ -54,6 +63,11 @@ impl Summary {
             deposed: self.deposed + other.deposed,
             late_commits: self.late_commits + other.late_commits,
             crowds: self.crowds + other.crowds,
+            broken_nodes: self.broken_nodes + other.broken_nodes,
+            long_runs: self.long_runs + other.long_runs,
+            mass_silences: self.mass_silences + other.mass_silences,
+            full_ledgers: self.full_ledgers + other.full_ledgers,
+            given_up: self.given_up + other.given_up,
             missing_secrets: self.missing_secrets + other.missing_secrets,
         }
     }
@@ -76,6 +90,11 @@ impl fmt::Display for Summary {
             deposed,
             late_commits,
             crowds,
+            broken_nodes,
+            long_runs,
+            mass_silences,
+            full_ledgers,
+            given_up,
             missing_secrets,
         } = self;
         write!(
@@ -85,7 +104,9 @@ impl fmt::Display for Summary {
              {agent_reboots} of them with their machine, {clock_steps} clock steps, \
              {machine_restarts} restarts of the orchestrator's machine, {full_disks} full disks, \
              {takeovers} takeovers, {deposed} deposed processes, {late_commits} late commits, \
-             {crowds} crowds, {missing_secrets} missing secrets"
+             {given_up} executions given up, {missing_secrets} missing secrets; \
+             at the end {crowds} crowds, {broken_nodes} broken nodes, {long_runs} silences in long \
+             runs, {mass_silences} mass silences, {full_ledgers} full ledgers"
         )
     }
 }
@@ -111,4 +132,16 @@ pub enum Sabotage {
     NoSilence,
     /// Nobody is told that a secret appears which jobs wait for.
     ProvideSilently,
+    /// The scheduler does not learn for how long a job wants its nodes to be waited for.
+    ForgetLostAfter,
+    /// The shortest patience is filled in as if every job had asked for it.
+    FillInPatience,
+    /// The store does not keep when an execution was accepted.
+    ForgetAcceptance,
+    /// The failures of a node are taken for those of tasks.
+    BlameTasks,
+    /// The failures of a node are taken for images that cannot be had.
+    BlameImages,
+    /// The heartbeats of an agent wait for its ledger.
+    HeartbeatsWait,
 }

@@ -13,8 +13,6 @@ use api_types::secret::TaskSecret;
 use api_types::source::ResultPath;
 use api_types::version::VersionRecord;
 use control_plane::records::{RecordKey, RecordKind};
-use control_plane::store::memory::spec_json;
-use scheduler::input::Submit;
 
 use super::network::RequestBody;
 use super::summary::Sabotage;
@@ -37,6 +35,7 @@ pub(super) enum RequestState {
 
 const NAMESPACE: &str = "default";
 const SECRET: &str = "db";
+const SLEEP: &str = "sleep ";
 
 /// Longer than a run.
 const NEVER_SECONDS: u32 = 1_000_000;
@@ -91,7 +90,8 @@ fn naming(spec: &mut JobSpec) {
     spec.retry_policy = RetryPolicy { attempts: 1, delay: NEVER_SECONDS, max_delay: NEVER_SECONDS };
 }
 
-pub(super) fn submission(random: &mut Random, id: JobId) -> (Submit, ExpectedEnd) {
+/// A job of any kind.
+pub(super) fn job(random: &mut Random) -> (JobSpec, ExpectedEnd) {
     let job_type = random.one_of(&[
         JobType::Batch,
         JobType::Batch,
@@ -157,13 +157,12 @@ pub(super) fn submission(random: &mut Random, id: JobId) -> (Submit, ExpectedEnd
         true => ExpectedEnd::Ends,
         false => ExpectedEnd::RunsUntilStopped,
     };
-    (Submit { id, spec_json: spec_json(&spec), spec: spec.into() }, expected_end)
+    (spec, expected_end)
 }
 
 /// A batch job that runs for some seconds and that any node has room for.
-pub(super) fn plain(random: &mut Random, id: JobId, cpu: &str, priority: u32) -> Submit {
-    let (Submit { spec, .. }, _) = submission(random, id);
-    let mut spec = JobSpec::clone(&spec);
+pub(super) fn plain(random: &mut Random, cpu: &str, priority: u32) -> JobSpec {
+    let (mut spec, _) = job(random);
     "plain".clone_into(&mut spec.name);
     (spec.job_type, spec.count, spec.priority) = (JobType::Batch, 1, priority);
     spec.constraints.clear();
@@ -171,7 +170,7 @@ pub(super) fn plain(random: &mut Random, id: JobId, cpu: &str, priority: u32) ->
     spec.tasks[0].secrets.clear();
     spec.tasks[0].timeouts = Timeouts::default();
     cpu.clone_into(&mut spec.tasks[0].resources.cpu);
-    Submit { id, spec_json: spec_json(&spec), spec: spec.into() }
+    spec
 }
 
 pub(super) fn node_action(random: &mut Random) -> NodeAction {
@@ -183,8 +182,17 @@ pub(super) fn node_action(random: &mut Random) -> NodeAction {
     ])
 }
 
-/// Duration and exit code of a process.
-pub(super) fn process_run(random: &mut Random) -> (Duration, i32) {
+/// The name of a job whose process runs for so many seconds and succeeds.
+pub(super) fn sleep(seconds: u64) -> String {
+    format!("{SLEEP}{seconds}")
+}
+
+/// Duration and exit code of a process of the job with this name.
+pub(super) fn process_run(random: &mut Random, job_name: &str) -> (Duration, i32) {
+    if let Some(seconds) = job_name.strip_prefix(SLEEP) {
+        let seconds = seconds.parse().expect("the name of a job that sleeps has its seconds");
+        return (Duration::from_secs(seconds), 0);
+    }
     let length = if random.chance(300) { random.millis(0..50) } else { random.millis(50..15_000) };
     (length, if random.chance(120) { 1 } else { 0 })
 }

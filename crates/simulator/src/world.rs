@@ -1,17 +1,23 @@
 //! The world: the event queue and all simulated parts.
 
+mod broken_node;
 mod crowd;
 mod disruptions;
+mod epilogue;
+mod full_ledger;
 mod machines;
+mod silence;
 mod transport;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use api_types::{ExecutionId, JobId, NodeId, Timestamp};
+use agent_core::node_state::Input;
+use api_types::{ExecutionId, NodeId, Timestamp};
 use control_plane::batch::NumberedCommit;
 use uuid::Uuid;
 
+use self::epilogue::Epilogue;
 use super::agent::Agent;
 use super::checks;
 use super::faults::{self, Faults, HEALED};
@@ -28,9 +34,6 @@ const FAULT_PERIOD: Duration = Duration::from_secs(100);
 /// take a thousand seconds.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(1500);
 
-/// Of a thousand runs without failures of Docker, so many end with a crowd.
-const CROWDED: u64 = 300;
-
 /// The start of virtual time.
 const EPOCH: Timestamp = Timestamp(1_700_000_000_000_000_000);
 
@@ -43,11 +46,11 @@ pub(super) struct World {
     pub(super) expected_ends: BTreeMap<usize, ExpectedEnd>,
     pub(super) summary: Summary,
     faults: Faults,
-    /// Whether a large job waits among small ones at the end.
-    is_crowded: bool,
+    epilogue: Epilogue,
     sabotage: Option<Sabotage>,
     ending: bool,
-    queue: BTreeMap<(Timestamp, u64), SimEvent>,
+    /// Boxed, since the map moves its values about.
+    queue: BTreeMap<(Timestamp, u64), Box<SimEvent>>,
     scheduled: u64,
     /// Streams that lost a line: they deliver nothing more.
     broken: BTreeSet<(usize, u64, u64)>,
@@ -59,20 +62,48 @@ pub(super) struct World {
 #[derive(Debug)]
 enum SimEvent {
     Arrive(Request),
-    Turn { process: u64 },
+    Turn {
+        process: u64,
+    },
     StartOrchestrator,
     FinishStart,
     TakeOver,
     LateCommit(NumberedCommit),
     Answered(Sender, u64, Answer),
     Line(Stream, StreamLine),
-    BreakStream { agent: usize, process: u64, connection: u64 },
-    Poll { agent: usize, process: u64 },
-    StartAgent { agent: usize },
-    Step { agent: usize, process: u64, id: ExecutionId, step: Step },
-    ContainersEnd { agent: usize },
-    Sweep { agent: usize, process: u64 },
-    SendRequest { request: usize },
+    BreakStream(Stream),
+    Poll {
+        agent: usize,
+        process: u64,
+    },
+    StartAgent {
+        agent: usize,
+    },
+    Step {
+        agent: usize,
+        process: u64,
+        id: ExecutionId,
+        step: Step,
+    },
+    ContainersEnd {
+        agent: usize,
+    },
+    Sweep {
+        agent: usize,
+        process: u64,
+    },
+    MendDocker {
+        agent: usize,
+    },
+    /// Waited for room in the ledger.
+    Input {
+        agent: usize,
+        process: u64,
+        input: Input,
+    },
+    SendRequest {
+        request: usize,
+    },
     Disruption,
 }
 
@@ -120,8 +151,7 @@ impl World {
     fn new(seed: u64, sabotage: Option<Sabotage>) -> Self {
         let mut random = Random::new(seed);
         let faults = faults::draw(&mut random);
-        // A node that backs off after failures of its Docker may be the only one with room.
-        let is_crowded = faults.docker_failure == 0 && random.chance(CROWDED);
+        let epilogue = Epilogue::draw(&faults, &mut random);
         let mut world = Self {
             now: EPOCH,
             random,
@@ -131,7 +161,7 @@ impl World {
             expected_ends: BTreeMap::new(),
             summary: Summary::default(),
             faults,
-            is_crowded,
+            epilogue,
             sabotage,
             ending: false,
             queue: BTreeMap::new(),
@@ -157,15 +187,9 @@ impl World {
             self.at(delay, SimEvent::StartAgent { agent: number });
         }
         for _ in 0..self.random.within(3..20) {
-            let id = JobId::from_uuid(self.uuid());
-            let (submit, expected_end) = workload::submission(&mut self.random, id);
-            let body = RequestBody::Submit {
-                key: self.requests.len().to_string(),
-                submit: Box::new(submit),
-            };
-            self.expected_ends.insert(self.requests.len(), expected_end);
+            let (spec, expected_end) = workload::job(&mut self.random);
             let delay = self.random.millis(0..80_000);
-            self.add_request(body, delay);
+            self.submit(spec, expected_end, delay);
         }
         let delay = self.random.millis(0..80_000);
         let key = workload::secret(self.sabotage);
@@ -177,11 +201,8 @@ impl World {
         self.run_until(EPOCH + FAULT_PERIOD, |_| false);
         self.heal();
         self.settle()?;
-        if self.is_crowded {
-            self.summary.crowds += 1;
-            self.crowd()?;
-            self.settle()?;
-        }
+        self.epilogue()?;
+        self.summary.given_up = self.orchestrator.witness.given_up;
         self.summary.jobs = self.orchestrator.disk.store.jobs.len();
         self.summary.executions = self.orchestrator.disk.store.executions.len();
         checks::check(self)
@@ -206,7 +227,7 @@ impl World {
             }
             self.now = at;
             self.summary.steps += 1;
-            self.dispatch(event);
+            self.dispatch(*event);
             if self.summary.steps.is_multiple_of(64) && is_done(self) {
                 return true;
             }
@@ -230,9 +251,8 @@ impl World {
         for agent in 0..self.agents.len() {
             let node = self.agents[agent].id;
             self.agents[agent].disconnected_until = self.now;
-            if let Some(process) = &mut self.agents[agent].process {
-                process.paused_until = self.now;
-            } else if !self.agents[agent].gone {
+            // A pause, and a ledger without room, run out: what waits for them keeps its order.
+            if self.agents[agent].process.is_none() && !self.agents[agent].gone {
                 self.at(Duration::from_secs(1), SimEvent::StartAgent { agent });
             }
             let action = api_types::node::NodeAction::Uncordon;
@@ -268,18 +288,14 @@ impl World {
             SimEvent::LateCommit(commit) => self.late_commit(&commit),
             SimEvent::Answered(sender, number, answer) => self.answered(sender, number, answer),
             SimEvent::Line(stream, line) => self.line(stream, line),
-            SimEvent::BreakStream { agent, process, connection } => {
-                if let Some(running) = &mut self.agents[agent].process
-                    && running.number == process
-                {
-                    running.break_stream(connection);
-                }
-            }
+            SimEvent::BreakStream(stream) => self.break_stream(stream),
             SimEvent::Poll { agent, process } => self.poll(agent, process),
             SimEvent::StartAgent { agent } => self.start_agent(agent),
             SimEvent::Step { agent, process, id, step } => self.step(agent, process, id, step),
             SimEvent::ContainersEnd { agent } => self.containers_end(agent),
             SimEvent::Sweep { agent, process } => self.sweep(agent, process),
+            SimEvent::MendDocker { agent } => self.agents[agent].docker.is_broken = false,
+            SimEvent::Input { agent, process, input } => self.input(agent, process, input),
             SimEvent::SendRequest { request } => self.send_request(request),
             SimEvent::Disruption => self.disrupt(),
         }
@@ -287,7 +303,7 @@ impl World {
 
     fn at(&mut self, delay: Duration, event: SimEvent) {
         self.scheduled += 1;
-        self.queue.insert((self.now + delay, self.scheduled), event);
+        self.queue.insert((self.now + delay, self.scheduled), Box::new(event));
     }
 
     fn uuid(&mut self) -> Uuid {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use simulator::{Sabotage, Summary};
 
-/// Enough to include every kind of fault many times, in about ten seconds.
+/// Enough to include every kind of fault many times, in about a minute without optimisation.
 const SEEDS: u64 = 300;
 
 /// Number of seeds within which the simulation must find sabotage.
@@ -44,7 +44,9 @@ fn every_guarantee_holds_under_all_faults() {
     assert!(total.lost_messages > 1000, "{total}");
     assert!(total.clock_steps > 100 && total.machine_restarts > 30, "{total}");
     assert!(total.full_disks > 50 && total.late_commits > 100, "{total}");
-    assert!(total.crowds > 10, "{total}");
+    assert!(total.crowds > 10 && total.broken_nodes > 10, "{total}");
+    assert!(total.long_runs > 10 && total.mass_silences > 10, "{total}");
+    assert!(total.full_ledgers > 10 && total.given_up > 100, "{total}");
     assert!(total.missing_secrets > 100, "{total}");
     assert!(total.takeovers > 30 && total.deposed > 20, "{total}");
 }
@@ -99,6 +101,36 @@ fn work_of_a_dead_node_that_is_never_replaced_is_detected() {
 #[test]
 fn a_secret_that_appears_and_starts_nobody_is_detected() {
     assert!(is_detected(Sabotage::ProvideSilently));
+}
+
+#[test]
+fn a_patience_that_a_job_asked_for_and_does_not_get_is_detected() {
+    assert!(is_detected(Sabotage::ForgetLostAfter));
+}
+
+#[test]
+fn a_patience_that_no_job_asked_for_is_detected() {
+    assert!(is_detected(Sabotage::FillInPatience));
+}
+
+#[test]
+fn a_long_run_that_is_given_up_like_a_short_one_is_detected() {
+    assert!(is_detected(Sabotage::ForgetAcceptance));
+}
+
+#[test]
+fn heartbeats_that_wait_for_the_ledger_are_detected() {
+    assert!(is_detected(Sabotage::HeartbeatsWait));
+}
+
+#[test]
+fn jobs_that_fail_by_a_broken_node_are_detected() {
+    assert!(is_detected(Sabotage::BlameTasks));
+}
+
+#[test]
+fn a_broken_node_that_eats_a_backlog_is_detected() {
+    assert!(is_detected(Sabotage::BlameImages));
 }
 
 fn is_detected(sabotage: Sabotage) -> bool {

@@ -2,10 +2,15 @@
 //!
 //! The span of a piece of work carries the fields of all its lines (request, job, execution, node).
 //! Libraries may log credentials below `info`, so a filter applies to them only if it names them.
+//!
+//! A thread of its own writes the lines. A reader that stops, such as a terminal after Ctrl-S or a
+//! journal that hangs, must not stop the daemon: once the queue is full, lines are dropped and counted.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Stderr, Write};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use serde::{Deserialize, Serialize};
+use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
 
@@ -19,6 +24,14 @@ const LIBRARIES: &str = "bollard=info,h2=info,hickory_net=info,hickory_proto=inf
     opentelemetry=info,opentelemetry_sdk=info,opentelemetry_otlp=info,opentelemetry_http=info,\
     cranelift_codegen=info,wasmtime=info,wasmtime_internal_cranelift=info,wasmtime_wasi=info";
 
+/// The most lines that wait to be written, which are some megabytes at most.
+const QUEUED_LINES: usize = 8192;
+
+/// Ends the thread that writes once it is taken and dropped.
+static WRITING: Mutex<Option<WorkerGuard>> = Mutex::new(None);
+
+static DROPPED: OnceLock<ErrorCounter> = OnceLock::new();
+
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
@@ -28,15 +41,36 @@ pub enum LogFormat {
     Json,
 }
 
+/// The log of a process; dropping it [finishes] it.
+///
+/// [finishes]: finish
+#[must_use = "the log ends when it is dropped"]
+#[derive(Debug)]
+pub struct Log(());
+
+/// Standard error, with a line where some are missing.
+struct Output {
+    stderr: Stderr,
+    format: LogFormat,
+    /// How many lines were dropped when it last said so.
+    said: u64,
+}
+
 /// Starts logging to standard error. A daemon calls it once, before anything else.
-pub fn init(format: LogFormat) {
+pub fn init(format: LogFormat) -> Log {
     crate::metrics::note_start();
     let requested = std::env::var("RUST_LOG").ok().filter(|filter| !filter.trim().is_empty());
     let (filter, invalid) = match filter(requested.as_deref().unwrap_or(DEFAULT_FILTER)) {
         Ok(filter) => (filter, None),
         Err(error) => (EnvFilter::new(DEFAULT_FILTER), Some(error)),
     };
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let (writer, writing) = NonBlockingBuilder::default()
+        .buffered_lines_limit(QUEUED_LINES)
+        .thread_name("log")
+        .finish(Output { stderr: std::io::stderr(), format, said: 0 });
+    DROPPED.get_or_init(|| writer.error_counter());
+    *WRITING.lock().unwrap_or_else(PoisonError::into_inner) = Some(writing);
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
     match format {
         LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).init(),
         LogFormat::Json => {
@@ -46,11 +80,60 @@ pub fn init(format: LogFormat) {
     if let Some(error) = invalid {
         tracing::warn!(%error, "RUST_LOG is not a valid filter; using '{DEFAULT_FILTER}'");
     }
+    Log(())
+}
+
+/// Writes the lines that wait, for a second or so at most, and logs nothing more. A process that does
+/// not return from its main function calls it before it exits.
+pub fn finish() {
+    drop(WRITING.lock().unwrap_or_else(PoisonError::into_inner).take());
+}
+
+/// How many lines were dropped because nobody read those before them.
+pub(crate) fn dropped_lines() -> u64 {
+    DROPPED.get().map_or(0, |dropped| dropped.dropped_lines() as u64)
 }
 
 /// The last of several directives for a target applies.
 fn filter(requested: &str) -> Result<EnvFilter, ParseError> {
     EnvFilter::builder().parse(format!("{LIBRARIES},{requested}"))
+}
+
+/// A line that stands for those that were dropped.
+fn missing(format: LogFormat, lines: u64) -> String {
+    let message = format!("{lines} lines of the log were dropped: nobody read those before them");
+    match format {
+        LogFormat::Text => format!(" WARN telemetry::log: {message}\n"),
+        LogFormat::Json => format!(
+            "{}\n",
+            serde_json::json!({ "level": "WARN", "target": "telemetry::log", "message": message })
+        ),
+    }
+}
+
+// === impl Log ===
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        finish();
+    }
+}
+
+// === impl Output ===
+
+impl Write for Output {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        let dropped = dropped_lines();
+        if dropped > self.said {
+            self.stderr.write_all(missing(self.format, dropped - self.said).as_bytes())?;
+            self.said = dropped;
+        }
+        self.stderr.write(line)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.stderr.flush()
+    }
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use std::time::Duration;
 use api_types::version::VersionRecord;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
+use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
@@ -79,12 +80,20 @@ impl Exposition {
             encode_registry(&mut text, registry)?;
         }
         encode_registry(&mut text, &process::registry())?;
+        encode_registry(&mut text, &log_registry())?;
         encode_eof(&mut text)?;
         Ok(match self {
             Self::OpenMetrics => text,
             Self::Text => text::from_open_metrics(&text),
         })
     }
+}
+
+fn log_registry() -> Registry {
+    let mut registry = Registry::with_prefix("log");
+    let help = "Lines of the log that were dropped because nobody read those before them";
+    registry.register("lines_dropped", help, ConstCounter::new(crate::log::dropped_lines()));
+    registry
 }
 
 /// A registry with the daemon's name as prefix and a `build` info.

@@ -2,4 +2,5 @@
 //!
 //! No part of the service depends on this crate.
 
+pub mod fleet;
 pub mod harness;

@@ -23,7 +23,7 @@ class Live extends EventTarget {
   #again = () => {};
 
   start() {
-    // A stream has the rights of whoever was signed in when it was opened.
+    // A stream has the rights of the person who was signed in when it was opened.
     session.addEventListener("begin", () => {
       this.#become("signedOut");
       this.#again();

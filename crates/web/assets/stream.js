@@ -38,7 +38,7 @@ export function followChanges(tell) {
 
   // The stream was refused, or answered by something else; what it was decides when to try again.
   const refused = async () => {
-    // Without a token every try would be refused; whoever signs in starts the stream anew.
+    // Without a token every try would be refused; signing in starts the stream anew.
     const { status: allowed } = await identify();
     if (closed) return;
     if (allowed === 401) return tell({ kind: "state", state: "signedOut" });

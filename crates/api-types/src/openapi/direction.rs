@@ -30,6 +30,7 @@ const OPTIONAL_IN_ANSWERS: &[(&str, &[&str])] = &[
     ("NetworkSpec", &["Domains"]),
     ("NodeToken", &["NodeID", "MaxCapacity"]),
     ("Permissions", &["Engines", "Networks", "Sources", "Publishers"]),
+    ("Ready", &["Message"]),
     ("RunOutput", &["stdouttail", "stdoutbytes", "stderrtail", "stderrbytes"]),
     ("StreamRequest", &["Tail", "Stream", "From", "Archive"]),
     ("Task", &["Secrets"]),

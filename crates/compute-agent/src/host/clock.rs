@@ -109,7 +109,7 @@ fn boot_id() -> String {
 fn boot_time() -> u64 {
     let boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let nanos = i128::from(boot.tv_sec) * 1_000_000_000 + i128::from(boot.tv_nsec);
-    u64::try_from(nanos).unwrap_or(0)
+    u64::try_from(nanos).unwrap_or(0) + failpoint::boot_clock_offset_nanos()
 }
 
 fn read(note: &Path) -> io::Result<Option<Anchor>> {
@@ -146,9 +146,7 @@ impl Anchor {
 
 /// Milliseconds of CLOCK_BOOTTIME.
 pub(crate) fn boot_millis() -> u64 {
-    let boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    let millis = i128::from(boot.tv_sec) * 1000 + i128::from(boot.tv_nsec) / 1_000_000;
-    u64::try_from(millis).unwrap_or(0)
+    boot_time() / 1_000_000
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Liveness, readiness, version and node record.
 
+use agent_core::session::SessionState;
 use api_types::node::{Alive, Node};
 use api_types::version::VersionRecord;
 use api_types::{Code, routes};
@@ -9,7 +10,7 @@ use super::failure::Failure;
 use super::openapi::refusals;
 use super::render::Json;
 use super::shared::Shared;
-use crate::session::state::SessionState;
+use crate::host::clock;
 
 /// Is Alive
 ///
@@ -87,7 +88,7 @@ pub(super) async fn livez() -> Json<Alive> {
 pub(super) async fn readyz(State(shared): State<Shared>) -> Result<Json<Alive>, Failure> {
     shared.mailbox.usage().await?;
     let state = shared.session.state();
-    if state.has_lease() {
+    if state.has_lease(clock::steady()) {
         return Ok(alive().await);
     }
     let message = match state {

@@ -1,5 +1,6 @@
 //! `GET /metrics`: counters and gauges for Prometheus.
 
+use agent_core::session::SessionState;
 use api_types::{Code, routes};
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
@@ -11,7 +12,6 @@ use super::failure::Failure;
 use super::openapi::refusals;
 use super::shared::Shared;
 use crate::observer::Scrape;
-use crate::session::state::SessionState;
 
 /// Metrics
 ///

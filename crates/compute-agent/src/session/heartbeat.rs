@@ -6,9 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent_core::session::Pace;
 use api_client::Client;
 use api_types::NodeId;
-use api_types::protocol::{HeartbeatAnswer, SessionAnswer};
+use api_types::protocol::SessionAnswer;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
@@ -16,17 +17,6 @@ use super::state::SessionWatch;
 use super::{Refused, is_refusal};
 use crate::node::vitals::Vitals;
 use crate::observer::Observer;
-
-/// Bounds on the interval that the orchestrator requests.
-const LEAST: Duration = Duration::from_millis(100);
-const MOST: Duration = Duration::from_secs(60);
-
-/// The time limit of one attempt is this part of the lease, so that several attempts fit into it:
-/// on a broken connection, the kernel retransmits ever more rarely.
-const TRIES_PER_LEASE: u32 = 6;
-
-/// The interval is divided by this after a failed attempt.
-const RETRIES_PER_INTERVAL: u32 = 4;
 
 /// How often the thread checks whether the supervisor hangs.
 const CHECK: Duration = Duration::from_secs(1);
@@ -121,34 +111,24 @@ impl Sender {
 
     /// Sends heartbeats until one is refused.
     async fn beat(&self, answer: &SessionAnswer) -> Refused {
-        let seconds = |seconds: u64| Duration::from_secs(seconds);
-        let mut lease = seconds(answer.lease_seconds);
-        let mut every = seconds(answer.heartbeat_seconds).clamp(LEAST, MOST);
-        let mut wait = every;
-        let mut missed = 0;
+        let mut pace = Pace::new(answer);
         loop {
-            tokio::time::sleep(wait).await;
+            tokio::time::sleep(pace.delay()).await;
             let heartbeat = self.vitals.heartbeat(answer.session);
-            let patience = (lease / TRIES_PER_LEASE).max(LEAST);
-            match self.client.heartbeat(self.node_id, &heartbeat, patience).await {
-                Ok(HeartbeatAnswer { lease_seconds, heartbeat_seconds }) => {
+            match self.client.heartbeat(self.node_id, &heartbeat, pace.time_limit()).await {
+                Ok(answer) => {
+                    let missed = pace.answered(&answer);
                     if missed > 0 {
                         info!(missed, "the orchestrator answers again");
                     }
-                    missed = 0;
-                    lease = seconds(lease_seconds);
-                    every = seconds(heartbeat_seconds).clamp(LEAST, MOST);
-                    wait = every;
-                    self.session.renewed(lease);
+                    self.session.renewed(pace.lease());
                 }
                 Err(error) if is_refusal(&error) => return Refused,
                 Err(error) => {
-                    missed += 1;
                     self.observer.metrics.missed_heartbeats.inc();
-                    if missed == 1 {
+                    if pace.missed() == 1 {
                         warn!(%error, "a heartbeat failed; retrying, tasks keep running");
                     }
-                    wait = every / RETRIES_PER_INTERVAL;
                 }
             }
         }
@@ -165,6 +145,7 @@ impl Sender {
                     "the agent hangs and ends itself; its tasks run on, and the next start adopts \
                      them"
                 );
+                telemetry::log::finish();
                 std::process::exit(EXIT_HUNG);
             }
         }

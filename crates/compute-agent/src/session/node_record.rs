@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use agent_core::node_state::Usage;
+use agent_core::session::SessionState;
 use api_types::engine::EngineType;
 use api_types::node::{
     ComputeNodeInfo, Connection, Eligibility, Membership, Node, NodeType, PeerInfo, multiaddress,
@@ -14,9 +15,9 @@ use api_types::quantity::Resources;
 use api_types::version::VersionRecord;
 use api_types::{NodeId, Timestamp};
 
+use crate::host::clock;
 use crate::host::settings::Settings;
 use crate::node::effects::Steps;
-use crate::session::state::SessionState;
 
 /// Everything about the node that does not change while the agent runs.
 pub(crate) struct NodeRecord {
@@ -66,7 +67,7 @@ impl NodeRecord {
     ) -> Node {
         let (membership, connection, last_heartbeat) = match session {
             SessionState::Joined { membership, renewed_at, .. } => {
-                let connection = match session.has_lease() {
+                let connection = match session.has_lease(clock::steady()) {
                     true => Connection::Connected,
                     false => Connection::Disconnected,
                 };

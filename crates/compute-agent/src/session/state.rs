@@ -3,26 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api_types::Timestamp;
-use api_types::node::Membership;
+use agent_core::session::SessionState;
 use api_types::protocol::SessionAnswer;
 use tokio::sync::watch;
 
 use crate::host::clock;
-
-/// The state of the session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SessionState {
-    /// `renewed_at` refers to the previous session; zero when there was none.
-    Joining { renewed_at: Timestamp },
-    Joined {
-        session: u64,
-        membership: Membership,
-        renewed_at: Timestamp,
-        /// The orchestrator considers the node lost when its lease is not renewed for this long.
-        lease: Duration,
-    },
-}
 
 /// The session state, shared by everything that uses it.
 #[derive(Debug)]
@@ -32,23 +17,11 @@ pub(crate) struct SessionWatch {
     refused: watch::Sender<Option<u64>>,
 }
 
-// === impl SessionState ===
-
-impl SessionState {
-    /// Whether the orchestrator still considers the node connected, as far as the node can know.
-    pub(crate) fn has_lease(&self) -> bool {
-        match self {
-            Self::Joined { renewed_at, lease, .. } => clock::steady().since(*renewed_at) < *lease,
-            Self::Joining { .. } => false,
-        }
-    }
-}
-
 // === impl SessionWatch ===
 
 impl SessionWatch {
     pub(crate) fn new() -> Arc<Self> {
-        let state = watch::Sender::new(SessionState::Joining { renewed_at: Timestamp::ZERO });
+        let state = watch::Sender::new(SessionState::default());
         Arc::new(Self { state, refused: watch::Sender::new(None) })
     }
 
@@ -60,7 +33,7 @@ impl SessionWatch {
     pub(crate) async fn session(&self) -> u64 {
         let mut states = self.state.subscribe();
         loop {
-            if let SessionState::Joined { session, .. } = *states.borrow_and_update() {
+            if let Some(session) = states.borrow_and_update().session() {
                 return session;
             }
             // It cannot close while `self` lives.
@@ -80,30 +53,14 @@ impl SessionWatch {
     }
 
     pub(super) fn joined(&self, answer: &SessionAnswer) {
-        let SessionAnswer { session, membership, lease_seconds, .. } = *answer;
-        self.state.send_replace(SessionState::Joined {
-            session,
-            membership,
-            renewed_at: clock::steady(),
-            lease: Duration::from_secs(lease_seconds),
-        });
+        self.state.send_modify(|state| state.joined(answer, clock::steady()));
     }
 
     pub(super) fn joining(&self) {
-        self.state.send_modify(|state| {
-            let (SessionState::Joining { renewed_at } | SessionState::Joined { renewed_at, .. }) =
-                *state;
-            *state = SessionState::Joining { renewed_at };
-        });
+        self.state.send_modify(SessionState::ended);
     }
 
     pub(super) fn renewed(&self, granted: Duration) {
-        self.state.send_modify(|state| match state {
-            SessionState::Joined { renewed_at, lease, .. } => {
-                *renewed_at = clock::steady();
-                *lease = granted;
-            }
-            SessionState::Joining { .. } => {}
-        });
+        self.state.send_modify(|state| state.renewed(granted, clock::steady()));
     }
 }

@@ -1,15 +1,12 @@
 //! Image collection: which images go, which stay, and the effect of an untimely removal.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use api_types::engine::EngineType;
 use api_types::execution::{ComputeState, DesiredState};
 use bollard::Docker;
-use bollard::query_parameters::{
-    CreateImageOptions, ListContainersOptions, RemoveImageOptions, TagImageOptions,
-};
+use bollard::query_parameters::{CreateImageOptions, RemoveImageOptions, TagImageOptions};
 use compute_agent::Settings;
 use futures_util::TryStreamExt;
 use serde_json::json;
@@ -27,19 +24,6 @@ impl Setup {
     async fn is_removed(&self, image: &str) {
         eventually(&format!("{image} to be removed"), async || !self.has(image).await).await;
     }
-
-    async fn has_no_container(&self) {
-        let filter = format!("service.org/node={}", self.node.id());
-        eventually("all containers to be removed", async || {
-            let options = ListContainersOptions {
-                all: true,
-                filters: Some(HashMap::from([("label".to_owned(), vec![filter.clone()])])),
-                ..Default::default()
-            };
-            self.docker.list_containers(Some(options)).await.expect("a list").is_empty()
-        })
-        .await;
-    }
 }
 
 /// Each image of these tests takes more than 5 MB, so that the limit fits only one.
@@ -52,7 +36,7 @@ async fn the_least_recently_used_image_is_removed_and_images_of_others_stay() {
     let [first, second, third] = ["first", "second", "third"]
         .map(|name| setup.registry.push(&format!("{name}/image:1"), name).image);
     setup.completes(&first, None).await;
-    setup.has_no_container().await;
+    setup.node.leaves_no_container(&setup.docker).await;
     setup.completes(&second, None).await;
     setup.is_removed(&first).await;
     assert!(setup.has(&second).await, "the one used last went too");
@@ -60,7 +44,7 @@ async fn the_least_recently_used_image_is_removed_and_images_of_others_stay() {
     let kept = format!("kept-{}", crate::orchestrator::new_id());
     let options = TagImageOptions { repo: Some(kept.clone()), tag: Some("1".to_owned()) };
     setup.docker.tag_image(&second, Some(options)).await.unwrap();
-    setup.has_no_container().await;
+    setup.node.leaves_no_container(&setup.docker).await;
     setup.node.kill_agent().await;
     setup.node.start_agent().await;
     // That there are two is only known from before.

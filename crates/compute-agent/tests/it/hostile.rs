@@ -5,14 +5,9 @@ use api_types::execution::{ComputeState, DesiredState};
 use api_types::protocol::{FailureCause, Work};
 use api_types::source::{InputSource, ResultPath, SourceSpec, SourceType};
 use axum::Router;
-use axum::body::{Body, Bytes};
-use axum::response::IntoResponse;
 use axum::routing::get;
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
-use futures_util::StreamExt;
-use futures_util::stream;
 use peers::Serving;
+use peers::hostile::{archive_of_a_long_name, endless, endless_references};
 use serde_json::{Value, json};
 
 use crate::node::{Node, eventually, work};
@@ -43,14 +38,6 @@ async fn failure(node: &Node, hostile: Work) -> String {
     report.message
 }
 
-/// A body without end, after its beginning.
-fn endless(head: &'static [u8], piece: &'static [u8]) -> Body {
-    let piece = Bytes::from(piece.repeat(1 << 10));
-    let pieces = stream::repeat_with(move || piece.clone());
-    let all = stream::once(async move { Bytes::from_static(head) }).chain(pieces);
-    Body::from_stream(all.map(Ok::<_, std::io::Error>))
-}
-
 /// How many processes of this node have a file of it open.
 fn fetchers(node: &Node) -> usize {
     let has_file = |pid: &std::path::Path| {
@@ -73,13 +60,7 @@ fn fetchers(node: &Node) -> usize {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repository_with_references_without_end_costs_its_fetch() {
     let node = node().await;
-    let refs = async || {
-        let head = b"001e# service=git-upload-pack\n0000";
-        let line = b"003f0123456789012345678901234567890123456789 refs/heads/abcdefg\n";
-        let content_type = "application/x-git-upload-pack-advertisement";
-        ([("content-type", content_type)], endless(head, line)).into_response()
-    };
-    let server = Serving::start(Router::new().route("/r.git/info/refs", get(refs))).await;
+    let server = endless_references().await;
     let repo = json!({ "Repo": format!("{}/r.git", server.url) });
     let message = failure(&node, with_input(SourceType::RepoClone, repo)).await;
     assert!(message.contains("git ls-remote"), "{message}");
@@ -88,18 +69,7 @@ async fn a_repository_with_references_without_end_costs_its_fetch() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_archive_whose_name_has_gigabytes_costs_its_fetch() {
     let node = node().await;
-    let mut header = tar::Header::new_gnu();
-    header.set_entry_type(tar::EntryType::GNULongName);
-    header.set_size(4 << 30);
-    header.set_cksum();
-    let mut archive = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    std::io::Write::write_all(&mut archive, header.as_bytes()).expect("write");
-    let zeros = vec![b'x'; 1 << 20];
-    for _ in 0..64 {
-        std::io::Write::write_all(&mut archive, &zeros).expect("write");
-    }
-    let text = BASE64_STANDARD.encode(archive.finish().expect("an archive"));
-    let url = json!({ "URL": format!("data:application/gzip;base64,{text}") });
+    let url = json!({ "URL": archive_of_a_long_name() });
     let message = failure(&node, with_input(SourceType::Inline, url)).await;
     assert!(message.contains("has 4294967296 bytes, more than the 65536"), "{message}");
 }

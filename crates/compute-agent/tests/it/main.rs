@@ -15,6 +15,7 @@ pub(crate) use covers;
 
 mod circles;
 mod collecting;
+mod containers;
 mod contract;
 mod daemon;
 mod engines;

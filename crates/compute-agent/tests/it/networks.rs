@@ -1,18 +1,16 @@
 //! Tasks with a network: what they reach, and what becomes of their sandboxes.
 
-use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use api_types::ExecutionId;
 use api_types::engine::NetworkType;
 use api_types::execution::{ComputeState, DesiredState};
 use bollard::Docker;
-use bollard::query_parameters::{
-    InspectNetworkOptions, KillContainerOptions, ListContainersOptions, RemoveContainerOptions,
-};
+use bollard::query_parameters::{InspectNetworkOptions, KillContainerOptions};
 use compute_agent::Settings;
 use tokio::net::TcpListener;
 
+use crate::containers::{self, GUARDED_SANDBOX};
 use crate::node::{DockerNode, eventually};
 
 /// Where clouds serve metadata. Nobody answers there on most machines, but then a connection fails
@@ -24,15 +22,12 @@ const REFUSED: &str = "host unreachable";
 
 struct NetworkNode {
     node: DockerNode,
-    node_id: String,
 }
 
 impl NetworkNode {
     /// None where there is no Docker Engine.
     async fn start(change: impl FnOnce(&mut Settings)) -> Option<Self> {
-        let node = DockerNode::start_with(change).await?;
-        let node_id = node.node.id().to_string();
-        Some(Self { node, node_id })
+        Some(Self { node: DockerNode::start_with(change).await? })
     }
 
     async fn begin(&self, steps: &[&str]) -> ExecutionId {
@@ -63,7 +58,9 @@ impl NetworkNode {
     }
 
     async fn sandboxes(&self) -> Vec<String> {
-        sandboxes(&self.node.docker, &self.node_id).await
+        let node = self.node.node.id();
+        let listed = containers::labelled(&self.node.docker, GUARDED_SANDBOX, node).await;
+        listed.into_iter().filter_map(|found| found.id).collect()
     }
 
     async fn stop(&self, id: ExecutionId) {
@@ -75,40 +72,6 @@ impl NetworkNode {
         self.node.nothing_is_left().await;
         eventually("all sandboxes to be removed", async || self.sandboxes().await.is_empty()).await;
     }
-}
-
-impl Drop for NetworkNode {
-    fn drop(&mut self) {
-        let node_id = self.node_id.clone();
-        let agent = self.node.node.take_agent();
-        // A runtime of its own: that of the test cannot be waited upon here.
-        let removing = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.expect("a runtime").block_on(async {
-                if let Some(agent) = agent {
-                    agent.kill().await;
-                }
-                let docker = Docker::connect_with_unix_defaults().expect("connect");
-                for sandbox in sandboxes(&docker, &node_id).await {
-                    let options = RemoveContainerOptions { force: true, ..Default::default() };
-                    // It may be gone already.
-                    let _ = docker.remove_container(&sandbox, Some(options)).await;
-                }
-            });
-        });
-        let _ = removing.join();
-    }
-}
-
-async fn sandboxes(docker: &Docker, node_id: &str) -> Vec<String> {
-    let filter = format!("service.org/guarded-sandbox-of={node_id}");
-    let options = ListContainersOptions {
-        all: true,
-        filters: Some(HashMap::from([("label".to_owned(), vec![filter])])),
-        ..Default::default()
-    };
-    let listed = docker.list_containers(Some(options)).await.expect("list containers");
-    listed.into_iter().filter_map(|found| found.id).collect()
 }
 
 /// The address of the bridge of Docker on this machine.
@@ -128,7 +91,7 @@ fn other_address() -> Option<IpAddr> {
     Some(socket.local_addr().expect("an address").ip())
 }
 
-/// A listener on every address of this machine that accepts whoever comes.
+/// A listener on every address of this machine that accepts every connection.
 async fn listener() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await.expect("listen");
     let port = listener.local_addr().expect("an address").port();

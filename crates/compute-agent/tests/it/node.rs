@@ -1,6 +1,6 @@
 //! One agent with everything around it, and the work that it is given.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use api_types::engine::{EngineSpec, EngineType, NetworkType, Params, PublisherSpec};
 use api_types::job::{JobType, NetworkSpec, Task, TaskResources, Timeouts};
@@ -8,11 +8,11 @@ use api_types::protocol::{ListLocalExecutions, Work};
 use api_types::quantity::Capacity;
 use api_types::{ExecutionId, JobId, NodeId, routes};
 use bollard::Docker;
-use bollard::query_parameters::ListContainersOptions;
 use compute_agent::{Agent, RunningAgent, Settings};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::containers::{self, TASK};
 use crate::image;
 use crate::orchestrator::{Orchestrator, PATIENCE};
 
@@ -20,16 +20,28 @@ pub(crate) struct Node {
     pub(crate) orchestrator: Orchestrator,
     pub(crate) settings: Settings,
     agent: Option<RunningAgent>,
+    id: NodeId,
     /// Holds the data directory, which is removed with the node.
-    _dir: Home,
+    _dir: TempDir,
 }
 
-/// Cleans up what a node leaves on this machine.
-struct Home(TempDir);
-
-impl Drop for Home {
+/// Removes what the node leaves on this machine. A test that awaits a report ends before the agent
+/// has removed the container, and a pool of sandboxes outlives its agent.
+impl Drop for Node {
     fn drop(&mut self) {
-        programs::end_runners(&self.0.path().join("data"));
+        if self.settings.engines.contains(&EngineType::Docker) {
+            let agent = self.agent.take();
+            tokio::task::block_in_place(|| {
+                tokio::runtime::Handle::current().block_on(async {
+                    // It would fill its pool again.
+                    if let Some(agent) = agent {
+                        agent.kill().await;
+                    }
+                    containers::remove_all(self.id).await;
+                });
+            });
+        }
+        programs::end_runners(&self.settings.data_dir);
     }
 }
 
@@ -55,7 +67,7 @@ impl Node {
             program: Some(env!("CARGO_BIN_EXE_compute-agent").into()),
             ..Settings::default()
         };
-        // A pool outlives its agent; the tests of it remove theirs.
+        // Only the tests of the pools wait for one to fill.
         settings.docker.sandbox_pool = 0;
         settings.docker.network_pool = 0;
         change(&mut settings);
@@ -63,18 +75,13 @@ impl Node {
             let runner = tokio::task::spawn_blocking(|| programs::binary("wasm-runner")).await;
             settings.wasm.runner = runner.expect("the runner").display().to_string();
         }
-        let mut node = Self { orchestrator, settings, agent: None, _dir: Home(dir) };
-        node.start_agent().await;
-        node
+        let agent = Agent::start(settings.clone()).await.expect("the agent starts");
+        let id = agent.node_id;
+        Self { orchestrator, settings, agent: Some(agent), id, _dir: dir }
     }
 
     pub(crate) async fn start_agent(&mut self) {
         self.agent = Some(Agent::start(self.settings.clone()).await.expect("the agent starts"));
-    }
-
-    /// None when it was taken before.
-    pub(crate) fn take_agent(&mut self) -> Option<RunningAgent> {
-        self.agent.take()
     }
 
     /// As if its process were killed.
@@ -87,7 +94,7 @@ impl Node {
     }
 
     pub(crate) fn id(&self) -> NodeId {
-        self.agent.as_ref().expect("it runs").node_id
+        self.id
     }
 
     pub(crate) fn execution_dir(&self, id: ExecutionId) -> std::path::PathBuf {
@@ -115,15 +122,8 @@ impl Node {
 
     /// Containers are removed after collection, which follows the report.
     pub(crate) async fn leaves_no_container(&self, docker: &Docker) {
-        let filter = format!("service.org/node={}", self.id());
-        let options = ListContainersOptions {
-            all: true,
-            filters: Some(HashMap::from([("label".to_owned(), vec![filter])])),
-            ..Default::default()
-        };
         eventually("all containers to be removed", async || {
-            let listed = docker.list_containers(Some(options.clone())).await;
-            listed.expect("list containers").is_empty()
+            containers::labelled(docker, TASK, self.id).await.is_empty()
         })
         .await;
     }

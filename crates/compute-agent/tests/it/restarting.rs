@@ -96,7 +96,7 @@ async fn an_interrupted_stop_is_completed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_leftovers_of_this_node_are_removed() {
     let Some(mut node) = DockerNode::start().await else { return };
-    let stranger = node.node.id();
+    let own = node.node.id();
     let other = "n-00000000-0000-4000-8000-000000000000".to_owned();
     let make = async |owner: String| {
         let id = crate::orchestrator::new_id();
@@ -113,7 +113,7 @@ async fn only_leftovers_of_this_node_are_removed() {
         name
     };
     let theirs = make(other).await;
-    make(stranger.to_string()).await;
+    make(own.to_string()).await;
     let dir = node.node.execution_dir(crate::orchestrator::new_id());
     std::fs::create_dir_all(&dir).unwrap();
     node.node.kill_agent().await;

@@ -4,26 +4,22 @@ use std::collections::HashMap;
 
 use api_types::ExecutionId;
 use api_types::execution::{ComputeState, DesiredState};
-use bollard::Docker;
 use bollard::models::ContainerSummaryStateEnum;
-use bollard::query_parameters::{
-    KillContainerOptions, ListContainersOptions, RemoveContainerOptions,
-};
+use bollard::query_parameters::KillContainerOptions;
 
+use crate::containers::{self, SANDBOX};
 use crate::node::{DockerNode, eventually};
 
-/// A node with a pool, which it takes with it.
+/// A node with a pool.
 struct PoolNode {
     node: DockerNode,
-    node_id: String,
 }
 
 impl PoolNode {
     /// None where there is no Docker Engine; otherwise with its pool filled.
     async fn start(places: u16) -> Option<Self> {
         let node = DockerNode::start_with(|settings| settings.docker.sandbox_pool = places).await?;
-        let node_id = node.node.id().to_string();
-        let node = Self { node, node_id };
+        let node = Self { node };
         node.filled(places).await;
         Some(node)
     }
@@ -37,8 +33,12 @@ impl PoolNode {
         running(&self.sandboxes().await)
     }
 
+    /// By id, and whether it runs.
     async fn sandboxes(&self) -> HashMap<String, bool> {
-        sandboxes(&self.node.docker, &self.node_id).await
+        let node = self.node.node.id();
+        let listed = containers::labelled(&self.node.docker, SANDBOX, node).await;
+        let runs = |state| state == Some(ContainerSummaryStateEnum::RUNNING);
+        listed.into_iter().map(|found| (found.id.expect("an id"), runs(found.state))).collect()
     }
 
     /// The output of the execution, once there is some.
@@ -121,43 +121,6 @@ impl PoolNode {
             .await;
         }
     }
-}
-
-impl Drop for PoolNode {
-    fn drop(&mut self) {
-        let node_id = self.node_id.clone();
-        // It would fill the pool again.
-        let agent = self.node.node.take_agent();
-        // A runtime of its own: that of the test cannot be waited upon here.
-        let removing = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.expect("a runtime").block_on(async {
-                if let Some(agent) = agent {
-                    agent.kill().await;
-                }
-                let docker = Docker::connect_with_unix_defaults().expect("connect");
-                for sandbox in sandboxes(&docker, &node_id).await.into_keys() {
-                    let options = RemoveContainerOptions { force: true, ..Default::default() };
-                    // It may be gone already.
-                    let _ = docker.remove_container(&sandbox, Some(options)).await;
-                }
-            });
-        });
-        let _ = removing.join();
-    }
-}
-
-/// By id, and whether it runs.
-async fn sandboxes(docker: &Docker, node_id: &str) -> HashMap<String, bool> {
-    let filter = format!("service.org/sandbox-of={node_id}");
-    let options = ListContainersOptions {
-        all: true,
-        filters: Some(HashMap::from([("label".to_owned(), vec![filter])])),
-        ..Default::default()
-    };
-    let listed = docker.list_containers(Some(options)).await.expect("list containers");
-    let runs = |state| state == Some(ContainerSummaryStateEnum::RUNNING);
-    listed.into_iter().map(|found| (found.id.expect("an id"), runs(found.state))).collect()
 }
 
 fn running(sandboxes: &HashMap<String, bool>) -> Vec<String> {

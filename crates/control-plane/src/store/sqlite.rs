@@ -39,7 +39,7 @@ use scheduler::change::{Live, LiveJobRow};
 use scheduler::time::Moment;
 
 pub use self::open::open;
-pub use self::reads::SqliteReads;
+pub use self::reads::{CONNECTIONS, SqliteReads};
 use crate::audit::Chain;
 use crate::records::Record;
 

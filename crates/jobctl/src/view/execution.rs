@@ -1,6 +1,6 @@
 //! Executions in a list.
 
-use api_types::execution::{ComputeState, DesiredState, Execution};
+use api_types::execution::{ComputeState, DesiredState, Execution, NO_EXIT_CODE};
 
 use super::{compute_tone, usage};
 use crate::output::{Cell, Layout, Listed, age};
@@ -34,7 +34,9 @@ pub(super) fn exit_code(execution: &Execution) -> String {
     let code = execution.run_output.exit_code;
     match execution.compute_state.state_type {
         ComputeState::Completed => code.to_string(),
-        ComputeState::Failed | ComputeState::Cancelled if code != 0 => code.to_string(),
+        ComputeState::Failed | ComputeState::Cancelled if ![0, NO_EXIT_CODE].contains(&code) => {
+            code.to_string()
+        }
         ComputeState::Undefined
         | ComputeState::New
         | ComputeState::AskForBid

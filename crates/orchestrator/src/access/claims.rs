@@ -1,8 +1,8 @@
 //! What an identity that an issuer vouches for may do, and as whom it is known.
 //!
 //! The first rule that matches gives the role; further matching rules with the same role add their
-//! namespaces. So nobody gets more than some rule says in so many words: a role is never combined with
-//! the namespaces of a rule for another.
+//! namespaces. A role is never combined with the namespaces of a rule for another role, so each caller
+//! gets what one rule states and no more.
 
 use std::collections::BTreeSet;
 

@@ -127,9 +127,7 @@ pub(crate) fn mint(
         return Err(ExchangeRefusal::TooMany);
     }
     let oldest = of_subject.into_iter().take(surplus);
-    let mut writes: Vec<_> = oldest
-        .map(|(_, key)| RecordWrite { key, expected: Expected::Anything, value: None })
-        .collect();
+    let mut writes: Vec<_> = oldest.map(|(_, key)| RecordWrite::removal(key)).collect();
     let credential = Credential::mint();
     let token = StoredToken {
         name: person.name.clone(),

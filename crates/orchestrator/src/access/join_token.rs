@@ -40,8 +40,7 @@ impl StoredJoinToken {
     }
 
     pub(crate) fn write(&self, id: &str, expected: Expected) -> RecordWrite {
-        let value = serde_json::to_string(self).expect("a record is plain data");
-        RecordWrite { key: Self::key(id), expected, value: Some(value.into()) }
+        RecordWrite::json(Self::key(id), expected, self)
     }
 
     /// The token as operators see it.
@@ -101,11 +100,7 @@ pub(crate) fn outdated(records: &Published, now: Timestamp) -> Vec<RecordWrite> 
     let is_over =
         |record: &Record| StoredJoinToken::of(record).is_none_or(|token| token.expire_time <= now);
     let all = records.of_kind(RecordKind::JoinToken).into_iter().filter(is_over);
-    all.map(|record| {
-        let expected = Expected::Version(record.version);
-        RecordWrite { key: record.key, expected, value: None }
-    })
-    .collect()
+    all.map(Record::removal).collect()
 }
 
 #[cfg(test)]

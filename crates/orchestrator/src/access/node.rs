@@ -92,8 +92,7 @@ impl StoredIdentity {
     }
 
     pub(crate) fn write(&self, key: RecordKey, expected: Expected) -> RecordWrite {
-        let value = serde_json::to_string(self).expect("a record is plain data");
-        RecordWrite { key, expected, value: Some(value.into()) }
+        RecordWrite::json(key, expected, self)
     }
 
     /// What the node says of itself, with what the operator says of it: its labels win, and its
@@ -164,9 +163,7 @@ pub(crate) fn holders(records: &Published, ca: KeyDigest, is_first: bool) -> usi
 /// The changes that refuse every key of this node.
 pub(crate) fn revocation(records: &Published, node: NodeId) -> Vec<RecordWrite> {
     let refused = identities(records, node).into_iter();
-    refused
-        .map(|record| RecordWrite { key: record.key, expected: Expected::Anything, value: None })
-        .collect()
+    refused.map(|record| RecordWrite::removal(record.key)).collect()
 }
 
 /// How long a certificate may be renewed after its end, and of which nodes in any case: a wall clock
@@ -196,11 +193,7 @@ pub(crate) fn outdated(
         known.is_none_or(|(node, it)| !renewable.permits(node, it.expire_time, now))
     };
     let all = records.of_kind(RecordKind::NodeIdentity).into_iter().filter(is_over);
-    all.map(|record| {
-        let expected = Expected::Version(record.version);
-        RecordWrite { key: record.key, expected, value: None }
-    })
-    .collect()
+    all.map(Record::removal).collect()
 }
 
 /// The node that holds a certificate, which a handshake has verified, if its key may still act.

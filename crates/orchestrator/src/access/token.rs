@@ -1,7 +1,5 @@
 //! Tokens and sessions as they are stored, and how they are verified.
 
-use std::sync::Arc;
-
 use api_types::Timestamp;
 use api_types::access::{self, ALL_NAMESPACES, Role};
 use control_plane::records::{Expected, Record, RecordKey, RecordKind, RecordWrite};
@@ -77,7 +75,7 @@ impl StoredToken {
     }
 
     pub(crate) fn write(&self, id: &str, expected: Expected) -> RecordWrite {
-        RecordWrite { key: Self::key(id), expected, value: Some(json(self)) }
+        RecordWrite::json(Self::key(id), expected, self)
     }
 
     pub(crate) fn is_over(&self, now: Timestamp) -> bool {
@@ -112,8 +110,7 @@ impl StoredSession {
     }
 
     pub(crate) fn write(&self, id: &str) -> RecordWrite {
-        let key = RecordKind::Session.key(id);
-        RecordWrite { key, expected: Expected::Nothing, value: Some(json(self)) }
+        RecordWrite::json(RecordKind::Session.key(id), Expected::Nothing, self)
     }
 }
 
@@ -177,10 +174,6 @@ fn valid(id: &str, token: &StoredToken, now: Timestamp) -> Result<Verified, Inva
         depends_on: vec![StoredToken::key(id)],
         expires: token.expire_time,
     })
-}
-
-fn json<T: Serialize>(value: &T) -> Arc<str> {
-    serde_json::to_string(value).expect("a record is plain data").into()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use api_types::Timestamp;
-use control_plane::records::{Expected, Record, RecordKind, RecordWrite};
+use control_plane::records::{RecordKind, RecordWrite};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
@@ -111,37 +111,33 @@ fn due(view: &View, uses: &HashMap<String, Timestamp>, now: Timestamp) -> Vec<Re
         let Some(token) = StoredToken::of(&record) else { continue };
         if let Some(used) = uses.get(&record.key.key) {
             let token = StoredToken { last_use_time: Some(*used), ..token };
-            writes.push(token.write(&record.key.key, Expected::Version(record.version)));
+            writes.push(token.write(&record.key.key, record.unchanged()));
         } else if token.is_over(now) {
             match token.subject {
                 None => expired.push((token.expire_time, record)),
                 // There may be thousands a day, and its holder can get another.
-                Some(_) => writes.push(removal(record)),
+                Some(_) => writes.push(record.removal()),
             }
         }
     }
     expired.sort_by_key(|(end, _)| std::cmp::Reverse(*end));
-    writes.extend(expired.into_iter().skip(EXPIRED_TOKENS).map(|(_, record)| removal(record)));
+    writes.extend(expired.into_iter().skip(EXPIRED_TOKENS).map(|(_, record)| record.removal()));
     for record in records.of_kind(RecordKind::Session) {
         let is_over = StoredSession::of(&record).is_none_or(|session| {
             let of_token = StoredToken::key(&session.token_id);
             session.expire_time <= now || records.get(&of_token).is_none()
         });
         if is_over {
-            writes.push(removal(record));
+            writes.push(record.removal());
         }
     }
     writes
 }
 
-fn removal(record: Record) -> RecordWrite {
-    RecordWrite { key: record.key, expected: Expected::Version(record.version), value: None }
-}
-
 #[cfg(test)]
 mod tests {
     use api_types::access::Role;
-    use control_plane::records::RecordRow;
+    use control_plane::records::{Expected, RecordRow};
 
     use super::*;
 

@@ -16,7 +16,7 @@ use api_types::NodeId;
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
 /// A tick this late means that no heartbeat could be received meanwhile; less is ordinary load.
-const LATE: Duration = Duration::from_millis(500);
+pub(super) const LATE: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Default)]
 pub(crate) struct Presence {

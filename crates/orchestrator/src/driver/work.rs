@@ -21,7 +21,7 @@ use scheduler::time::Now;
 use tokio::sync::mpsc;
 
 use super::caller::Caller;
-use super::presence::Noted;
+use super::presence::{LATE, Noted};
 use super::streams::Streams;
 use super::{BATCH, DriverError, Message};
 use crate::observer::Observer;
@@ -115,7 +115,8 @@ impl Work {
     /// Passes on the heartbeats that have arrived.
     fn hear(&mut self, now: Stamp) -> Result<(), DriverError> {
         let Noted { deaf, arrivals } = self.view.presence().take(now.reading.boot);
-        if !deaf.is_zero() {
+        // The rest of a pause comes in small parts, of which each would be a line.
+        if deaf > LATE {
             tracing::warn!(
                 seconds = deaf.as_secs_f32(),
                 "the orchestrator was paused; no node's silence counts for that time"

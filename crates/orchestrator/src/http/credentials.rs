@@ -10,7 +10,7 @@ use api_types::job::JobSpec;
 use api_types::{Code, routes};
 use axum::Extension;
 use axum::extract::State;
-use control_plane::records::{Expected, Record, RecordKey, RecordKind, RecordWrite};
+use control_plane::records::{Record, RecordKey, RecordKind, RecordWrite};
 use daemon::http::Peer;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes as collect;
@@ -135,7 +135,7 @@ async fn delete(
 ) -> Handled {
     let (key, credential) = find(&api, &access, query, &name)?;
     let audit = access.audit_of(&key.key);
-    let write = RecordWrite { key, expected: Expected::Anything, value: None };
+    let write = RecordWrite::removal(key);
     api.handle.on_behalf(audit).change_records(vec![write]).await?;
     json(&credential)
 }

@@ -112,7 +112,7 @@ async fn renew(
     let authorities = protection.authorities();
     let renewed = signed_by(&authorities, protection, (*identity).clone());
     let record = api.view.records().get(&key).ok_or(Failure::Node(NodeRefusal::Revoked(peer.node)));
-    let expected = Expected::Version(record?.version);
+    let expected = record?.unchanged();
     api.handle.change_records(vec![renewed.write(key, expected)]).await?;
     answer(protection, &authorities, &request, peer.node)
 }
@@ -156,7 +156,7 @@ fn admit(
     let (record, token) = join_token::verify(records, &asked.token, now).map_err(Failure::Node)?;
     let token_id = record.key.key.clone();
     if let Some((node, record, identity)) = joined_before(api, &token_id, key) {
-        let expected = Expected::Version(record.version);
+        let expected = record.unchanged();
         let renewed = signed_by(authorities, protection, identity);
         return Ok((node, vec![renewed.write(record.key, expected)]));
     }
@@ -179,7 +179,7 @@ fn admit(
     // An ID that is given back is taken from the key that had it.
     let mut writes = revocation(records, node);
     writes.push(identity.write(StoredIdentity::key(node, key), Expected::Nothing));
-    writes.push(used.write(&token_id, Expected::Version(record.version)));
+    writes.push(used.write(&token_id, record.unchanged()));
     Ok((node, writes))
 }
 

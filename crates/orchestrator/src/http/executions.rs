@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use api_types::execution::{
     AllocatedResources, ComputeStateRecord, DescribeExecution, DesiredStateRecord, Execution,
-    ListExecutions,
+    ListExecutions, RunOutput,
 };
 use api_types::job::JobSpec;
 use api_types::{Code, routes};
@@ -213,7 +213,7 @@ fn whole_record(stored: StoredExecution, spec: &JobSpec) -> Execution {
             message: row.compute_message.to_string(),
         },
         published_result: published_result.unwrap_or_default(),
-        run_output: run_output.unwrap_or_default(),
+        run_output: run_output.unwrap_or_else(RunOutput::none),
         usage,
         previous_execution: row.previous,
         next_execution: next,

@@ -39,14 +39,16 @@ async fn metrics(State(api): State<Arc<Api>>, headers: HeaderMap) -> Handled {
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     let form = Exposition::negotiate(accept);
     let inputs = api.handle.waiting_inputs();
-    let waiting = tokio::time::timeout(
+    let seen = tokio::time::timeout(
         SCRAPE_TIMEOUT,
-        api.handle.inspect(|scheduler, now| scheduler.waiting(now)),
+        api.handle.inspect(|scheduler, now| (scheduler.waiting(now), scheduler.is_mass_silence())),
     );
     let size = api.read(|reads| Ok(reads.size()?));
-    let (waiting, size) = tokio::join!(waiting, tokio::time::timeout(SCRAPE_TIMEOUT, size));
+    let (seen, size) = tokio::join!(seen, tokio::time::timeout(SCRAPE_TIMEOUT, size));
+    let (waiting, is_mass_silence) = seen.ok().and_then(Result::ok).unzip();
     let scrape = Scrape {
-        waiting: waiting.ok().and_then(Result::ok),
+        waiting,
+        is_mass_silence,
         nodes: api.view.nodes(),
         store: size.ok().and_then(Result::ok),
         inputs,

@@ -121,10 +121,7 @@ async fn put(
     let before = record.as_ref().map(stored);
     let create_time = before.map_or(now, |before| before.create_time);
     let changed = Stored { description, permissions, nodes, create_time, modify_time: now };
-    let value = serde_json::to_string(&changed)
-        .map_err(|error| Failure::Internal { cause: format!("render a namespace: {error}") })?;
-    let expected = record.map_or(Expected::Nothing, |record| Expected::Version(record.version));
-    let write = RecordWrite { key: key(&name), expected, value: Some(value.into()) };
+    let write = RecordWrite::json(key(&name), Expected::as_read(record.as_ref()), &changed);
     api.handle.on_behalf(access.audit()).change_records(vec![write]).await?;
     json(&DescribeNamespace { namespace: changed.wire(name) })
 }
@@ -175,9 +172,7 @@ async fn delete(
         }
     }
     let namespace = wire(&record);
-    let expected = Expected::Version(record.version);
-    let write = RecordWrite { key: record.key, expected, value: None };
-    api.handle.on_behalf(access.audit()).change_records(vec![write]).await?;
+    api.handle.on_behalf(access.audit()).change_records(vec![record.removal()]).await?;
     json(&DescribeNamespace { namespace })
 }
 

@@ -118,7 +118,7 @@ async fn revoke(
     let key = StoredJoinToken::key(&id);
     let found = api.view.records().get(&key).as_ref().and_then(StoredJoinToken::of);
     let token = found.ok_or_else(|| lookup::absent(Kind::Token, &id))?;
-    let write = RecordWrite { key, expected: Expected::Anything, value: None };
+    let write = RecordWrite::removal(key);
     api.handle.on_behalf(access.audit()).change_records(vec![write]).await?;
     json(&RevokedNodeToken { node_token: token.wire(&id) })
 }

@@ -14,7 +14,6 @@ use api_types::quantity::Resources;
 use api_types::version::VersionRecord;
 use api_types::{Code, NodeId, routes};
 use axum::extract::State;
-use control_plane::records::Expected;
 use scheduler::input::Input;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes as collect;
@@ -245,7 +244,7 @@ async fn label(
     }
     let writes = records.into_iter().filter_map(|record| {
         let identity = StoredIdentity::of(&record)?;
-        let expected = Expected::Version(record.version);
+        let expected = record.unchanged();
         Some(StoredIdentity { labels: labels.clone(), ..identity }.write(record.key, expected))
     });
     let writes = writes.collect();

@@ -33,9 +33,6 @@ use super::{Api, Handled, Parameter, lookup};
 use crate::access::node::{CertifiedNode, without_claims};
 use crate::driver::CallError;
 
-/// Heartbeats per lease: two may be lost on the way.
-const HEARTBEATS_PER_LEASE: u64 = 3;
-
 const REPORT_PLACES: Places<CallError> = Places {
     before: "report.take",
     after: "report.answer",
@@ -84,7 +81,8 @@ async fn join(
     match api.handle.call(Input::Join { node, request: Box::new(request) }).await? {
         Answer::Joined { session, membership, lease } => {
             api.observer.metrics.sessions.inc();
-            let HeartbeatAnswer { lease_seconds, heartbeat_seconds } = granted(lease);
+            let HeartbeatAnswer { lease_seconds, heartbeat_seconds } =
+                HeartbeatAnswer::granting(lease);
             json(&SessionAnswer { session, lease_seconds, heartbeat_seconds, membership })
         }
         other => Err(unexpected("join", &other)),
@@ -116,20 +114,11 @@ async fn heartbeat(
     let boot = Reading::now().boot;
     // The listener renews a known session without waiting for the driver.
     if let Some(lease) = api.view.presence().heard(node, heartbeat.session, boot, stalled) {
-        return json(&granted(lease));
+        return json(&HeartbeatAnswer::granting(lease));
     }
     match api.handle.call(Input::Heartbeat { node, heartbeat }).await? {
-        Answer::Renewed { lease } => json(&granted(lease)),
+        Answer::Renewed { lease } => json(&HeartbeatAnswer::granting(lease)),
         other => Err(unexpected("heartbeat", &other)),
-    }
-}
-
-/// The lease as granted to the agent; the interval leaves room for two lost heartbeats.
-fn granted(lease: Duration) -> HeartbeatAnswer {
-    let lease_seconds = lease.as_secs().max(1);
-    HeartbeatAnswer {
-        lease_seconds,
-        heartbeat_seconds: (lease_seconds / HEARTBEATS_PER_LEASE).max(1),
     }
 }
 

@@ -10,7 +10,7 @@ use axum::Extension;
 use axum::extract::State;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use control_plane::records::{Expected, Record, RecordKey, RecordKind, RecordWrite};
+use control_plane::records::{Record, RecordKey, RecordKind, RecordWrite};
 use daemon::http::Peer;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes as collect;
@@ -127,7 +127,7 @@ async fn delete(
 ) -> Handled {
     let (key, secret) = find(&api, &access, query, &name)?;
     let audit = access.audit_of(&key.key);
-    let write = RecordWrite { key, expected: Expected::Anything, value: None };
+    let write = RecordWrite::removal(key);
     api.handle.on_behalf(audit).change_records(vec![write]).await?;
     json(&secret)
 }

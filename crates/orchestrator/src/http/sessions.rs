@@ -7,7 +7,7 @@ use api_types::access::{ALL_NAMESPACES, Identity, SignIn};
 use api_types::{Code, Timestamp, routes};
 use axum::extract::{Extension, State};
 use axum::response::IntoResponse;
-use control_plane::records::{Expected, RecordKind, RecordWrite};
+use control_plane::records::{RecordKind, RecordWrite};
 use control_plane::store::Namespaces;
 use http::header;
 use utoipa_axum::router::OpenApiRouter;
@@ -110,8 +110,7 @@ async fn sign_out(State(api): State<Arc<Api>>, access: Access, _: Query) -> Hand
         if token.as_ref().and_then(StoredToken::of).is_some_and(|token| token.hash.is_empty()) {
             ends.push(StoredToken::key(id));
         }
-        let removal = |key| RecordWrite { key, expected: Expected::Anything, value: None };
-        let writes = ends.into_iter().map(removal).collect();
+        let writes = ends.into_iter().map(RecordWrite::removal).collect();
         api.handle.on_behalf(access.audit()).change_records(writes).await?;
     }
     let identity = json(&describe(access.caller(), access.expires))?;

@@ -113,7 +113,7 @@ async fn revoke(
     let is_own = matches!(&caller.who, Who::Token { id: own, .. } if *own == id);
     let token = token.filter(|token| is_own || manages(caller, token));
     let token = token.ok_or_else(|| lookup::absent(Kind::Token, &id))?;
-    let write = RecordWrite { key, expected: Expected::Anything, value: None };
+    let write = RecordWrite::removal(key);
     api.handle.on_behalf(access.audit()).change_records(vec![write]).await?;
     json(&RevokedToken { token: token.wire(&id) })
 }

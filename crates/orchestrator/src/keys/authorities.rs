@@ -260,6 +260,5 @@ pub(crate) fn removal(
     let is_over = oldest.last_expiry.is_some_and(|end| end <= now) && holders(oldest.key) == 0;
     let key = stored::authority(oldest.key);
     let Some(record) = records.get(&key).filter(|_| is_over) else { return Ok(None) };
-    let expected = Expected::Version(record.version);
-    Ok(Some((oldest.key, RecordWrite { key, expected, value: None })))
+    Ok(Some((oldest.key, record.removal())))
 }

@@ -80,8 +80,7 @@ impl StoredKey {
     }
 
     pub(crate) fn write(&self, key: RecordKey, expected: Expected) -> RecordWrite {
-        let value = serde_json::to_string(self).expect("a stored key is plain data");
-        RecordWrite { key, expected, value: Some(value.into()) }
+        RecordWrite::json(key, expected, self)
     }
 }
 

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::Access;
 use super::source::{Item, LogOptions, Source};
-use crate::reads::ReadError;
+use crate::reads::{AskedBy, ReadError};
 
 /// Executions that one reader follows at once; each may hold a connection from its node. Further
 /// executions wait until another ends, and a remark informs the reader.
@@ -157,7 +157,7 @@ impl Merge {
         let (found, last, job_is_over) = self
             .access
             .reader
-            .run(move |reads| {
+            .run(AskedBy::User, move |reads| {
                 // Read the job first: a finished job gets no further executions.
                 let is_over = reads.job(job)?.is_none_or(|job| job.state.is_terminal());
                 let order = ExecutionOrder::CreateTime;

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use super::relay::Answer;
 use super::{Access, record};
-use crate::reads::ReadError;
+use crate::reads::{AskedBy, ReadError};
 
 /// How long a connected node may take to begin its answer; then it counts as disconnected.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -137,7 +137,8 @@ impl Source {
     async fn search(&mut self) -> Stage {
         tokio::time::sleep(POLL_PAUSE * self.trouble.times.min(MOST_PAUSES)).await;
         let id = self.id;
-        let stored = self.access.reader.run(move |reads| Ok(reads.execution(id)?)).await;
+        let stored =
+            self.access.reader.run(AskedBy::User, move |reads| Ok(reads.execution(id)?)).await;
         let stored: StoredExecution = match stored {
             Ok(Some(stored)) => stored,
             Ok(None) => return Stage::over(),
@@ -255,7 +256,8 @@ impl Source {
 
     async fn left_behind(&self, stored: &StoredExecution) -> Vec<Item> {
         let id = self.id;
-        let tail = self.access.reader.run(move |reads| Ok(reads.output_tail(id)?)).await;
+        let tail =
+            self.access.reader.run(AskedBy::User, move |reads| Ok(reads.output_tail(id)?)).await;
         let tail = tail.unwrap_or_else(|error: ReadError| {
             tracing::warn!(%error, execution = %id, "cannot read the end of an output");
             None

@@ -17,6 +17,7 @@ use super::{DAEMON, Metrics};
 /// All that was read; what was not available in time is missing from the response.
 pub(crate) struct Scrape {
     pub(crate) waiting: Option<Waiting>,
+    pub(crate) is_mass_silence: Option<bool>,
     pub(crate) nodes: Vec<Arc<Node>>,
     pub(crate) store: Option<StoreSize>,
     /// Inputs that wait for the driver.
@@ -91,6 +92,10 @@ impl Scrape {
             allocated = allocated.plus(&most.minus(&free));
         }
         registry.register("nodes", "Known compute nodes, by membership and connection", family);
+        if let Some(is_mass_silence) = self.is_mass_silence {
+            let help = "1 while most nodes are silent at once, so that nothing is replaced";
+            number(registry, "mass_silence", help, sample(u64::from(is_mass_silence)));
+        }
         let help = "Nodes with a session";
         number(registry, "sessions", help, sample(sessions));
         resources(registry, "capacity", "Total capacity of the nodes with a session", &capacity);

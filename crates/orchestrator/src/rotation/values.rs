@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use control_plane::records::{Expected, Record, RecordKey, RecordKind, RecordRefusal, RecordWrite};
+use control_plane::records::{Record, RecordKey, RecordKind, RecordRefusal, RecordWrite};
 
 use super::{Rotation, RotationError};
 use crate::driver::CallError;
@@ -104,10 +104,5 @@ fn removals(records: &Published) -> Result<Vec<RecordWrite>, KeyError> {
     let named: HashSet<String> = all.filter_map(|record| key_id(&record)).collect();
     let older = of_purpose(records, Purpose::Values)?.into_iter().skip(1);
     let unused = older.filter(|(record, _)| !named.contains(&record.key.key));
-    Ok(unused
-        .map(|(record, _)| {
-            let expected = Expected::Version(record.version);
-            RecordWrite { key: record.key, expected, value: None }
-        })
-        .collect())
+    Ok(unused.map(|(record, _)| record.removal()).collect())
 }

@@ -180,6 +180,11 @@ fn network(submitted: NetworkSubmission, findings: &mut Findings) -> Option<Netw
         Some(word) => findings.take(&format!("{path}.Type"), word.parse())?,
         None => NetworkType::None,
     };
+    if network_type == NetworkType::Http {
+        // No engine restricts a task to domains, so every node would decline it for ever.
+        let why = "HTTP is not available yet; available: None, Full";
+        findings.refuse(format!("{path}.Type"), why);
+    }
     let domains = submitted.domains.unwrap_or_default();
     let place = format!("{path}.Domains");
     match network_type {

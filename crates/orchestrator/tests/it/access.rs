@@ -228,7 +228,7 @@ fn of_namespace() -> [(&'static str, Request); 8] {
 #[tokio::test]
 async fn nobody_from_elsewhere_can_tell_what_a_namespace_has() {
     let busy = Guarded::start().await;
-    let stranger = busy.token("owner", &["away"]).await;
+    let outsider = busy.token("owner", &["away"]).await;
     let absent = "00000000-0000-4000-8000-000000000000";
     let twin = |id: &str| format!("{}-{absent}", &id[..1]);
     // Each is asked of what exists, then of what does not; the answers differ in nothing but the
@@ -268,8 +268,8 @@ async fn nobody_from_elsewhere_can_tell_what_a_namespace_has() {
     }
     pairs.push((Method::GET, format!("{NAMESPACES}/home"), format!("{NAMESPACES}/none")));
     for (method, existing, missing) in pairs {
-        let seen = busy.ask(method.clone(), &existing, &stranger, None).await;
-        let expected = busy.ask(method, &missing, &stranger, None).await;
+        let seen = busy.ask(method.clone(), &existing, &outsider, None).await;
+        let expected = busy.ask(method, &missing, &outsider, None).await;
         assert_eq!(seen.status, expected.status, "{existing}");
         let neutral = |answer: &Answer, path: &str| {
             let name = path.rsplit(['/', '=']).find(|part| {
@@ -289,17 +289,17 @@ async fn nobody_from_elsewhere_can_tell_what_a_namespace_has() {
         ["jobs?namespace=*", "jobs?namespace=*&view=summary", "executions", "jobs?namespace=away"]
     {
         let path = format!("/api/v1/orchestrator/{path}");
-        let list = busy.ask(Method::GET, &path, &stranger, None).await;
+        let list = busy.ask(Method::GET, &path, &outsider, None).await;
         for hidden in [job.as_str(), busy.ended.as_str(), execution, "waits", "home", "secret"] {
             assert!(!list.ok().to_string().contains(hidden), "{path}: {}", list.text);
         }
     }
-    let names = busy.ask(Method::GET, NAMESPACES, &stranger, None).await;
+    let names = busy.ask(Method::GET, NAMESPACES, &outsider, None).await;
     assert!(!names.ok().to_string().contains("home"), "{}", names.text);
 
     // A key of another namespace is no key of one's own, and a job is not submitted there.
     let body = json!({ "Job": job_with(json!({ "Namespace": "home" })) });
-    let refused = busy.ask(Method::PUT, JOBS, &stranger, Some(&body)).await;
+    let refused = busy.ask(Method::PUT, JOBS, &outsider, Some(&body)).await;
     refused.refused(404, "NamespaceNotFound");
     assert_eq!(text(&refused.body["Hint"]), "name one of your own: away");
 }
@@ -323,7 +323,7 @@ async fn a_viewer_sees_what_runs_and_not_what_it_is_given() {
             }],
             "Publisher": { "Type": "s3", "Params": { "Bucket": "hidden-bucket", "Key": "k" } },
             "ResultPaths": [{ "Name": "out", "Path": "/hidden-path" }],
-            "Network": { "Type": "HTTP", "Domains": ["hidden-domain.example"] },
+            "Network": { "Type": "Full" },
         }],
     });
     let body = json!({ "Job": job });
@@ -339,11 +339,11 @@ async fn a_viewer_sees_what_runs_and_not_what_it_is_given() {
         }
     }
     let seen = guarded.ask(Method::GET, &path, &viewer, None).await;
-    for shown in ["shown-image", "shown-label", "urldownload", "s3", "HTTP"] {
+    for shown in ["shown-image", "shown-label", "urldownload", "s3", "Full"] {
         assert!(seen.text.contains(shown), "{shown}: {}", seen.text);
     }
     let whole = guarded.ask(Method::GET, &path, &submitter, None).await;
-    for part in ["hidden-value", "hidden-argument", "hidden-bucket", "hidden-domain"] {
+    for part in ["hidden-value", "hidden-argument", "hidden-bucket"] {
         assert!(whole.text.contains(part), "{part}: {}", whole.text);
     }
 

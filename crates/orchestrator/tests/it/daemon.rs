@@ -1,9 +1,10 @@
 //! The daemon as a process: its settings, its exit codes, its shutdown.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -163,4 +164,38 @@ fn stop(mut child: Child, signal: Signal) {
     let status = child.wait().expect("it ends");
     assert_eq!(status.code(), Some(0), "{rest}");
     assert!(rest.contains("stopped"), "{rest}");
+}
+
+/// One request of a connection of its own, answered within a bound.
+fn asked(address: &str, path: &str) -> String {
+    let mut stream = std::net::TcpStream::connect(address).expect("connect");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a bound");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("send");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer in time");
+    answer
+}
+
+/// As behind a terminal that somebody stopped, or a journal that hangs.
+#[test]
+fn a_log_that_nobody_reads_stops_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut child = daemon(dir.path()).env("RUST_LOG", "trace").spawn().unwrap();
+    let line = serving(&mut child);
+    let address = line.split("address=").nth(1).expect("an address");
+    let address = address.split_whitespace().next().expect("an address").to_owned();
+    // Far more lines than the pipe and the queue before it hold.
+    let dropped = (0..100).find_map(|_| {
+        for _ in 0..100 {
+            let answer = asked(&address, "/livez");
+            assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        }
+        let metrics = asked(&address, "/metrics");
+        let count = metrics.lines().find_map(|line| line.strip_prefix("log_lines_dropped_total "));
+        count?.trim().parse::<f64>().ok().filter(|count| *count > 0.0)
+    });
+    assert!(dropped.is_some(), "the log never was full");
+    // Once somebody reads it again, it goes on, and ends with the last line.
+    stop(child, Signal::TERM);
 }

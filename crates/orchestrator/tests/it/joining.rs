@@ -12,7 +12,7 @@ use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 
 use crate::node::{node_path, session_request};
-use crate::server::{Answer, JOBS, PATIENCE, Server, answer, text};
+use crate::server::{Answer, PATIENCE, Server, answer, text};
 
 crate::covers! {
     "listNodeTokens" => a_join_token_is_listed_without_its_secret_and_revoked;
@@ -34,7 +34,7 @@ pub(crate) struct Protected {
 /// A node that has joined.
 pub(crate) struct Node {
     pub(crate) id: String,
-    key: NodeKey,
+    pub(crate) key: NodeKey,
     client: reqwest::Client,
     url: String,
 }
@@ -258,40 +258,6 @@ async fn a_file_always_has_a_token_for_one_more_node() {
     };
     tokio::time::timeout(PATIENCE, replaced).await.expect("another token");
     assert_ne!(protected.node(&read()).await.id, node.id);
-}
-
-#[tokio::test]
-async fn a_node_acts_for_itself_alone() {
-    let protected = Protected::start().await;
-    let token = protected.token(json!({ "Uses": 2 })).await;
-    let (node, other) = (protected.node(&token).await, protected.node(&token).await);
-    node.session().await.ok();
-    other.session().await.ok();
-    let (get, put, post) = (&Method::GET, &Method::PUT, &Method::POST);
-    for id in [&other.id, &protected.server.node_id()] {
-        for (method, rest, body) in [
-            (put, "/session", session_request()),
-            (put, "/heartbeat", json!({ "Session": 1, "UsedCapacity": {} })),
-            (get, "/assignments?session=1", Value::Null),
-            (put, "/executions", json!({ "Session": 1, "Reports": [] })),
-            (post, "/streams/x", Value::Null),
-            (post, "/certificate", json!({ "CSR": node.key.request().unwrap() })),
-            (put, "", json!({ "Action": "drain" })),
-            (get, "", Value::Null),
-        ] {
-            let refused = node.ask(method.clone(), &node_path(id, rest), &body).await;
-            refused.refused(403, "Forbidden").says(&node.id);
-        }
-    }
-    // It is no user either.
-    for path in [JOBS, "/api/v1/orchestrator/nodes", "/api/v1/orchestrator/cluster", TOKENS] {
-        node.ask(Method::GET, path, &Value::Null).await.refused(403, "Forbidden");
-    }
-    // Without a certificate nobody speaks for a node, not even an admin.
-    let session = node_path(&node.id, "/session");
-    let nobody = protected.server.request(Method::PUT, &session).json(&session_request());
-    answer(nobody).await.refused(401, "Unauthenticated");
-    protected.ask(Method::PUT, &session, &session_request()).await.refused(403, "Forbidden");
 }
 
 #[tokio::test]

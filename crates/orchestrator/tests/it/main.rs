@@ -18,6 +18,7 @@ mod agent;
 mod archives;
 mod audit;
 mod body;
+mod certificates;
 mod changes;
 mod cluster;
 mod create;

@@ -159,8 +159,8 @@ async fn refusals_say_what_to_do_and_not_what_the_rules_want() {
         refused.refused(401, "Unauthenticated").says(words);
         assert!(!text(&refused.body["Hint"]).is_empty(), "{}", refused.text);
     }
-    let stranger = issuer.token(AUDIENCE, &json!({ "groups": ["guests"], "name": "Eve" }));
-    let refused = exchange(&server, &stranger).await;
+    let guest = issuer.token(AUDIENCE, &json!({ "groups": ["guests"], "name": "Eve" }));
+    let refused = exchange(&server, &guest).await;
     refused.refused(403, "Forbidden").says("compare the claims /cloud/project, groups");
     for secret in ["platform", "builders", "guests", "submitter"] {
         assert!(!refused.text.contains(secret), "{}", refused.text);

@@ -17,7 +17,7 @@ const COLUMNS: [&str; 7] =
 pub(crate) const OLD_GROUP: &str = "requester";
 
 /// The rows of the table in docs/security.md: an operation, and a status for each column.
-fn table() -> BTreeMap<String, Vec<u16>> {
+pub(crate) fn table() -> BTreeMap<String, Vec<u16>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/security.md");
     let page = std::fs::read_to_string(path).expect("the page");
     let header = format!("| operation | {} |", COLUMNS.join(" | "));

@@ -193,3 +193,59 @@ fn without_its_cluster_key_an_orchestrator_does_not_start() {
     let kept = dir.path().join("kept");
     drop(Daemon::start(dir.path(), &[("ORCHESTRATOR_CLUSTER_KEY_FILE", kept.to_str().unwrap())]));
 }
+
+/// A suite of TLS 1.2 that authenticates with ECDSA, agrees on its keys anew for each connection, and
+/// encrypts and authenticates in one step.
+const STRONG: [u16; 3] = [0xc02b, 0xc02c, 0xcca9];
+
+/// The first message of a client that knows this version and this suite.
+fn client_hello(version: [u8; 2], suite: u16) -> Vec<u8> {
+    let counted = |bytes: &[u8]| {
+        let length = u16::try_from(bytes.len()).expect("a short message").to_be_bytes();
+        [&length[..], bytes].concat()
+    };
+    let extension = |kind: u16, body: &[u8]| [&kind.to_be_bytes()[..], &counted(body)].concat();
+    let extensions = [
+        // Curves, their form, and signatures that suites of every age need.
+        extension(10, &counted(&[0x00, 0x17, 0x00, 0x18, 0x00, 0x1d])),
+        extension(11, &[1, 0]),
+        extension(13, &counted(&[0x04, 0x03, 0x05, 0x03, 0x04, 0x01, 0x02, 0x01, 0x02, 0x03])),
+        extension(23, &[]),
+    ];
+    let body = [
+        &version[..],
+        &[7; 32],
+        &[0],
+        &counted(&suite.to_be_bytes()),
+        &[1, 0],
+        &counted(&extensions.concat()),
+    ];
+    let body = body.concat();
+    let length = u32::try_from(body.len()).expect("a short message").to_be_bytes();
+    let handshake = [&[1][..], &length[1..], &body].concat();
+    [&[22, 3, 1][..], &counted(&handshake)].concat()
+}
+
+/// Whether the server goes on with a client that knows only this.
+fn accepts(address: SocketAddr, version: [u8; 2], suite: u16) -> bool {
+    const HANDSHAKE: u8 = 22;
+    let mut stream = TcpStream::connect(address).expect("connect");
+    stream.write_all(&client_hello(version, suite)).expect("send");
+    let mut kind = [0];
+    stream.read(&mut kind).expect("an answer") == 1 && kind == [HANDSHAKE]
+}
+
+#[test]
+fn only_strong_suites_of_new_versions_are_offered() {
+    let dir = tempfile::tempdir().unwrap();
+    let daemon = Daemon::start(dir.path(), &[]);
+    // All that were ever assigned to TLS up to 1.2: NULL, export, RC4, DES, CBC, RSA key exchange.
+    let all = (0x0000..0x0100).chain(0xc000..0xc100).chain(0xcca0..0xccb0);
+    for version in [[3, 0], [3, 1], [3, 2]] {
+        for suite in all.clone() {
+            assert!(!accepts(daemon.address, version, suite), "{version:?} with {suite:#06x}");
+        }
+    }
+    let accepted: Vec<u16> = all.filter(|suite| accepts(daemon.address, [3, 3], *suite)).collect();
+    assert_eq!(accepted, STRONG.to_vec());
+}

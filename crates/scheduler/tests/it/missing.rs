@@ -109,6 +109,30 @@ fn a_job_on_every_node_waits_and_starts_on_each() {
 }
 
 #[test]
+fn what_appears_starts_nothing_where_a_node_has_just_failed() {
+    for job_type in [JobType::Ops, JobType::Daemon] {
+        let (mut world, nodes) = World::with_nodes(3);
+        let job = world.submit(&naming(job(job_type), "prod"));
+        let broken = world.live(job)[0];
+        world.report(broken, ComputeState::AskForBidAccepted);
+        world.report_as(broken, ComputeState::Failed, FailureCause::Node, "no Docker");
+        assert_eq!(find_nothing(&mut world, job), 2);
+        // The new process does not know for what the slots waited.
+        world.restart();
+        world.pass_with(Duration::from_secs(2), &nodes);
+        assert_eq!(find_nothing(&mut world, job), 2, "{job_type:?}");
+        provide(&mut world, "prod");
+        let started = world.live(job);
+        assert_eq!(started.len(), 2, "{job_type:?}");
+        started.into_iter().for_each(|execution| world.run(execution));
+        for _ in 0..30 {
+            world.pass_with(Duration::from_secs(1), &nodes);
+        }
+        assert_eq!(world.live(job).len(), 3, "{job_type:?}");
+    }
+}
+
+#[test]
 fn what_appears_while_an_execution_looks_for_it_is_noticed() {
     let (mut world, nodes) = World::with_nodes(1);
     let mut spec = naming(batch(1), "prod");

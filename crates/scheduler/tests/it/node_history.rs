@@ -186,6 +186,8 @@ fn a_restart_repeats_nothing_and_a_mass_silence_is_no_event_of_its_own() {
     for id in nodes {
         let expected = [("UNKNOWN", "CONNECTED"), ("CONNECTED", "DISCONNECTED")];
         assert_eq!(changes(&world, id, 0), expected);
+        let said = last(&world, id);
+        assert!(said.contains("; most nodes fell silent at once, so nothing is"), "{said}");
     }
     let mut kinds = world.store.events.iter().map(|event| event.event_type());
     assert!(kinds.all(|kind| kind == EventType::NodeLevel));

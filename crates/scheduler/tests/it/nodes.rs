@@ -84,9 +84,9 @@ fn an_older_session_is_refused() {
         world.refusal(answer),
         Refusal::StaleSession { node: nodes[0], came: 1, current: 2 }
     );
-    let stranger = api_types::NodeId::from_uuid(world.id());
-    let answer = world.handle(Input::OpenAssignments { node: stranger, session: 1 });
-    assert_eq!(world.refusal(answer), Refusal::NoSuchNode(stranger));
+    let unknown = api_types::NodeId::from_uuid(world.id());
+    let answer = world.handle(Input::OpenAssignments { node: unknown, session: 1 });
+    assert_eq!(world.refusal(answer), Refusal::NoSuchNode(unknown));
 }
 
 #[test]

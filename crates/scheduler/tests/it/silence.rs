@@ -150,6 +150,23 @@ fn a_mass_silence_is_not_waited_for_for_ever() {
 }
 
 #[test]
+fn a_mass_silence_that_is_over_shortens_no_later_one() {
+    let (mut world, nodes) = World::with_nodes(4);
+    // A node comes back while the heartbeats of all others are overdue.
+    let (back, others) = (nodes[0], &nodes[1..]);
+    world.pass_with(LEASE * 2, others);
+    world.pass(LEASE * 6 / 10);
+    world.rejoin(back, &node(4.0, 4_000_000_000, &[]));
+    assert!(world.scheduler.is_mass_silence());
+    world.pass_with(Duration::from_secs(110), &nodes);
+    let job = world.submit(&batch(1));
+    let execution = world.only_live(job);
+    world.run(execution);
+    world.pass(LEASE + Duration::from_secs(15));
+    assert_eq!(world.live(job), [execution], "it is waited for anew");
+}
+
+#[test]
 fn a_lease_grows_with_the_number_of_nodes() {
     let (world, _) = World::with_nodes(3);
     assert_eq!(world.scheduler.lease(), LEASE);

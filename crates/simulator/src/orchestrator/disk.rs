@@ -59,6 +59,9 @@ impl Disk {
             Ok(Admission::New) | Err(_) => {}
         }
         let outcome = commit.write_to(&mut self.store)?;
+        if self.sabotage == Some(Sabotage::ForgetAcceptance) {
+            self.store.executions.values_mut().for_each(|row| row.accepted_at = None);
+        }
         if let Outcome::Written(_) = outcome {
             self.committed = Some((commit.stamp.reading, now));
             self.written = now;

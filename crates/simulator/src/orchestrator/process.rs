@@ -1,28 +1,28 @@
 //! A process of the orchestrator: it runs the step that the daemon runs, over simulated I/O.
 
+mod release;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use api_types::protocol::HeartbeatAnswer;
 use api_types::{NodeId, Timestamp};
 use control_plane::batch::NumberedCommit;
 use control_plane::clock::{ServiceClock, Stamp};
-use control_plane::step::{
-    Action, Event, Held, Lookups, NotCreated, Release, Reply, Step, TakeError, Taken, Trust,
-};
-use control_plane::store::memory::MemoryStore;
+use control_plane::step::{Action, Event, Lookups, Step, TakeError, Taken, Trust};
 use control_plane::store::{Outcome, Removed, Retention, StoreError};
-use scheduler::change::{AssignmentChange, Effect};
-use scheduler::input;
+use scheduler::Scheduler;
 use scheduler::invariants;
 use scheduler::mint::Mint;
 use scheduler::silence::Heard;
 use scheduler::time::Moment;
 
 use super::disk::Disk;
-use super::requests::{assignment, envelope};
-use super::{Outgoing, Stream, TRUST, sabotaged, settings};
+use super::requests::envelope;
+use super::witness::Witness;
+use super::{Outgoing, SETTINGS, Stream, TRUST, sabotaged, settings};
 use crate::machine::Machine;
-use crate::network::{Answer, Request, RequestBody, Sender, StreamLine};
+use crate::network::{Answer, Caller, Request, RequestBody, StreamLine};
 use crate::random::Random;
 use crate::summary::Sabotage;
 
@@ -31,7 +31,7 @@ const SHORTEST_SLEEP: Duration = Duration::from_micros(100);
 
 pub(crate) struct Process {
     pub(crate) number: u64,
-    step: Step<Request>,
+    step: Step<Caller>,
     clock: ServiceClock,
     /// Until the first turn.
     taken: Option<Taken>,
@@ -44,6 +44,8 @@ pub(crate) struct Process {
     pub(crate) paused_until: Timestamp,
     /// The store does not answer it before this moment.
     pub(crate) cut_off_until: Timestamp,
+    /// Heartbeats that the step was told of, and that the scheduler may still refuse.
+    noted: Vec<Heard>,
     /// How long the last pause was, until the step is told.
     pub(crate) deaf: Duration,
     /// Time of its next turn; turns scheduled for other times are void.
@@ -81,6 +83,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) disk: &'a mut Disk,
     pub(super) machine: &'a Machine,
     pub(super) sabotage: Option<Sabotage>,
+    /// Of the process that listens.
+    pub(super) witness: Option<&'a mut Witness>,
     /// Another process listens in its place.
     pub(super) is_deposed: bool,
     pub(super) now: Timestamp,
@@ -102,6 +106,7 @@ impl Process {
             sessions: BTreeMap::new(),
             paused_until: Timestamp::ZERO,
             cut_off_until: Timestamp::ZERO,
+            noted: Vec::new(),
             deaf: Duration::ZERO,
             next_turn: None,
         }
@@ -127,7 +132,8 @@ impl Process {
             let rest = plan.most.min(self.inbox.len());
             first.extend(self.inbox.drain(..rest));
             if !first.is_empty() {
-                let inputs: Vec<_> = first.into_iter().map(|r| envelope(r, stamp)).collect();
+                let inputs: Vec<_> =
+                    first.into_iter().map(|r| envelope(r, stamp, around.sabotage)).collect();
                 let known = Lookups::of(&inputs).ask(&mut around.disk.store, stamp.moment).ok();
                 after = self.on(Event::Inputs { inputs, known }, stamp, around, plan, outgoing);
             }
@@ -138,6 +144,9 @@ impl Process {
         if after.is_none() && plan.crash.is_some() {
             after = Some(After::Crashed);
             outgoing.clear();
+        }
+        if after.is_none() {
+            self.testify(around);
         }
         after.unwrap_or_else(|| {
             let wake = self.step.wake().expect("nothing is under way after a turn");
@@ -150,6 +159,20 @@ impl Process {
         !self.inbox.is_empty() && !self.step.is_committing()
     }
 
+    /// Tells the witness of the heartbeats that the scheduler took.
+    fn testify(&mut self, around: &mut Surroundings<'_>) {
+        let (Some(scheduler), false) = (self.step.scheduler(), self.step.is_committing()) else {
+            return;
+        };
+        for Heard { node, session, at, .. } in self.noted.drain(..) {
+            if let Some(witness) = &mut around.witness
+                && scheduler.session_of(node) == Some(session)
+            {
+                witness.hears(node, at);
+            }
+        }
+    }
+
     fn stamp(&mut self, around: &Surroundings<'_>) -> Stamp {
         sabotaged(self.clock.stamp(&around.machine.reading(around.now)), around.sabotage)
     }
@@ -158,6 +181,7 @@ impl Process {
     fn hear(&mut self, stamp: Stamp, outgoing: &mut Vec<Outgoing>) -> VecDeque<Request> {
         let mut arrivals = Vec::new();
         let mut unknown = VecDeque::new();
+        let lease = self.step.scheduler().map_or(SETTINGS.lease, Scheduler::lease);
         for request in std::mem::take(&mut self.inbox) {
             match &request.body {
                 RequestBody::Heartbeat { node, heartbeat } => {
@@ -165,7 +189,8 @@ impl Process {
                     if self.sessions.get(&node) == Some(&session) {
                         let at = stamp.moment;
                         arrivals.push(Heard { node, session, at, stalled: Duration::ZERO });
-                        outgoing.push(Outgoing::Answer(request, Answer::Renewed));
+                        let answer = Answer::Renewed(HeartbeatAnswer::granting(lease));
+                        outgoing.push(Outgoing::Answer(request.caller(), answer));
                     } else {
                         unknown.push_back(request);
                     }
@@ -179,6 +204,7 @@ impl Process {
                 | RequestBody::Act { .. } => self.inbox.push_back(request),
             }
         }
+        self.noted.extend(&arrivals);
         let deaf = std::mem::take(&mut self.deaf);
         let actions = self.step.on(Event::Heard { deaf, arrivals }, stamp);
         assert!(actions.is_empty(), "arrivals are only noted");
@@ -188,12 +214,14 @@ impl Process {
     /// Lets the step act, and carries out what it asks for.
     fn on(
         &mut self,
-        event: Event<Request>,
+        event: Event<Caller>,
         stamp: Stamp,
         around: &mut Surroundings<'_>,
         plan: &mut Plan<'_>,
         outgoing: &mut Vec<Outgoing>,
     ) -> Option<After> {
+        // A turn that stores nothing leaves the state as the last check found it.
+        let mut has_changed = matches!(event, Event::Took(_));
         let mut actions = VecDeque::from(self.step.on(event, stamp));
         while let Some(action) = actions.pop_front() {
             let event = match action {
@@ -219,6 +247,7 @@ impl Process {
                         Some(CrashPoint::AfterCommit) | None => {}
                     }
                     let id = commit.id;
+                    has_changed = true;
                     let result = self.commit(commit, around, plan, outgoing);
                     if plan.crash.is_some() {
                         outgoing.retain(|outgoing| matches!(outgoing, Outgoing::Late(_)));
@@ -244,7 +273,9 @@ impl Process {
             };
             actions.extend(self.step.on(event, stamp));
         }
-        self.check();
+        if has_changed {
+            self.check();
+        }
         None
     }
 
@@ -256,6 +287,9 @@ impl Process {
         plan: &mut Plan<'_>,
         outgoing: &mut Vec<Outgoing>,
     ) -> Result<Outcome, StoreError> {
+        if let (Some(witness), Some(scheduler)) = (&mut around.witness, self.step.scheduler()) {
+            witness.commits(&commit, &around.disk.store, scheduler.lease());
+        }
         if self.cut_off_until > around.now {
             return Err(StoreError::Unavailable);
         }
@@ -290,90 +324,5 @@ impl Process {
             invariants::check(scheduler);
             invariants::check_capacity(scheduler);
         }
-    }
-
-    fn publish(&mut self, release: &Release<Request>) {
-        for (node, session) in &release.sessions {
-            match session {
-                Some(session) => drop(self.sessions.insert(*node, *session)),
-                None => drop(self.sessions.remove(node)),
-            }
-        }
-    }
-
-    fn release(
-        &mut self,
-        release: Release<Request>,
-        store: &MemoryStore,
-        outgoing: &mut Vec<Outgoing>,
-    ) {
-        self.publish(&release);
-        for held in release.held {
-            match held {
-                Held::Reply(request, reply) => self.reply(request, reply, store, outgoing),
-                Held::Effect(Effect::CloseStream { node }) => {
-                    let closed = self.streams.remove(&node);
-                    outgoing.extend(closed.map(|at| Outgoing::Line(at, StreamLine::Closed)));
-                }
-                Held::Effect(Effect::Assign { node, change }) => {
-                    if let Some(stream) = self.streams.get(&node) {
-                        let line = StreamLine::Change(Box::new(assignment(store, change)));
-                        outgoing.push(Outgoing::Line(*stream, line));
-                    }
-                }
-            }
-        }
-    }
-
-    fn reply(
-        &mut self,
-        request: Request,
-        reply: Reply,
-        store: &MemoryStore,
-        outgoing: &mut Vec<Outgoing>,
-    ) {
-        let answer = match reply {
-            Reply::Created(Ok(created)) => Answer::Submitted { job: created.job_id },
-            Reply::Created(Err(NotCreated::Refused(_))) => Answer::Refused,
-            Reply::Created(Err(other)) => panic!("a submission was not possible: {other:?}"),
-            Reply::Recorded(stored) => {
-                stored.expect("anything may be there before");
-                Answer::Done
-            }
-            Reply::Asked(_) => panic!("nobody asks"),
-            Reply::Answer(answer) => match answer {
-                input::Answer::Submitted { job, .. } => Answer::Submitted { job },
-                input::Answer::Stopped { .. } | input::Answer::Done => Answer::Done,
-                input::Answer::Joined { session, .. } => Answer::Joined { session },
-                input::Answer::Renewed { .. } => Answer::Renewed,
-                input::Answer::Acknowledged(known) => Answer::Acknowledged(known),
-                input::Answer::Refused(_) => Answer::Refused,
-                input::Answer::Assignments(snapshot) => {
-                    self.open(&request, snapshot, store, outgoing);
-                    Answer::Opened
-                }
-            },
-        };
-        outgoing.push(Outgoing::Answer(request, answer));
-    }
-
-    /// Opens a stream. One that was open ends: its agent sees the end of the body.
-    fn open(
-        &mut self,
-        request: &Request,
-        snapshot: Vec<AssignmentChange>,
-        store: &MemoryStore,
-        outgoing: &mut Vec<Outgoing>,
-    ) {
-        let (Sender::Agent { agent, process }, RequestBody::Open { node, connection, .. }) =
-            (request.sender, &request.body)
-        else {
-            return;
-        };
-        let stream = Stream { agent, process, connection: *connection };
-        let before = self.streams.insert(*node, stream);
-        outgoing.extend(before.map(|before| Outgoing::Line(before, StreamLine::Closed)));
-        let lines = snapshot.into_iter().map(|change| assignment(store, change)).collect();
-        outgoing.push(Outgoing::Line(stream, StreamLine::Snapshot(lines)));
     }
 }

@@ -1,29 +1,40 @@
 //! Requests as the step takes them, and assignments as agents get them.
 
+use std::sync::Arc;
+
+use api_types::Code;
 use api_types::job::JobSpec;
-use api_types::protocol::{Assignment, Work};
+use api_types::protocol::{Assignment, FailureCause, Report, Work};
 use control_plane::clock::Stamp;
 use control_plane::records::{Expected, RecordWrite};
 use control_plane::step::{self, Envelope, IdempotencyKey, Origin, Submission};
 use control_plane::store::memory::MemoryStore;
 use scheduler::change::AssignmentChange;
-use scheduler::input::Input;
+use scheduler::input::{Input, Refusal, Submit};
 
-use crate::network::{Request, RequestBody, Sender};
+use super::LEASE;
+use crate::network::{Caller, Request, RequestBody, Sender};
+use crate::summary::Sabotage;
 
-pub(super) fn envelope(request: Request, arrived: Stamp) -> Envelope<Request> {
-    let input = match request.body.clone() {
+pub(super) fn envelope(
+    request: Request,
+    arrived: Stamp,
+    sabotage: Option<Sabotage>,
+) -> Envelope<Caller> {
+    let caller = request.caller();
+    let input = match request.body {
         RequestBody::Join { node, record } => Input::Join { node, request: record },
         RequestBody::Heartbeat { node, heartbeat } => Input::Heartbeat { node, heartbeat },
         RequestBody::Open { node, session, .. } => Input::OpenAssignments { node, session },
-        RequestBody::Reports { node, session, reports } => {
+        RequestBody::Reports { node, session, mut reports } => {
+            reports.iter_mut().for_each(|report| blame(report, sabotage));
             Input::Reports { node, session, reports }
         }
         RequestBody::Stop { job } => Input::Stop { job, reason: "simulated".to_owned() },
         RequestBody::PutSecret { key } => {
             let write =
                 RecordWrite { key, expected: Expected::Anything, value: Some("sealed".into()) };
-            return enclose(step::Request::Records(vec![write]), arrived, request);
+            return enclose(step::Request::Records(vec![write]), arrived, caller);
         }
         RequestBody::Act { node, action } => {
             Input::NodeAction { node, action, message: String::new() }
@@ -31,19 +42,61 @@ pub(super) fn envelope(request: Request, arrived: Stamp) -> Envelope<Request> {
         RequestBody::Submit { key, submit } => {
             let key = Some(IdempotencyKey { key, body_hash: [0; 32] });
             let warnings = Vec::new();
-            let submission = Submission { submit: *submit, id_given: false, warnings, key };
-            return enclose(step::Request::Submit(Box::new(submission)), arrived, request);
+            let mut submit = *submit;
+            misread(&mut submit, sabotage);
+            let submission = Submission { submit, id_given: false, warnings, key };
+            return enclose(step::Request::Submit(Box::new(submission)), arrived, caller);
         }
     };
-    enclose(step::Request::Input(input), arrived, request)
+    enclose(step::Request::Input(input), arrived, caller)
 }
 
-fn enclose(request: step::Request, arrived: Stamp, caller: Request) -> Envelope<Request> {
+/// Sabotage: the cause of a failure is mistaken.
+fn blame(report: &mut Report, sabotage: Option<Sabotage>) {
+    let (FailureCause::Node, Some(sabotage)) = (report.cause, sabotage) else { return };
+    match sabotage {
+        Sabotage::BlameTasks => report.cause = FailureCause::Task,
+        Sabotage::BlameImages => report.cause = FailureCause::Fetch,
+        _ => {}
+    }
+}
+
+/// Sabotage: the scheduler gets another patience than the job asks for.
+fn misread(submit: &mut Submit, sabotage: Option<Sabotage>) {
+    let lease = LEASE.as_secs();
+    if !matches!(sabotage, Some(Sabotage::ForgetLostAfter | Sabotage::FillInPatience)) {
+        return;
+    }
+    for task in &mut Arc::make_mut(&mut submit.spec).tasks {
+        match sabotage {
+            Some(Sabotage::ForgetLostAfter) => task.timeouts.lost_after = 0,
+            Some(Sabotage::FillInPatience) if task.timeouts.lost_after == 0 => {
+                task.timeouts.lost_after = lease;
+            }
+            _ => {}
+        }
+    }
+}
+
+fn enclose(request: step::Request, arrived: Stamp, caller: Caller) -> Envelope<Caller> {
     let origin = match caller.sender {
         Sender::Agent { .. } => Origin::Node,
         Sender::Client { .. } => Origin::User,
     };
     Envelope { origin, arrived: arrived.now(), request, audit: None, caller }
+}
+
+/// The code by which a caller learns of a refusal, as in the orchestrator's HTTP API.
+pub(super) fn code_of(refusal: &Refusal) -> Code {
+    match refusal {
+        Refusal::JobNotLive(_) => Code::JobNotFound,
+        Refusal::JobFinished { .. } => Code::JobFinished,
+        Refusal::JobExists(_) => Code::JobExists,
+        Refusal::NoSuchNode(_) => Code::NodeNotFound,
+        Refusal::StaleSession { .. } | Refusal::LeaseExpired(_) => Code::StaleSession,
+        Refusal::NodeRejected(_) => Code::Forbidden,
+        Refusal::NodeConnected(_) | Refusal::NodeBusy { .. } => Code::NodeConflict,
+    }
 }
 
 pub(super) fn assignment(store: &MemoryStore, change: AssignmentChange) -> Assignment {

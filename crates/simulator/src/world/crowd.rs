@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use api_types::JobId;
-
-use super::{RequestBody, World};
+use super::World;
 use crate::orchestrator;
-use crate::workload::{self, ExpectedEnd, RequestState};
+use crate::workload::{self, ExpectedEnd};
 
 /// Small jobs that run or wait at any time: more than any cluster of the simulation has room for.
 const SMALL_JOBS: usize = 60;
@@ -22,6 +20,7 @@ impl World {
     /// Submits small jobs without end until the large one has started; an error if that takes too
     /// long.
     pub(super) fn crowd(&mut self) -> Result<(), String> {
+        self.summary.crowds += 1;
         let warm = self.now + WARM_UP;
         while self.now < warm {
             self.keep_crowded();
@@ -45,32 +44,12 @@ impl World {
         for _ in live..SMALL_JOBS {
             self.submit_plain("0.25", 50);
         }
-        self.run_until(self.now + Duration::from_secs(1), |_| false);
+        self.run_for(Duration::from_secs(1));
     }
 
-    /// Answers the number of the request.
     fn submit_plain(&mut self, cpu: &str, priority: u32) -> usize {
-        let id = JobId::from_uuid(self.uuid());
-        let submit = workload::plain(&mut self.random, id, cpu, priority);
-        let number = self.requests.len();
-        let body = RequestBody::Submit { key: number.to_string(), submit: Box::new(submit) };
-        self.expected_ends.insert(number, ExpectedEnd::Ends);
-        self.add_request(body, Duration::ZERO);
-        number
-    }
-
-    fn job_of(&self, request: usize) -> Option<JobId> {
-        match self.requests[request].state {
-            RequestState::Answered { job } => job,
-            RequestState::Open => None,
-        }
-    }
-
-    fn history_of(&self, request: usize) -> Vec<String> {
-        let job = self.job_of(request);
-        let events = self.orchestrator.disk.store.events.iter();
-        let events = events.filter(|event| event.job().is_some() && event.job() == job);
-        events.map(|event| format!("{} {}", event.time.rfc3339(), event.comment)).collect()
+        let spec = workload::plain(&mut self.random, cpu, priority);
+        self.submit(spec, ExpectedEnd::Ends, Duration::ZERO)
     }
 
     fn has_started(&self, request: usize) -> bool {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use agent_core::session::SessionEnd;
 use api_types::JobId;
 
 use super::{SimEvent, World};
@@ -37,7 +38,7 @@ impl World {
         let agent = self.any_agent();
         let length = self.random.millis(100..25_000);
         let until = self.now + length;
-        match self.random.within(0..13) {
+        match self.random.within(0..16) {
             0..=2 => self.agents[agent].disconnected_until = until,
             3..=5 => {
                 if let Some(process) = &mut self.agents[agent].process {
@@ -58,6 +59,21 @@ impl World {
                 self.maybe_take_over(length);
             }
             11 => {
+                if let Some(process) = &mut self.agents[agent].process {
+                    process.ledger_full_until = until.max(process.ledger_full_until);
+                }
+            }
+            12 => {
+                if let Some(process) = &mut self.agents[agent].process
+                    && process.paused_until <= self.now
+                {
+                    let end = SessionEnd::RecordChanged;
+                    process.session.end(end, self.now, &mut self.random);
+                    self.poll_now(agent);
+                }
+            }
+            13 if self.faults.docker_failure > 0 => self.break_docker(agent, length),
+            13..=14 => {
                 self.summary.full_disks += 1;
                 self.orchestrator.disk.full_until = until;
             }
@@ -70,6 +86,11 @@ impl World {
                 }
             }
         }
+    }
+
+    fn break_docker(&mut self, agent: usize, length: Duration) {
+        self.agents[agent].docker.is_broken = true;
+        self.at(length, SimEvent::MendDocker { agent });
     }
 
     /// Another process may take over from the one that is silent for so long, while it is or just

@@ -7,11 +7,20 @@ use agent_core::node_state::Input;
 use api_types::ExecutionId;
 
 use super::{SimEvent, Step, World};
-use crate::docker::Container;
+use crate::docker::{Container, NO_IMAGE};
 use crate::network::StreamLine;
 use crate::orchestrator::Stream;
 use crate::summary::Sabotage;
 use crate::workload;
+
+/// Whether a process can handle what concerns it.
+pub(super) enum Readiness {
+    Ready,
+    /// It is paused for so long.
+    After(Duration),
+    /// It has ended, and with it what it was to handle.
+    Ended,
+}
 
 // === impl World: agents and their docker ===
 
@@ -23,41 +32,59 @@ impl World {
         let effects = self.agents[agent].start(self.now);
         let process = self.agents[agent].started;
         self.carry_out(agent, effects);
-        self.at(Duration::ZERO, SimEvent::Poll { agent, process });
+        self.poll_now(agent);
         self.at(Duration::from_secs(5), SimEvent::Sweep { agent, process });
     }
 
-    /// Defers an event of a paused process. Returns whether the event must not be handled now, which
-    /// includes events of ended processes.
-    pub(super) fn defer(&mut self, agent: usize, process: u64, event: SimEvent) -> bool {
+    pub(super) fn readiness(&self, agent: usize, process: u64) -> Readiness {
         match &self.agents[agent].process {
-            Some(running) if running.number == process => {
-                if running.paused_until <= self.now {
-                    return false;
-                }
-                let delay = running.paused_until.since(self.now);
-                self.at(delay, event);
-                true
-            }
-            Some(_) | None => true,
+            Some(running) if running.number == process => match running.paused_until {
+                until if until <= self.now => Readiness::Ready,
+                until => Readiness::After(until.since(self.now)),
+            },
+            Some(_) | None => Readiness::Ended,
         }
     }
 
     pub(super) fn line(&mut self, stream: Stream, line: StreamLine) {
         let Stream { agent, process, connection } = stream;
-        if self.defer(agent, process, SimEvent::Line(stream, line.clone())) {
-            return;
+        match self.readiness(agent, process) {
+            Readiness::Ready => {}
+            Readiness::After(delay) => return self.at(delay, SimEvent::Line(stream, line)),
+            Readiness::Ended => return,
         }
-        if self.broken.contains(&(agent, process, connection)) {
-            return;
-        }
-        if let Some(input) = self.agents[agent].line(connection, line) {
+        let StreamLine::Lines(lines) = line else {
+            return self.break_stream(stream);
+        };
+        let Some(running) = &mut self.agents[agent].process else { return };
+        for input in running.session.lines(connection, lines) {
             self.agent_takes(agent, input);
+            if self.agents[agent].process.is_none() {
+                return;
+            }
         }
     }
 
-    /// Hands an input to an agent, which may crash before or after the commit.
+    /// Hands an input that had to wait to the process that it is meant for.
+    pub(super) fn input(&mut self, agent: usize, process: u64, input: Input) {
+        match self.readiness(agent, process) {
+            Readiness::Ready => self.agent_takes(agent, input),
+            Readiness::After(delay) => {
+                self.at(delay, SimEvent::Input { agent, process, input });
+            }
+            Readiness::Ended => {}
+        }
+    }
+
+    /// Hands an input to an agent, which may crash before or after the commit. Without room in the
+    /// ledger the input waits, and nothing else.
     pub(super) fn agent_takes(&mut self, agent: usize, input: Input) {
+        if let Some(running) = &self.agents[agent].process
+            && running.ledger_full_until > self.now
+        {
+            let (process, delay) = (running.number, running.ledger_full_until.since(self.now));
+            return self.at(delay, SimEvent::Input { agent, process, input });
+        }
         if self.random.chance(self.faults.agent_crash) {
             return self.agent_crash(agent);
         }
@@ -88,18 +115,56 @@ impl World {
         }
     }
 
-    pub(super) fn poll(&mut self, agent: usize, process: u64) {
-        if self.defer(agent, process, SimEvent::Poll { agent, process }) {
-            return;
+    pub(super) fn break_stream(&mut self, stream: Stream) {
+        let Stream { agent, process, connection } = stream;
+        match self.readiness(agent, process) {
+            Readiness::Ready => {}
+            Readiness::After(delay) => return self.at(delay, SimEvent::BreakStream(stream)),
+            Readiness::Ended => return,
         }
-        self.poll_now(agent);
-        self.at(Duration::from_secs(1), SimEvent::Poll { agent, process });
+        if let Some(running) = &mut self.agents[agent].process {
+            running.session.break_stream(connection, self.now, &mut self.random);
+            self.poll_now(agent);
+        }
     }
 
+    pub(super) fn poll(&mut self, agent: usize, process: u64) {
+        let readiness = self.readiness(agent, process);
+        let Some(running) = &mut self.agents[agent].process else { return };
+        if running.next_poll != Some(self.now) {
+            return;
+        }
+        match readiness {
+            Readiness::Ready => self.poll_now(agent),
+            Readiness::After(delay) => {
+                running.next_poll = Some(self.now + delay);
+                self.at(delay, SimEvent::Poll { agent, process });
+            }
+            Readiness::Ended => {}
+        }
+    }
+
+    /// Sends what is due, and comes back when something will be.
     pub(super) fn poll_now(&mut self, agent: usize) {
         let now = self.now;
-        for request in self.agents[agent].poll(agent, now) {
+        if self.sabotage == Some(Sabotage::HeartbeatsWait)
+            && let Some(running) = &mut self.agents[agent].process
+            && running.ledger_full_until > now
+        {
+            let (process, until) = (running.number, running.ledger_full_until);
+            running.next_poll = Some(until);
+            return self.at(until.since(now), SimEvent::Poll { agent, process });
+        }
+        for request in self.agents[agent].poll(agent, now, &mut self.random) {
             self.send(request);
+        }
+        if let Some(running) = &mut self.agents[agent].process
+            && let Some(wake) = running.session.wake()
+            && running.next_poll.is_none_or(|next| next <= now || wake < next)
+        {
+            running.next_poll = Some(wake);
+            let process = running.number;
+            self.at(wake.since(now), SimEvent::Poll { agent, process });
         }
         if self.sabotage == Some(Sabotage::ForgetReports) {
             self.agents[agent].drop_reports();
@@ -133,15 +198,13 @@ impl World {
     }
 
     pub(super) fn step(&mut self, agent: usize, process: u64, id: ExecutionId, step: Step) {
-        let paused = self.agents[agent]
-            .process
-            .as_ref()
-            .is_some_and(|running| running.number == process && running.paused_until > self.now);
-        if paused {
-            self.defer(agent, process, SimEvent::Step { agent, process, id, step });
-            return;
-        }
-        let alive = self.agents[agent].process.as_ref().is_some_and(|p| p.number == process);
+        let alive = match self.readiness(agent, process) {
+            Readiness::Ready => true,
+            Readiness::After(delay) => {
+                return self.at(delay, SimEvent::Step { agent, process, id, step });
+            }
+            Readiness::Ended => false,
+        };
         // The Docker Engine may complete requests of a crashed agent.
         if self.agents[agent].gone || (!alive && self.random.chance(500)) {
             return;
@@ -156,7 +219,7 @@ impl World {
     /// Whether the task names the secret, and the service does not have it yet.
     fn lacks_its_secret(&self, agent: usize, id: ExecutionId) -> bool {
         let is_there = self.orchestrator.disk.store.has_record(&workload::secret(self.sabotage));
-        !is_there && self.agents[agent].names_a_secret(id)
+        !is_there && self.agents[agent].work(id).is_some_and(|work| !work.task.secrets.is_empty())
     }
 
     pub(super) fn docker_does(
@@ -171,8 +234,8 @@ impl World {
         let lacks_secret = self.lacks_its_secret(agent, id);
         let machine = &mut self.agents[agent];
         match step {
-            Step::Prepare if fails => {
-                Some(Event::Failed(Failure::node("no image by that name".to_owned())))
+            Step::Prepare if fails || machine.docker.is_broken => {
+                Some(Event::Failed(Failure::node(NO_IMAGE)))
             }
             Step::Prepare if lacks_secret => {
                 self.summary.missing_secrets += 1;
@@ -188,7 +251,8 @@ impl World {
                 None
             }
             Step::Start => {
-                let (length, code) = workload::process_run(&mut self.random);
+                let name = machine.work(id).map_or("", |work| &work.job_name);
+                let (length, code) = workload::process_run(&mut self.random, name);
                 let started = self.agents[agent].docker.start(id, now + length, code);
                 self.at(length, SimEvent::ContainersEnd { agent });
                 Some(match started {
@@ -234,8 +298,10 @@ impl World {
     }
 
     pub(super) fn sweep(&mut self, agent: usize, process: u64) {
-        if self.defer(agent, process, SimEvent::Sweep { agent, process }) {
-            return;
+        match self.readiness(agent, process) {
+            Readiness::Ready => {}
+            Readiness::After(delay) => return self.at(delay, SimEvent::Sweep { agent, process }),
+            Readiness::Ended => return,
         }
         let machine = &mut self.agents[agent];
         let found: Vec<_> = machine.docker.containers.keys().copied().collect();

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use agent_core::session::SILENCE;
 use api_types::JobId;
+use api_types::protocol::KEEP_ALIVE_SECONDS;
 use control_plane::batch::NumberedCommit;
 
+use super::machines::Readiness;
 use super::{SimEvent, World};
-use crate::network::{Answer, Request, RequestBody, Sender, StreamLine};
+use crate::network::{Answer, Caller, Request, RequestBody, Sender, StreamLine};
 use crate::orchestrator::{After, CrashPoint, Outgoing, Plan, Stream};
 use crate::workload::{ExpectedEnd, RequestState};
 
@@ -81,7 +84,7 @@ impl World {
         let (outgoing, after) = self.orchestrator.turn(process, self.now, &mut plan);
         for outgoing in outgoing {
             match outgoing {
-                Outgoing::Answer(request, answer) => self.send_answer(&request, answer),
+                Outgoing::Answer(caller, answer) => self.send_answer(caller, answer),
                 Outgoing::Line(stream, line) => self.send_line(stream, line),
                 Outgoing::Late(commit) => {
                     let delay = self.random.millis(0..5_000);
@@ -125,12 +128,12 @@ impl World {
     }
 
     /// Every agent notices after a while that its stream ended.
-    fn break_streams(&mut self) {
+    pub(super) fn break_streams(&mut self) {
         for agent in 0..self.agents.len() {
             let Some(process) = &self.agents[agent].process else { continue };
-            let (process, connection) = (process.number, process.connection());
+            let (process, connection) = (process.number, process.session.connection());
             let delay = self.random.millis(1..2_000);
-            self.at(delay, SimEvent::BreakStream { agent, process, connection });
+            self.at(delay, SimEvent::BreakStream(Stream { agent, process, connection }));
         }
     }
 
@@ -140,10 +143,12 @@ impl World {
             return;
         }
         let repeated = self.random.chance(self.faults.network.repeated);
-        for _ in 0..if repeated { 2 } else { 1 } {
-            let delay = self.random.millis(0..if repeated { 900 } else { 30 });
+        if repeated {
+            let delay = self.random.millis(0..900);
             self.at(delay, SimEvent::Arrive(request.clone()));
         }
+        let delay = self.random.millis(0..if repeated { 900 } else { 30 });
+        self.at(delay, SimEvent::Arrive(request));
     }
 
     pub(super) fn is_disconnected(&self, sender: Sender) -> bool {
@@ -169,18 +174,17 @@ impl World {
         }
     }
 
-    pub(super) fn send_answer(&mut self, request: &Request, answer: Answer) {
-        if self.is_disconnected(request.sender)
-            || self.random.chance(self.faults.network.unanswered)
+    pub(super) fn send_answer(&mut self, caller: Caller, answer: Answer) {
+        if self.is_disconnected(caller.sender) || self.random.chance(self.faults.network.unanswered)
         {
             self.summary.lost_messages += 1;
             return;
         }
         let delay = self.random.millis(0..30);
-        self.at(delay, SimEvent::Answered(request.sender, request.number, answer));
+        self.at(delay, SimEvent::Answered(caller.sender, caller.number, answer));
     }
 
-    pub(super) fn send_line(&mut self, stream: Stream, line: StreamLine) {
+    pub(super) fn send_line(&mut self, stream: Stream, mut line: StreamLine) {
         let Stream { agent, process, connection } = stream;
         let key = (agent, process, connection);
         if self.broken.contains(&key) {
@@ -191,9 +195,16 @@ impl World {
         {
             self.summary.lost_messages += 1;
             self.broken.insert(key);
-            // The agent notices the silence after a while.
-            let delay = self.random.millis(1..6_000);
-            return self.at(delay, SimEvent::BreakStream { agent, process, connection });
+            // The connection is reset, or the agent hears no line that keeps the stream alive.
+            let delay = match self.random.chance(700) {
+                true => self.random.millis(1..6_000),
+                false => SILENCE - self.random.millis(0..KEEP_ALIVE_SECONDS * 1_000),
+            };
+            self.at(delay, SimEvent::BreakStream(stream));
+            // Some lines may have arrived before.
+            let StreamLine::Lines(lines) = &mut line else { return };
+            let kept = self.random.within(0..lines.len() as u64);
+            lines.truncate(usize::try_from(kept).expect("a few lines"));
         }
         let arrival = self.now + self.random.millis(0..30);
         let last = self.arrivals.entry(key).or_insert(arrival);
@@ -206,17 +217,18 @@ impl World {
         match sender {
             Sender::Client { request } => self.client_answered(request, answer),
             Sender::Agent { agent, process } => {
-                if self.defer(agent, process, SimEvent::Answered(sender, number, answer.clone())) {
-                    return;
+                match self.readiness(agent, process) {
+                    Readiness::Ready => {}
+                    Readiness::After(delay) => {
+                        return self.at(delay, SimEvent::Answered(sender, number, answer));
+                    }
+                    Readiness::Ended => return,
                 }
-                let now = self.now;
-                let acknowledges = matches!(answer, Answer::Acknowledged(_));
-                let input = self.agents[agent].answered(number, answer, now);
-                if let Some(input) = input {
-                    self.agent_takes(agent, input);
-                }
-                if acknowledges || self.agents[agent].process.is_some() {
-                    self.poll_now(agent);
+                let Some(running) = &mut self.agents[agent].process else { return };
+                let random = &mut self.random;
+                match running.session.answered(number, answer, self.now, random) {
+                    Some(input) => self.agent_takes(agent, input),
+                    None => self.poll_now(agent),
                 }
             }
         }
@@ -226,12 +238,10 @@ impl World {
         let state = &mut self.requests[request].state;
         match answer {
             Answer::Submitted { job } => *state = RequestState::Answered { job: Some(job) },
-            Answer::Done | Answer::Refused => *state = RequestState::Answered { job: None },
-            Answer::Lost
-            | Answer::Joined { .. }
-            | Answer::Renewed
-            | Answer::Opened
-            | Answer::Acknowledged(_) => return,
+            Answer::Done | Answer::Refused(_) => *state = RequestState::Answered { job: None },
+            Answer::Lost | Answer::Joined(_) | Answer::Renewed(_) | Answer::Acknowledged(_) => {
+                return;
+            }
         }
         // A job that is accepted after healing must be stopped too.
         if let (true, RequestState::Answered { job: Some(job) }) =

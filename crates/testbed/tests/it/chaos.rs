@@ -7,8 +7,9 @@
 mod disk;
 mod docker_away;
 mod kills;
-mod leases;
+pub(crate) mod leases;
 mod network;
+pub(crate) mod silence;
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::Write;

@@ -1,9 +1,13 @@
 //! An agent that drains its node when it stops.
 
+use std::time::{Duration, Instant};
+
 use api_types::execution::ComputeState;
 use api_types::job::JobStateType;
 use api_types::node::{Eligibility, NodeAction};
 use testbed::harness::{AgentSpec, Cluster, ClusterSpec, batch, eventually};
+
+use crate::chaos::leases::replacement;
 
 fn draining(deadline_seconds: &str) -> AgentSpec {
     AgentSpec::new()
@@ -79,4 +83,29 @@ async fn an_operators_drain_outlasts_the_stop() {
     })
     .await;
     assert_eq!(eligibility(&cluster).await, Eligibility::Draining);
+}
+
+#[tokio::test]
+async fn an_approval_does_not_change_when_a_drain_ends() {
+    const DEADLINE: Duration = Duration::from_secs(5);
+    let spec = ClusterSpec::new()
+        .setting("ORCHESTRATOR_DRAIN_DEADLINE", &DEADLINE.as_secs().to_string())
+        .agent(AgentSpec::new());
+    let Some(mut cluster) = spec.start().await else { return };
+    let id = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;
+    let first = cluster.wait_for_execution(id, ComputeState::BidAccepted).await;
+    cluster.add_agent(&AgentSpec::new()).await;
+    let node = cluster.agents[0].node_id();
+    let drained = Instant::now();
+    cluster.client().act_on_node(node, NodeAction::Drain, "").await.unwrap();
+    cluster.client().act_on_node(node, NodeAction::Approve, "").await.unwrap();
+    assert_eq!(eligibility(&cluster).await, Eligibility::Draining);
+
+    let second = replacement(&cluster, id, &first).await;
+    assert_eq!(second.node_id, cluster.agents[1].node_id());
+    assert!(drained.elapsed() >= DEADLINE, "it was moved after {:?}", drained.elapsed());
+    cluster.client().stop_job(id, "").await.unwrap();
+    let ending = cluster.ending(id).await;
+    assert_eq!((ending.state, ending.executions), (JobStateType::Stopped, 2));
+    cluster.no_container_left().await;
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use testbed::harness::{Cluster, batch};
+use testbed::harness::{Cluster, batch, ops};
 
 fn variables(stdout: &str) -> BTreeMap<&str, &str> {
     stdout.lines().filter_map(|line| line.split_once('=')).collect()
@@ -75,4 +75,19 @@ async fn a_task_has_no_capabilities_and_cannot_gain_privileges() {
     assert_eq!(field("CapEff:"), "0000000000000000", "{status}");
     assert_eq!(field("CapBnd:"), "0000000000000000", "{status}");
     assert_eq!(field("NoNewPrivs:"), "1", "{status}");
+}
+
+#[tokio::test]
+async fn every_execution_of_an_ops_job_has_the_same_count() {
+    let Some(cluster) = Cluster::of(3).await else { return };
+    let executions = cluster.run(&ops(&cluster.image, &["env"])).await;
+    let of_each = |name: &str| {
+        let outputs = executions.iter().map(|one| variables(&one.run_output.stdout));
+        let mut found: Vec<_> =
+            outputs.map(|found| found.get(name).copied().unwrap_or_default().to_owned()).collect();
+        found.sort();
+        found
+    };
+    assert_eq!(of_each("SERVICE_EXECUTION_COUNT"), ["3", "3", "3"]);
+    assert_eq!(of_each("SERVICE_EXECUTION_INDEX"), ["0", "1", "2"]);
 }

@@ -1,5 +1,6 @@
 //! A node that fails every execution backs off, and its work completes elsewhere.
 
+use api_types::execution::ComputeState;
 use api_types::job::JobStateType;
 use api_types::node::HealthState;
 use failpoint::ERROR;
@@ -55,4 +56,32 @@ async fn takes_work_again(cluster: &Cluster, node: &Agent) {
     assert_eq!(cluster.executions(id).await.len(), 1, "the first probe after it was mended");
     let health = cluster.client().describe_node(node.node_id()).await.expect("it is known").health;
     assert_eq!((health.state, health.reason.as_str()), (HealthState::Healthy, ""));
+}
+
+#[tokio::test]
+async fn what_failed_on_the_free_node_waits_for_the_one_that_is_busy() {
+    let spec = ClusterSpec::new()
+        .agent(AgentSpec::new().label("docker", "broken"))
+        .agent(AgentSpec::new().label("docker", "good"));
+    let Some(cluster) = spec.start().await else { return };
+    let [broken, good] = [&cluster.agents[0], &cluster.agents[1]];
+    let whole_node = |parameters: &[&str]| {
+        let mut job = batch(&cluster.image, parameters);
+        job["Tasks"][0]["Resources"] = json!({ "CPU": "2" });
+        job
+    };
+    let mut filler = whole_node(&["sleep", "6"]);
+    filler["Constraints"] = json!([{ "Key": "docker", "Operator": "=", "Values": ["good"] }]);
+    let filler = cluster.submit(&filler).await;
+    cluster.wait_for_execution(filler, ComputeState::BidAccepted).await;
+    broken.failpoints().arm_always("docker.start", ERROR).await;
+
+    let id = cluster.submit(&whole_node(&["echo"])).await;
+    let queued = cluster.wait_for_job(id, JobStateType::Queued).await;
+    assert!(queued.state.message.contains("docker answers 500"), "{}", queued.state.message);
+    let ending = cluster.ending(id).await;
+    assert_eq!((ending.state, ending.executions), (JobStateType::Completed, 2));
+    let nodes: Vec<_> = cluster.executions(id).await.iter().map(|one| one.node_id).collect();
+    assert_eq!(nodes, [broken.node_id(), good.node_id()], "it did not go back to where it failed");
+    cluster.wait_for_job(filler, JobStateType::Completed).await;
 }

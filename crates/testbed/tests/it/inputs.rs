@@ -59,3 +59,22 @@ async fn inputs_are_read_only_and_result_paths_are_writable() {
     assert!(output.stderr.contains("cannot write /inputs/text"), "{output:?}");
     assert_eq!(output.exit_code, 2);
 }
+
+/// The Engine makes `/etc` in every image, with files of its own.
+#[tokio::test]
+async fn a_file_whose_target_is_a_directory_of_the_image_is_in_it_under_its_name() {
+    let Some(cluster) = Cluster::of(1).await else { return };
+    let job = |target: &str| {
+        let mut job = batch(&cluster.image, &["cat", "/etc/words.txt", "/etc/hostname"]);
+        job["Tasks"][0]["InputSources"] = inline(&DataUrl::text("one\n"), target);
+        job["Tasks"][0]["InputSources"][0]["Alias"] = json!("words.txt");
+        job
+    };
+    let stdout = cluster.run_one(&job("/etc/")).await.run_output.stdout;
+    assert!(stdout.starts_with("one\n") && stdout.len() > "one\n".len(), "{stdout}");
+
+    let without_slash = cluster.submit(&job("/etc")).await;
+    let failed = cluster.wait_for_job(without_slash, JobStateType::Failed).await;
+    assert!(failed.state.message.contains("a Target that ends with '/'"), "{:?}", failed.state);
+    cluster.execution(without_slash).await;
+}

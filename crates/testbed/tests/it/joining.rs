@@ -1,5 +1,6 @@
 //! Nodes with certificates: real daemons, on two machines where the network matters.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -67,6 +68,60 @@ async fn a_node_on_another_machine_joins_with_a_token_and_needs_it_once() {
     assert_eq!(executions[0].node_id, node);
 }
 
+/// How many heartbeats the orchestrator has answered.
+async fn heartbeats(cluster: &Cluster) -> u64 {
+    let file = |name: &str| {
+        let path = cluster.orchestrator.data_dir().join(name);
+        std::fs::read_to_string(path).expect("the orchestrator writes it")
+    };
+    let ca = reqwest::Certificate::from_pem(file("ca.crt").as_bytes()).expect("the CA");
+    let http = reqwest::Client::builder().no_proxy().tls_certs_only([ca]).build();
+    let url = format!("{}/metrics", cluster.orchestrator.base_url());
+    let request = http.expect("a client").get(url).bearer_auth(file("admin.token").trim());
+    let metrics = request.send().await.expect("an answer").text().await.expect("the metrics");
+    let of_heartbeats = |line: &&str| {
+        line.contains("http_requests_total{") && line.contains("/heartbeat") && line.contains("200")
+    };
+    let count = |line: &str| line.rsplit(' ').next()?.parse::<u64>().ok();
+    metrics.lines().filter(of_heartbeats).filter_map(count).sum()
+}
+
+/// The local ports of all connections of a process's network namespace, including those that ended
+/// within the last minute.
+fn connections(pid: u32) -> BTreeSet<String> {
+    let table = std::fs::read_to_string(format!("/proc/{pid}/net/tcp")).expect("the table");
+    let port = |line: &str| line.split_whitespace().nth(1)?.split(':').nth(1).map(str::to_owned);
+    table.lines().skip(1).filter_map(port).collect()
+}
+
+#[tokio::test]
+async fn a_heartbeat_adds_no_handshake() {
+    let Some(link) = Link::create() else { return };
+    let cluster = ClusterSpec::new()
+        .host(link.outside())
+        .protected()
+        .setting("ORCHESTRATOR_NODE_TTL", "3")
+        .agent(noop_agent().behind(&link))
+        .start_without_docker()
+        .await;
+    let agent = cluster.agents[0].pid().expect("it runs");
+    let beaten = async |times: u64| {
+        let before = heartbeats(&cluster).await;
+        eventually(&format!("{times} heartbeats"), async || {
+            match heartbeats(&cluster).await - before {
+                few if few < times => Err(format!("{few}")),
+                _ => Ok(()),
+            }
+        })
+        .await;
+    };
+    beaten(1).await;
+    let before = connections(agent);
+    beaten(5).await;
+    assert!(!before.is_empty());
+    assert_eq!(connections(agent), before, "a heartbeat has a connection of its own");
+}
+
 #[tokio::test]
 async fn a_token_that_does_not_let_a_node_in_ends_its_agent() {
     let cluster = ClusterSpec::new().protected().start_without_agents().await;
@@ -117,14 +172,27 @@ async fn a_certificate_is_renewed_without_ending_anything() {
     let Some(cluster) = ClusterSpec::new()
         .protected()
         .setting("ORCHESTRATOR_TLS__NODE_LIFETIME", &LIFETIME.as_secs().to_string())
-        .agent(AgentSpec::new())
+        .agent(AgentSpec::new().engines("docker,noop"))
         .start()
         .await
     else {
         return;
     };
     let id = cluster.submit(&batch(&cluster.image, &["sleep", "16"])).await;
+    // Other work comes and goes meanwhile.
+    let mut others = Vec::new();
+    while !cluster.client().describe_job(id).await.expect("a job").state.state_type.is_terminal() {
+        let mut many = noop();
+        many["Count"] = serde_json::json!(20);
+        let other = cluster.submit(&many).await;
+        cluster.wait_for_job(other, JobStateType::Completed).await;
+        others.push(other);
+    }
     cluster.wait_for_job(id, JobStateType::Completed).await;
+    assert!(others.len() > 10, "{}", others.len());
+    for other in others {
+        assert_eq!(cluster.executions(other).await.len(), 20, "each slot ran once");
+    }
     let executions = cluster.executions(id).await;
     assert_eq!(executions.len(), 1, "{executions:#?}");
     let log = cluster.agents[0].log();

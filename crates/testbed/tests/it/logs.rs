@@ -359,3 +359,30 @@ async fn jobctl_follows_over_restarts_of_the_orchestrator() {
 fn all_of_stdout() -> JobLogsQuery {
     JobLogsQuery { stream: Some(LogStream::Stdout), ..all() }
 }
+
+#[tokio::test]
+async fn the_output_on_a_silent_node_is_refused_and_served_again_when_it_is_back() {
+    let spec = ClusterSpec::new().setting("ORCHESTRATOR_NODE_TTL", "2").agent(AgentSpec::new());
+    let Some(cluster) = spec.start().await else { return };
+    let mut job = batch(&cluster.image, &["lines", "600", "stdout", "100"]);
+    job["Tasks"][0]["Timeouts"] = json!({ "LostAfter": 600 });
+    let id = cluster.submit(&job).await;
+    cluster.wait_for_execution(id, ComputeState::BidAccepted).await;
+    cluster.agents[0].pause();
+    eventually("its output is refused", async || {
+        match cluster.client().job_logs(id, &all()).await {
+            Err(error) if error.code() == Some(Code::NodeUnavailable) => Ok(()),
+            Err(error) => Err(error.to_string()),
+            Ok(_) => Err("it is served".to_owned()),
+        }
+    })
+    .await;
+    cluster.agents[0].resume();
+    eventually("its output is served", async || {
+        cluster.client().job_logs(id, &all()).await.map(drop).map_err(|error| error.to_string())
+    })
+    .await;
+    assert_eq!(cluster.execution(id).await.compute_state.state_type, ComputeState::BidAccepted);
+    cluster.client().stop_job(id, "").await.unwrap();
+    cluster.no_container_left().await;
+}

@@ -5,6 +5,8 @@ use api_types::engine::EngineType;
 use api_types::execution::ComputeState;
 use api_types::node::{Connection, NodeType};
 use futures_util::TryStreamExt;
+use serde_json::json;
+use task_image::docker::LabelledContainer;
 use testbed::harness::{AgentSpec, Cluster, ClusterSpec, batch, eventually};
 
 #[tokio::test]
@@ -66,4 +68,48 @@ async fn an_agent_shows_its_executions_and_their_output() {
         agent.agent_execution_logs(&execution.id.to_string(), &LogsQuery::default()).await.unwrap();
     let bytes: Vec<_> = logs.try_collect().await.unwrap();
     assert_eq!(bytes.concat(), b"line 0\nline 1\nline 2\n");
+}
+
+#[tokio::test]
+async fn a_daemon_runs_again_on_a_node_that_was_forgotten_and_joins_under_its_id() {
+    let spec = ClusterSpec::new().setting("ORCHESTRATOR_NODE_TTL", "2").agent(AgentSpec::new());
+    let Some(mut cluster) = spec.start().await else { return };
+    let mut daemon = batch(&cluster.image, &["sleep", "600"]);
+    daemon["Type"] = json!("daemon");
+    let id = cluster.submit(&daemon).await;
+    let mut known = vec![cluster.wait_for_execution(id, ComputeState::BidAccepted).await.id];
+    let node = cluster.agents[0].node_id();
+    for restarts in [false, true] {
+        cluster.agents[0].kill();
+        eventually("the node is forgotten", async || {
+            let deleted = cluster.client().delete_node(node, true).await;
+            deleted.map_err(|error| error.to_string())
+        })
+        .await;
+        if restarts {
+            cluster.orchestrator.kill();
+            cluster.orchestrator.restart().await;
+        }
+        cluster.agents[0].restart().await;
+        assert_eq!(cluster.agents[0].node_id(), node);
+        let again = eventually("the daemon runs there again", async || {
+            let executions = cluster.executions(id).await;
+            let again = executions.iter().find(|one| {
+                !known.contains(&one.id)
+                    && one.compute_state.state_type == ComputeState::BidAccepted
+            });
+            again.cloned().ok_or_else(|| format!("{executions:#?}"))
+        })
+        .await;
+        assert_eq!(again.node_id, node);
+        known.push(again.id);
+        eventually("what ran before is stopped", async || {
+            let containers = cluster.containers().await;
+            let its = |one: &LabelledContainer| one.execution_id == again.id.to_string();
+            if containers.iter().all(its) { Ok(()) } else { Err(format!("{containers:?}")) }
+        })
+        .await;
+    }
+    cluster.client().stop_job(id, "").await.expect("it is stopped");
+    cluster.no_container_left().await;
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use api_types::NodeId;
 use api_types::execution::{ComputeState, Execution};
 use api_types::job::JobStateType;
+use api_types::{Code, NodeId};
 use serde_json::json;
 use testbed::harness::{AgentSpec, Cluster, ClusterSpec, batch, ops};
 
@@ -131,4 +131,16 @@ async fn capacity_goes_to_the_higher_priority_first_and_then_to_the_older_job() 
     placed.sort();
     let order: Vec<_> = placed.into_iter().map(|(_, at)| at).collect();
     assert_eq!(order, [1, 3, 2, 0]);
+}
+
+/// No node can restrict a task to domains, so that such a job would wait for ever.
+#[tokio::test]
+async fn a_network_that_no_node_has_is_refused_at_the_submission() {
+    let cluster = ClusterSpec::new().start_without_agents().await;
+    let mut job = batch(&cluster.image, &["echo"]);
+    job["Tasks"][0]["Network"] = json!({ "Type": "HTTP", "Domains": ["example.com"] });
+    let body = json!({ "Job": job }).to_string();
+    let refusal = cluster.client().create_job_raw(body.into(), None).await.unwrap_err();
+    assert_eq!(refusal.code(), Some(Code::InvalidJob), "{refusal}");
+    assert!(refusal.to_string().contains("HTTP is not available yet"), "{refusal}");
 }

@@ -41,7 +41,7 @@ pub(crate) fn ticking(lines: u32, code: u32) -> Vec<u8> {
 
 /// Nested loops, in the innermost of which every local is used: the compiler makes a value for each
 /// local in each loop, twenty million in all.
-fn bomb() -> Vec<u8> {
+pub(crate) fn bomb() -> Vec<u8> {
     const LOOPS: usize = 1000;
     const LOCALS: usize = 20_000;
     let (open, close) = ("(loop ".repeat(LOOPS), "(br_if 0 (local.get 0)))".repeat(LOOPS));

@@ -161,3 +161,26 @@ async fn a_publisher_that_hangs_keeps_no_cpu_from_other_jobs() {
     assert_eq!(cluster.execution(publishing).await.id, first.id);
     assert!(server.object(&first.id.to_string()).is_file());
 }
+
+/// The node's credentials are wrong.
+#[tokio::test]
+async fn a_task_whose_results_are_refused_ran_once() {
+    let server = S3Server::start().await;
+    let agent = s3_agent(&server.endpoint()).setting("AWS_SECRET_ACCESS_KEY", "wrong");
+    let spec = ClusterSpec::new().agent(agent.clone()).agent(agent);
+    let Some(cluster) = spec.start().await else { return };
+    let publisher = json!({
+        "Type": "s3",
+        "Params": { "Bucket": BUCKET, "Key": "{executionID}", "Endpoint": server.endpoint() },
+    });
+    let mut job = job_with_results(&cluster, &publisher);
+    job["RetryPolicy"] = json!({ "Attempts": 3 });
+    let id = cluster.submit(&job).await;
+    cluster.wait_for_job(id, JobStateType::Failed).await;
+    let ending = cluster.ending(id).await;
+    assert_eq!((ending.state, ending.executions), (JobStateType::Failed, 1), "it ran once");
+    let execution = cluster.execution(id).await;
+    assert!(execution.compute_state.message.contains("403"), "{:?}", execution.compute_state);
+    let output = execution.run_output;
+    assert_eq!((output.exit_code, output.stdout.as_str()), (0, "wrote 1 MB\n"));
+}

@@ -13,6 +13,7 @@ use failpoint::BOOT_ID_VARIABLE;
 use serde_json::{Value, json};
 use testbed::harness::{AgentSpec, Cluster, ClusterSpec, batch};
 
+use crate::chaos::silence::an_hour_passes;
 use crate::programs;
 
 const BEFORE: &str = "00000000-0000-4000-8000-000000000001";
@@ -26,10 +27,22 @@ async fn a_container_that_ended_with_its_machine_runs_again_with_a_single_attemp
     cluster.add_agent(&AgentSpec::new()).await;
 
     cluster.agents[0].kill();
-    for container in cluster.containers().await {
-        let killed = Command::new("docker").args(["kill", &container.id]).status();
-        assert!(killed.expect("docker is installed").success());
-    }
+    kill_containers(&cluster).await;
+    reboot(&mut cluster).await;
+    runs_elsewhere(&cluster, id).await;
+    cluster.no_container_left().await;
+}
+
+#[tokio::test]
+async fn a_run_of_an_hour_that_ended_with_its_machine_runs_again_with_a_single_attempt() {
+    let agent = AgentSpec::new().setting(BOOT_ID_VARIABLE, BEFORE);
+    let Some(mut cluster) = ClusterSpec::new().agent(agent).start().await else { return };
+    let id = submit(&cluster, batch(&cluster.image, &["sleep", "8"])).await;
+    cluster.add_agent(&AgentSpec::new()).await;
+    an_hour_passes(&mut cluster).await;
+
+    cluster.agents[0].kill();
+    kill_containers(&cluster).await;
     reboot(&mut cluster).await;
     runs_elsewhere(&cluster, id).await;
     cluster.no_container_left().await;
@@ -58,10 +71,7 @@ async fn a_container_that_was_killed_without_a_reboot_is_its_tasks_failure() {
     let Some(mut cluster) = ClusterSpec::new().agent(agent).start().await else { return };
     let id = submit(&cluster, batch(&cluster.image, &["sleep", "600"])).await;
     cluster.agents[0].kill();
-    for container in cluster.containers().await {
-        let killed = Command::new("docker").args(["kill", &container.id]).status();
-        assert!(killed.expect("docker is installed").success());
-    }
+    kill_containers(&cluster).await;
     cluster.agents[0].restart().await;
     cluster.wait_for_job(id, JobStateType::Failed).await;
     let execution = cluster.execution(id).await;
@@ -74,6 +84,14 @@ async fn submit(cluster: &Cluster, mut job: Value) -> JobId {
     let id = cluster.submit(&job).await;
     cluster.wait_for_execution(id, ComputeState::BidAccepted).await;
     id
+}
+
+/// Ends what the nodes run, as their machines would.
+pub(crate) async fn kill_containers(cluster: &Cluster) {
+    for container in cluster.containers().await {
+        let killed = Command::new("docker").args(["kill", &container.id]).output();
+        assert!(killed.expect("docker is installed").status.success());
+    }
 }
 
 async fn reboot(cluster: &mut Cluster) {

@@ -160,3 +160,25 @@ async fn one_failed_execution_fails_the_batch_and_the_others_end_too() {
     .await;
     cluster.no_container_left().await;
 }
+
+#[tokio::test]
+async fn the_exit_code_is_minus_one_until_a_process_has_ended() {
+    let Some(cluster) = Cluster::of(1).await else { return };
+    let running = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;
+    let execution = cluster.wait_for_execution(running, ComputeState::BidAccepted).await;
+    assert_eq!(execution.run_output.exit_code, -1, "it runs");
+    cluster.client().stop_job(running, "").await.unwrap();
+    cluster.ending(running).await;
+    assert_eq!(cluster.execution(running).await.run_output.exit_code, 143);
+
+    let mut absent = batch("127.0.0.1:9/absent:1", &["echo"]);
+    absent["Tasks"][0]["Engine"]["Params"]["PullPolicy"] = json!("never");
+    let absent = cluster.submit(&absent).await;
+    let failed = eventually("its first try has failed", async || {
+        let executions = cluster.executions(absent).await;
+        let failed = executions.iter().find(|one| one.compute_state.state_type.is_terminal());
+        failed.cloned().ok_or_else(|| format!("{executions:?}"))
+    })
+    .await;
+    assert_eq!(failed.run_output.exit_code, -1, "nothing ran: {failed:?}");
+}

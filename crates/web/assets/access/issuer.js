@@ -20,9 +20,9 @@ const PROBLEMS = {
   other:
     "This sign-in was not begun in this browser, or took longer than ten minutes. Sign in once more; if that does not help, allow cookies for this page.",
   refused:
-    "The answer of the issuer was not accepted. Sign in once more; if that does not help, whoever looks after this service finds the reason in its log.",
+    "The answer of the issuer was not accepted. Sign in once more; if that does not help, an administrator of this service finds the reason in its log.",
   rules:
-    "The issuer knows you, but no rule of this service gives you a role. Ask whoever looks after this service for one.",
+    "The issuer knows you, but no rule of this service gives you a role. Ask an administrator of this service for one.",
   failed: "The service could not open a session. Try again in a minute.",
 };
 

@@ -233,7 +233,7 @@ function secret(text, token) {
       "p",
       null,
       h("strong", null, "It is shown this once."),
-      " The service keeps only a hash of it; whoever loses it needs another.",
+      " The service keeps only a hash of it; if it is lost, create another.",
     ),
     command(text, "the token"),
     h(

@@ -113,7 +113,7 @@ class Feed {
       this.box,
       empty(
         "No event in the last ten minutes",
-        h("p", null, "Whatever happens to jobs, executions and nodes appears here as it happens."),
+        h("p", null, "Changes of jobs, executions and nodes appear here as they happen."),
       ),
     );
   }

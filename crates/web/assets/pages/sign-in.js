@@ -84,7 +84,7 @@ export default function signIn({ signal }) {
       h(
         "p",
         null,
-        "Whoever looks after this service creates one with ",
+        "An administrator of this service creates one with ",
         h("code", null, "jobctl token create NAME"),
         ".",
       ),

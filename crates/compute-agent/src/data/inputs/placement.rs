@@ -190,12 +190,13 @@ impl InputDestination {
         Ok(directory.join(name))
     }
 
-    /// The file of this name: the task sees it at Target, or in the directory Target when that
-    /// ends with `/`.
+    /// The file of this name: the task sees it at Target, or, when that ends with `/`, in the
+    /// directory Target beside what the image has there.
     pub(crate) fn mounted_file(&self, name: &str) -> MountedInput {
+        let source = self.directory().join(name);
         match self.target.strip_suffix('/') {
-            Some(target) => mounted(&self.directory(), target),
-            None => mounted(&self.directory().join(name), &self.target),
+            Some(target) => mounted(&source, &format!("{target}/{name}")),
+            None => mounted(&source, &self.target),
         }
     }
 

@@ -106,8 +106,8 @@ impl Fixture {
                 sequence: report.sequence,
             })
             .collect();
-        self.outbox.acknowledge(reports, &acknowledged);
-        self.mailbox.send(Message::Input(Input::Acknowledged(acknowledged))).await;
+        let answered = self.outbox.answered(reports, acknowledged);
+        self.mailbox.send(Message::Input(Input::Acknowledged(answered.acknowledged))).await;
     }
 
     async fn held(&self) -> usize {

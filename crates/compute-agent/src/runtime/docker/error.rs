@@ -46,8 +46,19 @@ pub(super) fn of_create(error: Error, image: &str) -> ExecutorError {
     }
 }
 
+/// What the Engine says when a file is to be mounted where the image has a directory, or the other
+/// way round.
+const OTHER_KIND: &str = "mount a directory onto a file";
+
 pub(super) fn of_start(error: Error) -> ExecutorError {
     match error {
+        Error::DockerResponseServerError { message, .. } if message.contains(OTHER_KIND) => {
+            ExecutorError::Failed(Failure::task(format!(
+                "the Target of an input that is a file is a directory of the image, or the other \
+                 way round; a Target that ends with '/' is a directory, and the file is in it \
+                 under its name: {message}"
+            )))
+        }
         // The command does not exist, or is not executable: another node would respond the same.
         Error::DockerResponseServerError { status_code: 400, message } => ExecutorError::Failed(
             Failure::task(format!("docker cannot start the container: {message}")),

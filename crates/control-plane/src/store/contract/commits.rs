@@ -46,10 +46,10 @@ pub(in crate::store) fn a_commit_that_leaves_a_gap_is_refused(backend: &impl Bac
 /// The last of its rows cannot be stored, so none of them is.
 pub(in crate::store) fn a_refused_commit_stores_nothing(backend: &impl Backend) {
     let mut random = Random(3);
-    let (known, stranger) = (Sample::job(&mut random), Sample::job(&mut random));
+    let (known, unknown) = (Sample::job(&mut random), Sample::job(&mut random));
     let (mut store, reads) = backend.open();
     let mut changes = known.changes();
-    changes.events.extend([known.event(1), stranger.event(2)]);
+    changes.events.extend([known.event(1), unknown.event(2)]);
     let refused = store.put(1, &changes, &[key_row("a", 10)]);
     assert!(matches!(refused, Err(StoreError::Record { .. })), "{refused:?}");
     let mut stateless = known.changes();

@@ -23,9 +23,9 @@ use crate::store::{
     StoreError, StoreSize, StoredExecution, StoredJob, StoredResult, StoredSummary,
 };
 
-/// Concurrent reads; more wait for one to end. Twice the cores of the smallest intended machine,
-/// because reads seldom wait for the disk.
-const CONNECTIONS: usize = 4;
+/// Concurrent reads; more wait for one to end. Three times the cores of the smallest intended
+/// machine, because reads seldom wait for the disk; two of them are enough for agents.
+pub const CONNECTIONS: usize = 6;
 
 /// Page cache of each connection, in KiB; misses mostly hit the system's cache.
 const CACHE_KIB: i32 = 16 << 10;

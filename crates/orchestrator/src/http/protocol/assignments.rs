@@ -207,7 +207,7 @@ impl Lines {
         let api = Arc::clone(&self.api);
         let loaded = self
             .api
-            .read(move |reads| {
+            .read_for_agent(move |reads| {
                 let mut loaded = Vec::with_capacity(missing.len());
                 for job in missing {
                     let stored = reads

@@ -46,7 +46,7 @@ pub(super) async fn read(
     check_way(&api, peer)?;
     let node = lookup::full_node(&text)?;
     let CredentialsRequest { execution_id } = body.read_exactly()?;
-    let spec = api.read(move |reads| placed(reads, node, execution_id)).await?;
+    let spec = api.read_for_agent(move |reads| placed(reads, node, execution_id)).await?;
     let mut values = Vec::new();
     let mut handed_over = Vec::new();
     let mut named: Vec<_> =

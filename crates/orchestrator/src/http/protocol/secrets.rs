@@ -49,7 +49,7 @@ pub(super) async fn read(
     check_way(&api, peer)?;
     let node = lookup::full_node(&text)?;
     let SecretsRequest { execution_id } = body.read_exactly()?;
-    let spec = api.read(move |reads| placed(reads, node, execution_id)).await?;
+    let spec = api.read_for_agent(move |reads| placed(reads, node, execution_id)).await?;
     let mut secrets = Vec::new();
     let mut handed_over = Vec::new();
     for name in spec.tasks.iter().flat_map(|task| &task.secrets).map(|secret| &secret.name) {

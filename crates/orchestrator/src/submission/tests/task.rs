@@ -56,18 +56,6 @@ fn fields_of_a_task_are_checked() {
             "Tasks[0].ResourcesConfig.GPU: '0.5' is not a whole number of GPUs",
         ),
         (
-            json!({ "Network": { "Type": "Full", "Domains": ["example.com"] } }),
-            "Tasks[0].Network.Domains: is only allowed with Type HTTP, not Full",
-        ),
-        (
-            json!({ "Network": { "Type": "HTTP" } }),
-            "Tasks[0].Network.Domains: Type HTTP requires at least one domain",
-        ),
-        (
-            json!({ "Network": { "Type": "HTTP", "Domains": ["a b"] } }),
-            "Tasks[0].Network.Domains[0]: 'a b' is not a domain",
-        ),
-        (
             json!({ "Timeouts": { "QueueTimeout": 1.5 } }),
             "Tasks[0].Timeouts.QueueTimeout: expected a 64-bit integer, got the number 1.5",
         ),
@@ -76,6 +64,29 @@ fn fields_of_a_task_are_checked() {
     }
     let same = json!({ "Resources": { "CPU": "1" }, "ResourcesConfig": { "CPU": " 1 " } });
     assert_eq!(accept_job(&task(same)).spec.tasks[0].resources.cpu, "1");
+}
+
+#[test]
+fn a_network_that_no_node_has_is_refused() {
+    let unavailable = "Tasks[0].Network.Type: HTTP is not available yet; available: None, Full";
+    let domains = |problem: &str| format!("Tasks[0].Network.Domains{problem}");
+    for (network, expected) in [
+        (
+            json!({ "Type": "Full", "Domains": ["example.com"] }),
+            vec![domains(": is only allowed with Type HTTP, not Full")],
+        ),
+        (json!({ "Type": "HTTP", "Domains": ["example.com"] }), vec![unavailable.to_owned()]),
+        (
+            json!({ "Type": "HTTP" }),
+            vec![unavailable.to_owned(), domains(": Type HTTP requires at least one domain")],
+        ),
+        (
+            json!({ "Type": "HTTP", "Domains": ["a b"] }),
+            vec![unavailable.to_owned(), domains("[0]: 'a b' is not a domain")],
+        ),
+    ] {
+        assert_eq!(problems(&task(json!({ "Network": network }))), expected);
+    }
 }
 
 #[test]

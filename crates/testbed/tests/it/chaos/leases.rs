@@ -141,6 +141,26 @@ async fn a_restarted_orchestrator_gives_every_node_a_whole_lease() {
     assert_eq!(ended.compute_state.state_type, ComputeState::Completed);
 }
 
+/// Without that lease, the run would be given up at once: the silence is longer than its patience.
+#[tokio::test]
+async fn a_node_that_is_silent_over_a_restart_has_a_whole_lease_to_return() {
+    let Some(mut cluster) = spec().agent(AgentSpec::new()).start().await else { return };
+    let id = cluster.submit(&batch(&cluster.image, &["sleep", "15"])).await;
+    let first = cluster.wait_for_execution(id, ComputeState::BidAccepted).await;
+    cluster.add_agent(&AgentSpec::new()).await;
+    cluster.orchestrator.kill();
+    cluster.agents[0].pause();
+    tokio::time::sleep(2 * LEASE).await;
+    cluster.orchestrator.restart().await;
+    tokio::time::sleep(LEASE / 3).await;
+    cluster.agents[0].resume();
+
+    let ending = cluster.ending(id).await;
+    assert_eq!((ending.state, ending.executions), (JobStateType::Completed, 1), "nothing moved");
+    assert_eq!(cluster.execution(id).await.id, first.id);
+    cluster.no_container_left().await;
+}
+
 async fn all_three_run(cluster: &Cluster, id: JobId) {
     eventually("all executions run", async || {
         let executions = cluster.executions(id).await;
@@ -163,7 +183,7 @@ async fn containers(cluster: &Cluster, node: NodeId) -> usize {
 }
 
 /// Waits for the execution that replaces `first`.
-pub(super) async fn replacement(cluster: &Cluster, id: JobId, first: &Execution) -> Execution {
+pub(crate) async fn replacement(cluster: &Cluster, id: JobId, first: &Execution) -> Execution {
     eventually("the execution is replaced", async || {
         let executions = cluster.executions(id).await;
         let second = executions.iter().find(|one| {

@@ -102,10 +102,10 @@ async fn an_installation_joins_by_itself_survives_kills_and_hangs_and_goes_witho
     machine.start_daemons();
 
     // The node is there, by the token that was left for it, and nobody is let in without one.
-    let stranger = machine.try_run(&["jobctl", "--url=https://127.0.0.1:1234", "node", "list"]);
-    assert!(!stranger.status.success(), "{}", text_of(&stranger));
-    let stranger = machine.try_run(&["su", "nobody", "-s", "/bin/sh", "-c", login]);
-    assert!(text_of(&stranger).contains("Permission denied"), "{}", text_of(&stranger));
+    let refused = machine.try_run(&["jobctl", "--url=https://127.0.0.1:1234", "node", "list"]);
+    assert!(!refused.status.success(), "{}", text_of(&refused));
+    let refused = machine.try_run(&["su", "nobody", "-s", "/bin/sh", "-c", login]);
+    assert!(text_of(&refused).contains("Permission denied"), "{}", text_of(&refused));
     machine.run(&["sh", "-c", login]);
     let node = node(&machine);
     let state = machine.shell("stat -c '%a %U %G' /run/orchestrator /run/orchestrator/join");

@@ -176,7 +176,7 @@ async fn a_page_whose_token_is_revoked_says_so_and_keeps_its_url_and_draft() {
         sign_in(browser, &other).await;
         let kept = format!("{text}?.includes('draft-to-keep') ?? false");
         browser.wait_for("the draft is there", &kept).await;
-        // Whoever comes next does not see it.
+        // The next user of the browser does not see it.
         sign_out(browser).await;
         sign_in(browser, &other).await;
         browser.wait_for("a form is there", "document.querySelector('.form') !== null").await;

@@ -118,7 +118,7 @@ pub(super) async fn asks_for_a_token(browser: &Browser) {
 }
 
 pub(super) async fn is_live(browser: &Browser) {
-    let live = "document.querySelector('.live-state').title === 'Live'";
+    let live = "document.querySelector('.live-state')?.title === 'Live'";
     browser.wait_for("the stream is open", live).await;
 }
 

@@ -9,7 +9,9 @@ use api_types::credential::CredentialValue;
 use api_types::source::InputSource;
 use serde::{Deserialize, Serialize};
 
-use crate::data::inputs::placement::{InputDestination, MountedInput, Quota, QuotaRecord};
+use crate::data::inputs::placement::{
+    InputDestination, MountedInput, Quota, QuotaRecord, check_file_name,
+};
 use crate::host::settings::{AwsVariables, InputSettings, IpfsSettings, S3Settings, Settings};
 
 /// Memory of the process. Transfers are streamed, so it is the same for every size of input.
@@ -105,12 +107,16 @@ impl Order {
     }
 
     /// Whether the process, which has ended, may have this mounted: something below its own
-    /// directory, whatever links lie on the way, at the target that the task asked for.
+    /// directory, whatever links lie on the way, at the target that the task asked for, or under a
+    /// name in it.
     pub(crate) fn is_own_mount(&self, mounted: &MountedInput) -> io::Result<bool> {
         let source = mounted.source.canonicalize()?;
-        let wanted = self.input.target.as_str();
+        let (wanted, target) = (self.input.target.as_str(), mounted.target.as_str());
+        let is_target = [wanted, wanted.trim_end_matches('/')].contains(&target);
+        let name = target.strip_prefix(wanted).filter(|_| wanted.ends_with('/'));
+        let is_in_target = name.is_some_and(|name| check_file_name(name).is_ok());
         Ok(source.starts_with(self.place.root().canonicalize()?)
-            && [wanted, wanted.trim_end_matches('/')].contains(&mounted.target.as_str())
+            && (is_target || is_in_target)
             && !mounted.writable)
     }
 }
@@ -158,5 +164,43 @@ impl FetchSettings {
 
     pub(crate) fn allow_local_paths(&self) -> &[String] {
         &self.allow_local_paths
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api_types::source::{SourceSpec, SourceType};
+
+    use super::*;
+    use crate::host::disk::LimitedBy;
+
+    #[test]
+    fn a_mount_is_at_the_target_or_under_a_plain_name_in_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let source = directory.path().join("file");
+        std::fs::write(&source, "x").unwrap();
+        let is_own = |wanted: &str, target: &str| {
+            let source_type = SourceType::UrlDownload;
+            let input = InputSource {
+                source: SourceSpec { source_type, params: Default::default() },
+                target: wanted.to_owned(),
+                alias: String::new(),
+            };
+            let place = InputDestination::new(directory.path().to_owned(), &input);
+            let quota = Quota::new(1, LimitedBy::Node, crate::testing::any_disk());
+            let settings = FetchSettings::of(&Settings::default());
+            let order = Order::new(&input, None, &place, &quota, &settings);
+            let mounted =
+                MountedInput { source: source.clone(), target: target.to_owned(), writable: false };
+            order.is_own_mount(&mounted).unwrap()
+        };
+        for (wanted, target) in [("/in", "/in"), ("/in/", "/in"), ("/in/", "/in/file")] {
+            assert!(is_own(wanted, target), "{target} for {wanted}");
+        }
+        let others =
+            [("/in", "/in/file"), ("/in/", "/in/../etc"), ("/in/", "/in/a/b"), ("/in/", "/in/..")];
+        for (wanted, target) in others {
+            assert!(!is_own(wanted, target), "{target} for {wanted}");
+        }
     }
 }

@@ -63,7 +63,7 @@ pub(in crate::http) fn list_usage() -> ListUsage {
     let state_type = ComputeState::BidAccepted;
     let running = Execution {
         compute_state: ComputeStateRecord { state_type, message: String::new() },
-        run_output: RunOutput::default(),
+        run_output: RunOutput::none(),
         usage: Some(Usage {
             cpu_seconds: 12.5,
             cpu: 0.48,

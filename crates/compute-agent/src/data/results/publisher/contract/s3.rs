@@ -79,8 +79,8 @@ async fn broken_connections_are_retried_and_an_unreachable_service_is_reported()
 async fn a_refusal_of_the_service_is_reported() {
     let server = S3Server::start().await;
     let collected = Collected::new(&server, 1000);
-    let strangers = publishers(&server.settings("wrong"), &collected.data_dir);
-    let failure = collected.publish(&strangers).await.unwrap_err();
+    let unauthorised = publishers(&server.settings("wrong"), &collected.data_dir);
+    let failure = collected.publish(&unauthorised).await.unwrap_err();
     assert!(failure.message.contains("check the AWS_… variables"), "{}", failure.message);
 }
 

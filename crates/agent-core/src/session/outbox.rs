@@ -1,0 +1,191 @@
+//! Unacknowledged reports, in the order in which they were made, and when they are sent.
+//!
+//! Only one batch is in flight at a time, so that the reports of an execution arrive in order.
+//!
+//! The number of executions bounds them: an execution makes at most four reports, and one a minute
+//! during a long fetch; while the orchestrator is unreachable no new executions arrive.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use api_types::protocol::{Acknowledgement, Report};
+
+use super::retries;
+use crate::backoff::{Backoff, Fraction};
+use crate::ledger::StoredReport;
+
+/// The byte limit of a batch; the orchestrator refuses bodies above 10 MB.
+const MAX_BATCH_BYTES: usize = 4 << 20;
+
+#[derive(Debug)]
+pub struct Outbox {
+    /// By position.
+    waiting: BTreeMap<u64, StoredReport>,
+    backoff: Backoff,
+}
+
+/// The outcome of a batch that was answered.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Acknowledged {
+    /// The acknowledgements of reports in the batch; the others were not requested.
+    pub acknowledged: Vec<Acknowledgement>,
+    /// How many reports of the batch were not acknowledged.
+    pub left: usize,
+    /// The delay before the next batch.
+    pub delay: Duration,
+}
+
+// === impl Outbox ===
+
+impl Default for Outbox {
+    fn default() -> Self {
+        Self { waiting: BTreeMap::new(), backoff: retries() }
+    }
+}
+
+impl Outbox {
+    pub fn push(&mut self, reports: Vec<StoredReport>) {
+        self.waiting.extend(reports.into_iter().map(|report| (report.position, report)));
+    }
+
+    /// The next batch of at most `most` reports, which stay here until they are acknowledged.
+    pub fn batch(&self, most: usize) -> Vec<Report> {
+        let mut bytes = 0;
+        let waiting = self.waiting.values().take(most);
+        let fitting = waiting.take_while(|stored| {
+            // The first report always fits: it cannot be made smaller.
+            let fits = bytes == 0 || bytes + stored.json.len() <= MAX_BATCH_BYTES;
+            bytes += stored.json.len();
+            fits
+        });
+        fitting.map(|stored| stored.report.clone()).collect()
+    }
+
+    /// The batch was answered: what is acknowledged leaves.
+    pub fn answered(
+        &mut self,
+        batch: &[Report],
+        mut acknowledged: Vec<Acknowledgement>,
+        fraction: Fraction,
+    ) -> Acknowledged {
+        let key = |report: &Report| (report.execution_id, report.sequence);
+        let sent: BTreeSet<_> = batch.iter().map(key).collect();
+        acknowledged.retain(|ack| sent.contains(&(ack.execution_id, ack.sequence)));
+        let known: BTreeSet<_> =
+            acknowledged.iter().map(|ack| (ack.execution_id, ack.sequence)).collect();
+        self.waiting.retain(|_, stored| !known.contains(&key(&stored.report)));
+        let left = sent.len() - known.len();
+        let delay = match left {
+            0 => {
+                self.backoff.reset();
+                Duration::ZERO
+            }
+            _ => self.backoff.next_delay(fraction),
+        };
+        Acknowledged { acknowledged, left, delay }
+    }
+
+    /// The batch was refused or lost: it is sent again, after this delay.
+    pub fn failed(&mut self, fraction: Fraction) -> Duration {
+        self.backoff.next_delay(fraction)
+    }
+
+    /// The number of unacknowledged reports.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether every report was acknowledged.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::String;
+    use alloc::vec;
+
+    use api_types::execution::ComputeState;
+    use api_types::protocol::{FailureCause, MAX_REPORTS_PER_BATCH};
+    use api_types::testing::execution_id;
+
+    use super::super::RETRY_FIRST;
+    use super::*;
+
+    fn stored(position: u64, bytes: usize) -> StoredReport {
+        let report = Report {
+            execution_id: execution_id(position.into()),
+            sequence: 1,
+            compute_state: ComputeState::AskForBidAccepted,
+            process_ended: false,
+            message: String::new(),
+            cause: FailureCause::Task,
+            run_output: None,
+            published_result: None,
+            tail: None,
+            usage: None,
+        };
+        StoredReport { position, report, json: "x".repeat(bytes) }
+    }
+
+    fn acknowledgement(report: &Report) -> Acknowledgement {
+        Acknowledgement { execution_id: report.execution_id, sequence: report.sequence }
+    }
+
+    fn outbox(reports: Vec<StoredReport>) -> Outbox {
+        let mut outbox = Outbox::default();
+        outbox.push(reports);
+        outbox
+    }
+
+    #[test]
+    fn reports_leave_in_order_and_stay_until_they_are_acknowledged() {
+        let mut outbox = outbox(vec![stored(2, 1), stored(1, 1), stored(3, 1)]);
+        let batch = outbox.batch(MAX_REPORTS_PER_BATCH);
+        let ids: Vec<_> = batch.iter().map(|report| report.execution_id).collect();
+        assert_eq!(ids, [1, 2, 3].map(execution_id));
+        let second = vec![acknowledgement(&batch[1])];
+        let answered = outbox.answered(&batch, second.clone(), 1.0);
+        assert_eq!((answered.left, answered.delay), (2, RETRY_FIRST));
+        assert_eq!(answered.acknowledged, second);
+        let rest = outbox.batch(MAX_REPORTS_PER_BATCH);
+        assert_eq!(rest, [batch[0].clone(), batch[2].clone()]);
+        let all: Vec<_> = rest.iter().map(acknowledgement).collect();
+        let answered = outbox.answered(&rest, all, 1.0);
+        assert_eq!((answered.left, answered.delay), (0, Duration::ZERO));
+        assert!(outbox.is_empty());
+    }
+
+    #[test]
+    fn a_report_that_was_not_sent_is_not_acknowledged() {
+        let mut outbox = outbox(vec![stored(1, 1), stored(2, 1)]);
+        let batch = outbox.batch(1);
+        let second = acknowledgement(&stored(2, 1).report);
+        let answered = outbox.answered(&batch, vec![second], 1.0);
+        assert_eq!((answered.acknowledged, answered.left), (vec![], 1));
+        assert_eq!(outbox.len(), 2);
+    }
+
+    #[test]
+    fn a_batch_that_fails_is_repeated_ever_more_rarely_until_one_is_acknowledged() {
+        let mut outbox = outbox(vec![stored(1, 1)]);
+        assert_eq!(outbox.failed(1.0), RETRY_FIRST);
+        assert_eq!(outbox.failed(1.0), RETRY_FIRST * 2);
+        let batch = outbox.batch(1);
+        outbox.answered(&batch, vec![acknowledgement(&batch[0])], 1.0);
+        assert_eq!(outbox.failed(1.0), RETRY_FIRST);
+    }
+
+    #[test]
+    fn a_batch_is_bounded_in_number_and_in_bytes() {
+        let many = outbox((1..=1500).map(|position| stored(position, 1)).collect());
+        assert_eq!(many.batch(MAX_REPORTS_PER_BATCH).len(), MAX_REPORTS_PER_BATCH);
+        let half = MAX_BATCH_BYTES / 2;
+        let large = outbox((1..=3).map(|position| stored(position, half)).collect());
+        assert_eq!(large.batch(MAX_REPORTS_PER_BATCH).len(), 2);
+        let larger = outbox(vec![stored(1, MAX_BATCH_BYTES + 1), stored(2, 1)]);
+        assert_eq!(larger.batch(MAX_REPORTS_PER_BATCH).len(), 1);
+    }
+}

@@ -1,0 +1,115 @@
+//! What leaves a process once it is stored: answers, and lines of streams.
+
+use api_types::protocol::{Assignment, AssignmentLine, HeartbeatAnswer, SessionAnswer};
+use control_plane::step::{Held, NotCreated, Release, Reply};
+use control_plane::store::memory::MemoryStore;
+use scheduler::change::{AssignmentChange, Effect};
+use scheduler::input;
+
+use super::Process;
+use crate::network::{Answer, Caller, Sender, StreamLine};
+use crate::orchestrator::requests::{assignment, code_of};
+use crate::orchestrator::{Outgoing, Stream};
+
+// === impl Process: releases ===
+
+impl Process {
+    fn publish(&mut self, release: &Release<Caller>) {
+        for (node, session) in &release.sessions {
+            match session {
+                Some(session) => drop(self.sessions.insert(*node, *session)),
+                None => drop(self.sessions.remove(node)),
+            }
+        }
+    }
+
+    pub(super) fn release(
+        &mut self,
+        release: Release<Caller>,
+        store: &MemoryStore,
+        outgoing: &mut Vec<Outgoing>,
+    ) {
+        self.publish(&release);
+        for held in release.held {
+            match held {
+                Held::Reply(caller, reply) => self.reply(caller, reply, store, outgoing),
+                Held::Effect(Effect::CloseStream { node }) => {
+                    let closed = self.streams.remove(&node);
+                    outgoing.extend(closed.map(|at| Outgoing::Line(at, StreamLine::Closed)));
+                }
+                Held::Effect(Effect::Assign { node, change }) => {
+                    if let Some(stream) = self.streams.get(&node) {
+                        let line = line(assignment(store, change));
+                        outgoing.push(Outgoing::Line(*stream, StreamLine::Lines(vec![line])));
+                    }
+                }
+            }
+        }
+    }
+
+    fn reply(
+        &mut self,
+        caller: Caller,
+        reply: Reply,
+        store: &MemoryStore,
+        outgoing: &mut Vec<Outgoing>,
+    ) {
+        let answer = match reply {
+            Reply::Created(Ok(created)) => Answer::Submitted { job: created.job_id },
+            Reply::Created(Err(NotCreated::Refused(why))) => Answer::Refused(code_of(&why)),
+            Reply::Created(Err(other)) => panic!("a submission was not possible: {other:?}"),
+            Reply::Recorded(stored) => {
+                stored.expect("anything may be there before");
+                Answer::Done
+            }
+            Reply::Asked(_) => panic!("nobody asks"),
+            Reply::Answer(answer) => match answer {
+                input::Answer::Submitted { job, .. } => Answer::Submitted { job },
+                input::Answer::Stopped { .. } | input::Answer::Done => Answer::Done,
+                input::Answer::Joined { session, membership, lease } => {
+                    let HeartbeatAnswer { lease_seconds, heartbeat_seconds } =
+                        HeartbeatAnswer::granting(lease);
+                    let answer =
+                        SessionAnswer { session, lease_seconds, heartbeat_seconds, membership };
+                    Answer::Joined(answer)
+                }
+                input::Answer::Renewed { lease } => {
+                    Answer::Renewed(HeartbeatAnswer::granting(lease))
+                }
+                input::Answer::Acknowledged(known) => Answer::Acknowledged(known),
+                input::Answer::Refused(why) => Answer::Refused(code_of(&why)),
+                input::Answer::Assignments(snapshot) => {
+                    // The lines are the answer.
+                    return self.open(caller, snapshot, store, outgoing);
+                }
+            },
+        };
+        outgoing.push(Outgoing::Answer(caller, answer));
+    }
+
+    /// Opens a stream. One that was open ends: its agent sees the end of the body.
+    fn open(
+        &mut self,
+        caller: Caller,
+        snapshot: Vec<AssignmentChange>,
+        store: &MemoryStore,
+        outgoing: &mut Vec<Outgoing>,
+    ) {
+        let (Sender::Agent { agent, process }, Some((node, connection))) =
+            (caller.sender, caller.stream)
+        else {
+            return;
+        };
+        let stream = Stream { agent, process, connection };
+        let before = self.streams.insert(node, stream);
+        outgoing.extend(before.map(|before| Outgoing::Line(before, StreamLine::Closed)));
+        let head = AssignmentLine::Snapshot { executions: snapshot.len() as u64 };
+        let lines = snapshot.into_iter().map(|change| line(assignment(store, change)));
+        let lines = [head].into_iter().chain(lines).collect();
+        outgoing.push(Outgoing::Line(stream, StreamLine::Lines(lines)));
+    }
+}
+
+fn line(assignment: Assignment) -> AssignmentLine {
+    AssignmentLine::Assignment(Box::new(assignment))
+}

@@ -1,0 +1,140 @@
+//! A witness of what the orchestrator decides: no work is given up before the patience that it
+//! deserves has passed, and no slot is placed where it has just failed.
+//!
+//! It knows when each node was heard, and reads in the history when executions were accepted and
+//! failed. It works out the patience for itself, from the submitted job rather than from what the
+//! scheduler keeps of it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use api_types::execution::{ComputeState, DesiredState};
+use api_types::job::{JobSpec, JobType};
+use api_types::{ExecutionId, JobId, NodeId};
+use control_plane::batch::{Content, NumberedCommit};
+use control_plane::store::memory::MemoryStore;
+use scheduler::change::{EventRow, EventSubject};
+use scheduler::time::Moment;
+
+use crate::docker::NO_IMAGE;
+
+/// What the history says of an execution that is given up for the silence of its node.
+const GIVEN_UP: &str = "its node was lost: no heartbeat";
+
+/// The patience for a batch run is its length divided by this.
+const PATIENCE_PER_RUN: u32 = 50;
+
+/// The longest patience for a batch run, and the patience for an ops job.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// A slot avoids a node on which it failed for at least this long.
+const EXCLUSION: Duration = Duration::from_secs(30);
+
+#[derive(Default)]
+pub(crate) struct Witness {
+    /// When the service last heard each node, by the clock of the service.
+    heard: BTreeMap<NodeId, Moment>,
+    accepted: BTreeMap<ExecutionId, Moment>,
+    /// When each slot last failed on each node by a fault of the node.
+    failed: BTreeMap<(JobId, u32, NodeId), Moment>,
+    /// Executions that were given up.
+    pub(crate) given_up: u64,
+}
+
+// === impl Witness ===
+
+impl Witness {
+    /// A process begins at this moment, with every node that the store has as connected. Its clock
+    /// may be behind that of a process before it, whose last moments were not stored.
+    pub(super) fn process_begins(&mut self, now: Moment) {
+        for moment in self.heard.values_mut().chain(self.failed.values_mut()) {
+            *moment = now.min(*moment);
+        }
+    }
+
+    pub(super) fn hears(&mut self, node: NodeId, at: Moment) {
+        let heard = self.heard.entry(node).or_insert(at);
+        *heard = at.max(*heard);
+    }
+
+    /// Panics if the commit gives work up early, or places it where it has just failed. Its outcome
+    /// does not matter: whatever is repeated after it is committed later.
+    pub(super) fn commits(
+        &mut self,
+        commit: &NumberedCommit,
+        store: &MemoryStore,
+        lease: Duration,
+    ) {
+        let Content::Batch(batch) = &commit.content else { return };
+        let now = commit.stamp.moment;
+        for event in &batch.output.changes.events {
+            let EventSubject::Execution { job, id, node, previous, new } = event.subject else {
+                continue;
+            };
+            let row = &batch.output.changes.executions[&id];
+            let at = (job, row.index, node);
+            // The failure of what is not wanted any more says nothing.
+            let is_wanted = row.desired != DesiredState::Stopped;
+            if is_wanted && new == ComputeState::Failed && *event.comment == *NO_IMAGE {
+                self.failed.insert(at, now);
+            }
+            if new == ComputeState::AskForBid {
+                self.judge_placement(at, now);
+            }
+            let was_offered = previous < ComputeState::AskForBidAccepted;
+            if was_offered && new >= ComputeState::AskForBidAccepted {
+                self.accepted.insert(id, now);
+            }
+            if is_given_up(event, new) {
+                self.given_up += 1;
+                self.judge_patience((job, id, node), now, store, lease);
+            }
+        }
+    }
+
+    fn judge_placement(&self, at: (JobId, u32, NodeId), now: Moment) {
+        let Some(failed) = self.failed.get(&at) else { return };
+        let (job, index, node) = at;
+        let ago = now.since(*failed);
+        assert!(
+            ago >= EXCLUSION,
+            "slot {index} of job {job} is placed on {node} again, where it failed {ago:?} ago"
+        );
+    }
+
+    fn judge_patience(
+        &self,
+        (job, id, node): (JobId, ExecutionId, NodeId),
+        now: Moment,
+        store: &MemoryStore,
+        lease: Duration,
+    ) {
+        let Some(heard) = self.heard.get(&node) else { return };
+        let run = self.accepted.get(&id).map_or(Duration::ZERO, |accepted| heard.since(*accepted));
+        let spec = &store.new_jobs[&job].spec_json;
+        let spec: JobSpec = serde_json::from_str(spec).expect("a stored specification is readable");
+        let patience = patience(&spec, run).map(|patience| patience.max(lease));
+        let silence = now.since(*heard);
+        assert!(
+            patience.is_some_and(|patience| silence >= patience),
+            "execution {id} of job {job} was given up after a silence of {silence:?}, and a run of \
+             {run:?}; it deserves {patience:?}"
+        );
+    }
+}
+
+fn is_given_up(event: &EventRow, new: ComputeState) -> bool {
+    new == ComputeState::Failed && event.comment.starts_with(GIVEN_UP)
+}
+
+/// How long the orchestrator waits for such a run of the job; `None` for ever.
+fn patience(spec: &JobSpec, run: Duration) -> Option<Duration> {
+    let lost_after = spec.tasks.iter().map(|task| task.timeouts.lost_after).max();
+    match (spec.job_type, lost_after.filter(|seconds| *seconds > 0)) {
+        (JobType::Daemon, _) => None,
+        (_, Some(seconds)) => Some(Duration::from_secs(seconds)),
+        (JobType::Service, None) => Some(Duration::ZERO),
+        (JobType::Ops, None) => Some(LONGEST),
+        (JobType::Batch, None) => Some((run / PATIENCE_PER_RUN).min(LONGEST)),
+    }
+}

@@ -1,0 +1,129 @@
+//! What follows the faults, once everything is healed: one situation with a guarantee of its own.
+
+use std::time::Duration;
+
+use api_types::execution::ComputeState;
+use api_types::job::JobSpec;
+use api_types::{ExecutionId, JobId};
+use control_plane::store::memory::spec_json;
+use scheduler::input::Submit;
+
+use super::{SETTLE_TIMEOUT, World};
+use crate::faults::Faults;
+use crate::network::RequestBody;
+use crate::random::Random;
+use crate::workload::{self, ExpectedEnd, RequestState};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Epilogue {
+    None,
+    /// Small jobs never stop coming while a large one waits.
+    Crowd,
+    BrokenNode,
+    LongRun,
+    MassSilence,
+    FullLedger,
+}
+
+// === impl Epilogue ===
+
+impl Epilogue {
+    pub(super) fn draw(faults: &Faults, random: &mut Random) -> Self {
+        // A node that backs off after failures of its Docker may be the only one with room.
+        let all_work = faults.docker_failure == 0;
+        match random.within(0..1000) {
+            0..300 if all_work => Self::Crowd,
+            300..550 if all_work => Self::BrokenNode,
+            550..650 => Self::LongRun,
+            650..800 => Self::MassSilence,
+            800..900 => Self::FullLedger,
+            _ => Self::None,
+        }
+    }
+}
+
+// === impl World: epilogues ===
+
+impl World {
+    pub(super) fn epilogue(&mut self) -> Result<(), String> {
+        match self.epilogue {
+            Epilogue::None => return Ok(()),
+            Epilogue::Crowd => self.crowd()?,
+            Epilogue::BrokenNode => self.broken_node()?,
+            Epilogue::LongRun => self.long_run()?,
+            Epilogue::MassSilence => self.mass_silence()?,
+            Epilogue::FullLedger => self.full_ledger()?,
+        }
+        self.settle()
+    }
+
+    pub(super) fn run_for(&mut self, length: Duration) {
+        self.run_until(self.now + length, |_| false);
+    }
+
+    /// Submits a job after this delay, and returns the number of its request.
+    pub(super) fn submit(
+        &mut self,
+        spec: JobSpec,
+        expected_end: ExpectedEnd,
+        delay: Duration,
+    ) -> usize {
+        let id = JobId::from_uuid(self.uuid());
+        let submit = Submit { id, spec_json: spec_json(&spec), spec: spec.into() };
+        let number = self.requests.len();
+        let body = RequestBody::Submit { key: number.to_string(), submit: Box::new(submit) };
+        self.expected_ends.insert(number, expected_end);
+        self.add_request(body, delay);
+        number
+    }
+
+    /// Submits a job that runs for so many seconds on any node, and returns its request.
+    pub(super) fn submit_sleep(&mut self, seconds: u64) -> usize {
+        let mut spec = workload::plain(&mut self.random, "0.25", 50);
+        spec.name = workload::sleep(seconds);
+        self.submit(spec, ExpectedEnd::Ends, Duration::ZERO)
+    }
+
+    pub(super) fn wait_for_start(&mut self, request: usize) -> Result<ExecutionId, String> {
+        let end = self.now + SETTLE_TIMEOUT;
+        while self.now < end {
+            if let Some(job) = self.job_of(request)
+                && let [.., row] = &self.orchestrator.disk.store.executions_of(job)[..]
+                && matches!(row.compute, ComputeState::BidAccepted | ComputeState::Completed)
+            {
+                return Ok(row.id);
+            }
+            self.run_for(Duration::from_secs(1));
+        }
+        Err(format!("request {request} never started: {:?}", self.history_of(request)))
+    }
+
+    /// The agent on whose node the execution is.
+    pub(super) fn agent_of(&self, execution: ExecutionId) -> usize {
+        let node = self.orchestrator.disk.store.executions[&execution].node;
+        let agent = self.agents.iter().position(|agent| agent.id == node);
+        agent.expect("every node has an agent")
+    }
+
+    pub(super) fn job_of(&self, request: usize) -> Option<JobId> {
+        match self.requests[request].state {
+            RequestState::Answered { job } => job,
+            RequestState::Open => None,
+        }
+    }
+
+    pub(super) fn history_of(&self, request: usize) -> Vec<String> {
+        let job = self.job_of(request);
+        let events = self.orchestrator.disk.store.events.iter();
+        let events = events.filter(|event| event.job().is_some() && event.job() == job);
+        events.map(|event| format!("{} {}", event.time.rfc3339(), event.comment)).collect()
+    }
+
+    /// The job of this request is completed by this execution, which has been seen running.
+    pub(super) fn has_run_on(&self, request: usize, execution: ExecutionId) -> Result<(), String> {
+        match self.orchestrator.disk.store.executions[&execution].compute {
+            ComputeState::Completed => Ok(()),
+            _ => Err(format!("a run was thrown away: {:?}", self.history_of(request))),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! After the faults: nodes fall silent, for less time than their work deserves to be waited for.
+
+use std::time::Duration;
+
+use super::{SimEvent, World};
+
+/// A run after which the orchestrator waits longer than a lease for its node, in seconds: 2 % of it.
+const LONG_RUN: std::ops::Range<u64> = 1_000..1_400;
+
+/// The part of a run for which its node may be silent.
+const PATIENCE_PER_RUN: u32 = 50;
+
+/// What a silence takes longer than the network is away: the interval before its last heartbeat, and
+/// after it a heartbeat that fails, one that is refused, and the messages of joining.
+const AROUND: Duration = Duration::from_secs(8);
+
+/// The length of runs that a mass silence interrupts, in seconds: their own patience is the lease.
+const SHORT_RUN: std::ops::Range<u64> = 200..300;
+
+/// How long a mass silence takes, in milliseconds: the orchestrator waits for two minutes, from the
+/// end of the first lease on.
+const MASS_SILENCE: std::ops::Range<u64> = 15_000..100_000;
+
+/// The fewest nodes that can be a mass.
+const MASS_NODES: usize = 3;
+
+/// Nodes that have been silent for this long are no part of a mass silence any more.
+const FORGOTTEN_SILENCE: Duration = Duration::from_secs(75);
+
+impl World {
+    /// A node is silent in the middle of a long run, for less than 2 % of it. The orchestrator may
+    /// crash meanwhile.
+    pub(super) fn long_run(&mut self) -> Result<(), String> {
+        self.summary.long_runs += 1;
+        let length = self.random.within(LONG_RUN);
+        let request = self.submit_sleep(length + 100);
+        let execution = self.wait_for_start(request)?;
+        self.run_for(Duration::from_secs(length));
+        let patience = Duration::from_secs(length) / PATIENCE_PER_RUN;
+        let agent = self.agent_of(execution);
+        self.agents[agent].disconnected_until = self.now + patience - AROUND;
+        if self.random.chance(500) {
+            self.crash_orchestrator_briefly();
+        }
+        self.settle()?;
+        self.has_run_on(request, execution)
+    }
+
+    /// Most nodes fall silent at once, and come back before the orchestrator has given up waiting.
+    pub(super) fn mass_silence(&mut self) -> Result<(), String> {
+        let mut staying: Vec<_> =
+            (0..self.agents.len()).filter(|agent| !self.agents[*agent].gone).collect();
+        if staying.len() < MASS_NODES {
+            return Ok(());
+        }
+        self.summary.mass_silences += 1;
+        self.run_for(FORGOTTEN_SILENCE);
+        let mut requests = Vec::new();
+        for _ in 0..2 * staying.len() {
+            let length = self.random.within(SHORT_RUN);
+            requests.push(self.submit_sleep(length));
+        }
+        let mut runs = Vec::new();
+        for request in requests {
+            runs.push((request, self.wait_for_start(request)?));
+        }
+        let least = MASS_NODES.max(staying.len() / 2 + 1);
+        while staying.len() > least && self.random.chance(500) {
+            staying.pop();
+        }
+        let until = self.now + self.random.millis(MASS_SILENCE);
+        for agent in staying {
+            self.agents[agent].disconnected_until = until;
+        }
+        self.settle()?;
+        runs.into_iter().try_for_each(|(request, execution)| self.has_run_on(request, execution))
+    }
+
+    /// The orchestrator is back before a lease has ended.
+    fn crash_orchestrator_briefly(&mut self) {
+        self.summary.orchestrator_crashes += 1;
+        self.orchestrator.process = None;
+        let delay = self.random.millis(10..1_000);
+        self.at(delay, SimEvent::StartOrchestrator);
+        self.break_streams();
+    }
+}
