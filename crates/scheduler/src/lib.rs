@@ -228,7 +228,7 @@ impl Scheduler {
             turn.budget.spend();
             match timer {
                 Timer::GiveUp(node) => self.give_up_due(turn, node),
-                Timer::MassSilence => self.mass_silence_spent(),
+                Timer::MassSilence => self.mass_silence_due(turn.now),
                 Timer::Lease(node) => self.lease_timer_fired(turn, node),
                 Timer::Retry(job, index) => self.retry_due(turn, job, index),
                 Timer::Exclusion(job, index) => self.exclusion_ended(turn, job, index),

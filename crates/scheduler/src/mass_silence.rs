@@ -50,7 +50,7 @@ impl Scheduler {
             }
             (false, Mass::Spent) => Mass::None,
             (true, Mass::None) => {
-                self.timers.set(now + MASS_HOLD, Timer::MassSilence);
+                self.judge_again(now, now + MASS_HOLD);
                 Mass::Holding(now + MASS_HOLD)
             }
             (true, known @ (Mass::Holding(_) | Mass::Spent)) => known,
@@ -60,10 +60,22 @@ impl Scheduler {
         }
     }
 
-    pub(crate) fn mass_silence_spent(&mut self) {
-        if self.is_mass_silence() {
+    /// A mass silence is judged again every half lease while it lasts: nodes that were only overdue
+    /// when it began may have been heard since, and then the work of the others waits for nothing.
+    pub(crate) fn mass_silence_due(&mut self, now: Moment) {
+        let Some(until) = self.silence.mass.held_until() else { return };
+        if now >= until {
             self.silence.mass = Mass::Spent;
-            self.arm_all();
+        } else {
+            self.judge_mass_silence(now);
         }
+        match self.is_mass_silence() {
+            true => self.judge_again(now, until),
+            false => self.arm_all(),
+        }
+    }
+
+    fn judge_again(&mut self, now: Moment, until: Moment) {
+        self.timers.set(until.min(now + self.lease() / 2), Timer::MassSilence);
     }
 }

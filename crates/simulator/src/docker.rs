@@ -13,6 +13,7 @@ pub(super) enum Container {
 
 /// Why nothing can be started.
 pub(super) const NO_IMAGE: &str = "no image by that name";
+pub(super) const NO_REGISTRY: &str = "the registry does not answer";
 
 /// The exit code of a process that ended with its machine. No task ends with it by itself.
 pub(super) const KILLED: i32 = 137;
@@ -24,6 +25,8 @@ pub(super) struct Docker {
     pub(super) starts: BTreeMap<ExecutionId, u32>,
     /// It fails every start at once.
     pub(super) is_broken: bool,
+    /// It cannot pull, unlike the Engines of the other nodes.
+    pub(super) has_no_registry: bool,
 }
 
 // === impl Docker ===

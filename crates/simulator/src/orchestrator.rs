@@ -238,6 +238,7 @@ fn sabotaged(stamp: Stamp, sabotage: Option<Sabotage>) -> Stamp {
             | Sabotage::ForgetAcceptance
             | Sabotage::BlameTasks
             | Sabotage::BlameImages
+            | Sabotage::BlameRoom
             | Sabotage::HeartbeatsWait,
         )
         | None => stamp,

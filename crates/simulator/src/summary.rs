@@ -33,6 +33,8 @@ pub struct Summary {
     pub crowds: u64,
     /// Runs in which one node broke among others.
     pub broken_nodes: u64,
+    /// Runs in which one node among others could not pull.
+    pub lost_registries: u64,
     /// Runs in which a node fell silent during a long run.
     pub long_runs: u64,
     pub mass_silences: u64,
@@ -64,6 +66,7 @@ impl Summary {
             late_commits: self.late_commits + other.late_commits,
             crowds: self.crowds + other.crowds,
             broken_nodes: self.broken_nodes + other.broken_nodes,
+            lost_registries: self.lost_registries + other.lost_registries,
             long_runs: self.long_runs + other.long_runs,
             mass_silences: self.mass_silences + other.mass_silences,
             full_ledgers: self.full_ledgers + other.full_ledgers,
@@ -91,6 +94,7 @@ impl fmt::Display for Summary {
             late_commits,
             crowds,
             broken_nodes,
+            lost_registries,
             long_runs,
             mass_silences,
             full_ledgers,
@@ -105,8 +109,9 @@ impl fmt::Display for Summary {
              {machine_restarts} restarts of the orchestrator's machine, {full_disks} full disks, \
              {takeovers} takeovers, {deposed} deposed processes, {late_commits} late commits, \
              {given_up} executions given up, {missing_secrets} missing secrets; \
-             at the end {crowds} crowds, {broken_nodes} broken nodes, {long_runs} silences in long \
-             runs, {mass_silences} mass silences, {full_ledgers} full ledgers"
+             at the end {crowds} crowds, {broken_nodes} broken nodes, {lost_registries} lost \
+             registries, {long_runs} silences in long runs, {mass_silences} mass silences, \
+             {full_ledgers} full ledgers"
         )
     }
 }
@@ -142,6 +147,8 @@ pub enum Sabotage {
     BlameTasks,
     /// The failures of a node are taken for images that cannot be had.
     BlameImages,
+    /// Images that one node cannot have are taken for a lack of room, which excludes no node.
+    BlameRoom,
     /// The heartbeats of an agent wait for its ledger.
     HeartbeatsWait,
 }

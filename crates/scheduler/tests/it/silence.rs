@@ -167,6 +167,26 @@ fn a_mass_silence_that_is_over_shortens_no_later_one() {
 }
 
 #[test]
+fn a_hiccup_of_the_others_holds_a_dead_nodes_work_for_no_longer_than_it_lasts() {
+    let (mut world, nodes) = World::with_nodes(4);
+    let job = world.submit(&batch(1));
+    let execution = world.only_live(job);
+    world.run(execution);
+    let dead = world.row(execution).node;
+    let others: Vec<_> = nodes.into_iter().filter(|node| *node != dead).collect();
+    // The heartbeats of all others are overdue when the lease of the dead node ends.
+    world.pass(LEASE * 4 / 10);
+    for node in &others {
+        world.heartbeat(*node);
+    }
+    world.pass(LEASE * 6 / 10 + Duration::from_secs(1));
+    assert!(world.scheduler.is_mass_silence());
+    world.pass_with(LEASE * 2, &others);
+    assert!(!world.scheduler.is_mass_silence(), "one node of four is silent");
+    assert_ne!(world.only_live(job), execution, "its work runs elsewhere");
+}
+
+#[test]
 fn a_lease_grows_with_the_number_of_nodes() {
     let (world, _) = World::with_nodes(3);
     assert_eq!(world.scheduler.lease(), LEASE);

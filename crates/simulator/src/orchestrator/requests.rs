@@ -53,10 +53,10 @@ pub(super) fn envelope(
 
 /// Sabotage: the cause of a failure is mistaken.
 fn blame(report: &mut Report, sabotage: Option<Sabotage>) {
-    let (FailureCause::Node, Some(sabotage)) = (report.cause, sabotage) else { return };
-    match sabotage {
-        Sabotage::BlameTasks => report.cause = FailureCause::Task,
-        Sabotage::BlameImages => report.cause = FailureCause::Fetch,
+    match (report.cause, sabotage) {
+        (FailureCause::Node, Some(Sabotage::BlameTasks)) => report.cause = FailureCause::Task,
+        (FailureCause::Node, Some(Sabotage::BlameImages)) => report.cause = FailureCause::Fetch,
+        (FailureCause::Fetch, Some(Sabotage::BlameRoom)) => report.cause = FailureCause::Room,
         _ => {}
     }
 }

@@ -20,6 +20,7 @@ pub(super) enum Epilogue {
     /// Small jobs never stop coming while a large one waits.
     Crowd,
     BrokenNode,
+    LostRegistry,
     LongRun,
     MassSilence,
     FullLedger,
@@ -33,7 +34,8 @@ impl Epilogue {
         let all_work = faults.docker_failure == 0;
         match random.within(0..1000) {
             0..300 if all_work => Self::Crowd,
-            300..550 if all_work => Self::BrokenNode,
+            300..430 if all_work => Self::BrokenNode,
+            430..550 if all_work => Self::LostRegistry,
             550..650 => Self::LongRun,
             650..800 => Self::MassSilence,
             800..900 => Self::FullLedger,
@@ -50,6 +52,7 @@ impl World {
             Epilogue::None => return Ok(()),
             Epilogue::Crowd => self.crowd()?,
             Epilogue::BrokenNode => self.broken_node()?,
+            Epilogue::LostRegistry => self.lost_registry()?,
             Epilogue::LongRun => self.long_run()?,
             Epilogue::MassSilence => self.mass_silence()?,
             Epilogue::FullLedger => self.full_ledger()?,

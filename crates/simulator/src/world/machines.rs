@@ -7,7 +7,7 @@ use agent_core::node_state::Input;
 use api_types::ExecutionId;
 
 use super::{SimEvent, Step, World};
-use crate::docker::{Container, NO_IMAGE};
+use crate::docker::{Container, NO_IMAGE, NO_REGISTRY};
 use crate::network::StreamLine;
 use crate::orchestrator::Stream;
 use crate::summary::Sabotage;
@@ -236,6 +236,9 @@ impl World {
         match step {
             Step::Prepare if fails || machine.docker.is_broken => {
                 Some(Event::Failed(Failure::node(NO_IMAGE)))
+            }
+            Step::Prepare if machine.docker.has_no_registry => {
+                Some(Event::Failed(Failure::fetch(NO_REGISTRY)))
             }
             Step::Prepare if lacks_secret => {
                 self.summary.missing_secrets += 1;
