@@ -74,6 +74,8 @@ async fn the_executions_that_use_most_come_first() {
     let mut large = burning(&cluster.image, "64", "60");
     large["Name"] = json!("large");
     let (busy, large) = (cluster.submit(&busy).await, cluster.submit(&large).await);
+    // It writes to its memory page by page, and may be read before it has them all.
+    live(&cluster, large, |found| found.usage.is_some_and(|usage| usage.memory >= 58 * MIB)).await;
     let names = async |order_by: &str| {
         let order_by = Some(order_by.to_owned());
         let query = UsageQuery { order_by, ..Default::default() };
