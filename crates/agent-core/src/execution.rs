@@ -29,6 +29,7 @@ use core::time::Duration;
 
 use api_types::execution::{ComputeState, DesiredState, RunOutput};
 use api_types::protocol::{Report, Work};
+use api_types::usage::Usage;
 use api_types::{ExecutionId, Timestamp};
 
 use crate::boot::Now;
@@ -314,12 +315,17 @@ impl Execution {
             ..collected.output
         };
         let has_failed = verdict.state == ComputeState::Failed;
+        let usage = collected.usage.map(|usage| match verdict.out_of_memory {
+            // It has used all of its memory, also where that went too quickly to be measured.
+            true => Usage { memory_peak: usage.memory_peak.max(self.work.resources.memory), ..usage },
+            false => usage,
+        });
         let report = Report {
             cause: verdict.cause,
             run_output: Some(output),
             published_result: published,
             tail: collected.tail.filter(|_| has_failed),
-            usage: collected.usage,
+            usage,
             ..self.next_report(verdict.state, &message)
         };
         vec![Effect::Report(Box::new(report)), Effect::Discard]

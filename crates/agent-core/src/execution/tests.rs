@@ -178,7 +178,10 @@ fn an_out_of_memory_failure_names_the_limit() {
     let mut execution = running();
     execution
         .handle(Event::Exited(Exit { code: 137, out_of_memory: true, ..Exit::default() }), NOW);
-    let (report, _) = split(execution.handle(Event::Collected(Box::default()), NOW));
+    let usage = Some(Usage { memory_peak: 4_000_000, ..Usage::default() });
+    let collected = Collected { usage, ..Collected::default() };
+    let (report, _) = split(execution.handle(Event::Collected(Box::new(collected)), NOW));
+    assert_eq!(report.usage.unwrap().memory_peak, 64_000_000, "whatever was measured in time");
     assert_eq!(
         report.message,
         "used more than its 64 MB of memory and was killed; its limit is Resources.Memory"

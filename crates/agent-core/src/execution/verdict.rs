@@ -22,6 +22,9 @@ pub struct Verdict {
     /// Empty when the exit code is the whole explanation.
     pub runner_error: String,
     pub exit_code: i32,
+    /// Whether a process of the task was killed because the task had used all of its memory.
+    #[serde(default)]
+    pub out_of_memory: bool,
 }
 
 /// What a process may have ended with, when nobody asked it to.
@@ -76,6 +79,7 @@ impl Verdict {
             runner_error: message.clone(),
             message,
             exit_code: NO_EXIT_CODE,
+            out_of_memory: exit.out_of_memory,
         }
     }
 
@@ -96,7 +100,7 @@ impl Verdict {
             _ if let Some(fault) = fault => (fault.clone(), fault.clone()),
             _ => (format!("exit code {code}"), String::new()),
         };
-        Self { state, cause, message, runner_error, exit_code: code }
+        Self { state, cause, message, runner_error, exit_code: code, out_of_memory }
     }
 
     /// The agent stopped the process.
@@ -114,7 +118,14 @@ impl Verdict {
                 (ComputeState::Failed, *cause, message.clone())
             }
         };
-        Self { state, cause, runner_error: message.clone(), message, exit_code: exit.code }
+        Self {
+            state,
+            cause,
+            runner_error: message.clone(),
+            message,
+            exit_code: exit.code,
+            out_of_memory: exit.out_of_memory,
+        }
     }
 
     /// Fails a run that succeeded but could not be published; returns the message for the user.
