@@ -31,7 +31,7 @@ const SETTINGS: Settings = Settings {
     lease: LEASE,
     approve_new_nodes: true,
     drain_deadline: Duration::from_secs(3600),
-    node_retention: Duration::from_secs(24 * 3600),
+    node_retention: Duration::from_hours(1),
     starvation: Some(Duration::from_secs(60)),
 };
 
