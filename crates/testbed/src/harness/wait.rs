@@ -6,8 +6,14 @@ use std::time::{Duration, Instant};
 /// of time proves nothing.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Interval between two probes; short compared to the start of a container.
-const INTERVAL: Duration = Duration::from_millis(25);
+/// The pause after the first probe; short compared to the start of a container.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
+
+/// The pause after many: probes are requests, and other tests need the cores.
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+
+/// A test waits by at most this share longer than it has to.
+const SHARE: u32 = 16;
 
 /// Repeats the probe until it returns `Ok`; panics after [`TIMEOUT`] with the last `Err`.
 pub async fn eventually<T>(what: &str, probe: impl AsyncFnMut() -> Result<T, String>) -> T {
@@ -27,7 +33,10 @@ pub async fn eventually_within<T>(
             Err(seen) if begin.elapsed() >= timeout => {
                 panic!("{what}: not within {} s; last seen: {seen}", timeout.as_secs_f64());
             }
-            Err(_) => tokio::time::sleep(INTERVAL).await,
+            Err(_) => {
+                let pause = (begin.elapsed() / SHARE).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+                tokio::time::sleep(pause).await;
+            }
         }
     }
 }
