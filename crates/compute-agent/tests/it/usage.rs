@@ -52,7 +52,9 @@ async fn a_container_killed_for_its_memory_had_used_all_of_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_forgotten_when_the_agent_restarts_in_between() {
     let Some(mut node) = DockerNode::start().await else { return };
-    let steps = ["hold-memory", "32", "burn", "600", "out", "half", "sleep", "4000", "burn", "600"];
+    // The last sleep is longer than the interval between two readings.
+    let steps = "hold-memory 32 burn 600 out half sleep 4000 burn 600 sleep 2000";
+    let steps: Vec<_> = steps.split(' ').collect();
     let id = node.orchestrator().run(node.work(&steps)).await;
     node.orchestrator().reported(id, ComputeState::BidAccepted).await;
     node.printed(id, "holds memory\nhalf\n").await;

@@ -30,7 +30,9 @@ const READ_WHILE_STARTING: Duration = Duration::from_millis(2);
 /// gone.
 const READ_AGAIN: Duration = Duration::from_millis(1);
 
-/// The longest such delay, for a group that stays although it is empty.
+/// The longest such delay, for a group that stays although it is empty; and the interval between
+/// readings of a process that goes on. The Engine may remove the group before its last reading, on a
+/// busy machine, so this is the most that can be lost.
 const READ_RARELY: Duration = Duration::from_secs(1);
 
 /// The containers of this node that have started and are not removed yet.
@@ -67,7 +69,8 @@ impl Meter {
         (!std::mem::replace(&mut metered.is_followed, true)).then_some(group)
     }
 
-    /// Takes a reading whenever a process of the container ends; returns when its group is gone.
+    /// Takes a reading whenever a process of the container ends, and meanwhile; returns when its
+    /// group is gone.
     ///
     /// The group is empty for moments while the Engine starts the container, and after its end.
     async fn follow(&self, id: ExecutionId, group: ControlGroup) {
@@ -75,7 +78,8 @@ impl Meter {
         loop {
             match group.process() {
                 Ok(Some(process)) => {
-                    if let Err(error) = process.end().await {
+                    let ended = tokio::time::timeout(READ_RARELY, process.end()).await;
+                    if let Ok(Err(error)) = ended {
                         return debug!(execution = %id, %error, "cannot wait for a process");
                     }
                     pause = READ_AGAIN;
