@@ -29,7 +29,6 @@ use core::time::Duration;
 
 use api_types::execution::{ComputeState, DesiredState, RunOutput};
 use api_types::protocol::{Report, Work};
-use api_types::usage::Usage;
 use api_types::{ExecutionId, Timestamp};
 
 use crate::boot::Now;
@@ -309,17 +308,13 @@ impl Execution {
         let told = [message].into_iter().filter(|told| !told.is_empty()).chain(notes);
         let message = told.collect::<Vec<_>>().join("; ");
         self.finish(verdict.state, &message, now);
+        let usage = collected.usage.map(|usage| verdict.complete(usage, &self.work));
         let output = RunOutput {
             exit_code: verdict.exit_code,
             runner_error: verdict.runner_error,
             ..collected.output
         };
         let has_failed = verdict.state == ComputeState::Failed;
-        let usage = collected.usage.map(|usage| match verdict.out_of_memory {
-            // It has used all of its memory, also where that went too quickly to be measured.
-            true => Usage { memory_peak: usage.memory_peak.max(self.work.resources.memory), ..usage },
-            false => usage,
-        });
         let report = Report {
             cause: verdict.cause,
             run_output: Some(output),

@@ -6,6 +6,7 @@ use api_types::engine::PublisherType;
 use api_types::protocol::{FailureCause, Report};
 use api_types::source::ResultPath;
 use api_types::testing;
+use api_types::usage::Usage;
 
 use super::*;
 use crate::boot::BootId;

@@ -7,6 +7,7 @@ use alloc::string::String;
 use api_types::execution::ComputeState;
 use api_types::protocol::{FailureCause, Work};
 use api_types::quantity::Bytes;
+use api_types::usage::Usage;
 use serde::{Deserialize, Serialize};
 
 use super::{Exit, Failure, NO_EXIT_CODE, StopReason};
@@ -126,6 +127,13 @@ impl Verdict {
             exit_code: exit.code,
             out_of_memory: exit.out_of_memory,
         }
+    }
+
+    /// A task that ran out of memory has used all of its own, also where that went too quickly to be
+    /// measured.
+    pub(super) fn complete(&self, measured: Usage, work: &Work) -> Usage {
+        let limit = if self.out_of_memory { work.resources.memory } else { 0 };
+        Usage { memory_peak: measured.memory_peak.max(limit), ..measured }
     }
 
     /// Fails a run that succeeded but could not be published; returns the message for the user.

@@ -129,13 +129,14 @@ async fn executions_are_followed_across_nodes_including_later_ones() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_slow_and_three_fast_readers_of_one_busy_task_lose_nothing() {
-    const LINES: usize = 8000;
+    const LINES: usize = 2000;
+    const WIDTH: usize = 800;
     let Some(cluster) = Cluster::of(1).await else { return };
     let count = LINES.to_string();
     // Long lines, so that no buffer can hold the whole output.
-    let job = cluster.submit(&batch(&cluster.image, &["wide", &count, "200"])).await;
+    let job = cluster.submit(&batch(&cluster.image, &["wide", &count, &WIDTH.to_string()])).await;
     let expected: Vec<_> =
-        (0..LINES).map(|number| format!("line {number} {}", "x".repeat(200))).collect();
+        (0..LINES).map(|number| format!("line {number} {}", "x".repeat(WIDTH))).collect();
     let mut readers = Vec::new();
     for number in 0..6 {
         let mut stream = cluster.client().job_logs(job, &follow()).await.unwrap();
@@ -144,7 +145,7 @@ async fn three_slow_and_three_fast_readers_of_one_busy_task_lose_nothing() {
             let mut lines = Vec::with_capacity(2 * LINES);
             while let Some(line) = stream.next().await {
                 lines.push(line.unwrap());
-                if is_slow && lines.len().is_multiple_of(1000) {
+                if is_slow && lines.len().is_multiple_of(250) {
                     tokio::time::sleep(Duration::from_millis(150)).await;
                 }
             }
@@ -169,7 +170,7 @@ async fn three_slow_and_three_fast_readers_of_one_busy_task_lose_nothing() {
 #[tokio::test]
 async fn a_stalled_reader_blocks_neither_the_task_nor_the_node() {
     let Some(cluster) = Cluster::of(1).await else { return };
-    let job = cluster.submit(&batch(&cluster.image, &["wide", "20000", "200"])).await;
+    let job = cluster.submit(&batch(&cluster.image, &["wide", "5000", "800"])).await;
     let mut stuck = cluster.client().job_logs(job, &follow()).await.unwrap();
     next(&mut stuck).await;
     cluster.wait_for_job(job, JobStateType::Completed).await;
@@ -182,7 +183,7 @@ async fn a_stalled_reader_blocks_neither_the_task_nor_the_node() {
         line.unwrap();
         count += 1;
     }
-    assert_eq!(count, 40_000);
+    assert_eq!(count, 10_000);
 }
 
 #[tokio::test]
