@@ -46,6 +46,7 @@ mod notice;
 mod patience;
 mod pending;
 mod place;
+pub mod plan;
 mod pool;
 mod process_end;
 mod reservation;
@@ -53,6 +54,7 @@ mod restore;
 mod retry;
 mod session;
 pub mod silence;
+pub mod slots;
 mod standing;
 pub mod text;
 pub mod time;
@@ -195,6 +197,10 @@ impl Scheduler {
             }
             Input::OpenAssignments { node, session } => self.open_assignments(node, session),
             Input::Reports { node, session, reports } => self.reports(turn, node, session, reports),
+            Input::Unreadable { execution, reason } => {
+                self.unreadable(turn, execution, &reason);
+                Answer::Done
+            }
             Input::NodeAction { node, action, message } => {
                 self.node_action(turn, node, action, message)
             }

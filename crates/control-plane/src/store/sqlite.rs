@@ -27,6 +27,7 @@ mod results;
 mod row;
 mod schema;
 mod select;
+mod specs;
 mod summaries;
 mod upgrade;
 

@@ -251,7 +251,7 @@ fn record(stored: StoredJob, view: &View, access: &Access) -> Result<Job, StoreE
     let spec = specification(&stored.spec_json)?;
     let waits = match stored.state {
         JobStateType::Queued if matches!(spec.job_type, JobType::Batch | JobType::Service) => {
-            Demand::of(&spec).ok().and_then(|demand| view.explanation(&demand))
+            Demand::of(&spec).ok().and_then(|demand| view.explanation(&spec.namespace, demand))
         }
         _ => None,
     };
