@@ -196,6 +196,10 @@ pub struct Page<T> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredJob {
     pub id: JobId,
+    pub name: String,
+    pub namespace: String,
+    pub job_type: JobType,
+    pub priority: u32,
     /// The newest `JobSpec` as JSON.
     pub spec_json: Arc<str>,
     pub state: JobStateType,

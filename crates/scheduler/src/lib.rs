@@ -7,7 +7,10 @@
 //!
 //! Costs, with n nodes and p pools (see [`pool`]): a submission, a report or a placement is O(p log
 //! n); a heartbeat O(1); a node that joins, leaves or changes O(p) plus the work it runs; the first
-//! job that finds its class full O(n). Memory: one [`job::LiveJob`] and a queue entry per queued
+//! job that finds its class full O(n). A namespace makes classes of its own: each costs what a class
+//! of another demand costs, and its first job finds it full by itself. While a backlog is left, a
+//! submission also compares itself with the best of its pool's classes: one in 4096 of them, and 16
+//! entries of the backlog. Memory: one [`job::LiveJob`] and a queue entry per queued
 //! job (specifications stay in the store), and one row per execution.
 
 #![no_std]

@@ -109,7 +109,7 @@ async fn list(
             });
             let next_token = listing.token(last, page.more);
             let mut specs = Specs::default();
-            specs.insert(job.id, job.version, jobs::specification(&job.spec_json)?);
+            specs.insert(job.id, job.version, jobs::specification_of(&job));
             let mut executions = Vec::with_capacity(page.items.len());
             for stored in page.items {
                 let spec = specs.of(reads, &stored.row)?;
@@ -146,10 +146,16 @@ async fn list_live(State(api): State<Arc<Api>>, access: Access, query: LiveQuery
         .read(move |reads| {
             let page = reads.live_executions(&question)?;
             let next_token = listing.token(page.items.last().map(|last| last.number), page.more);
-            let records = page.items.into_iter().map(|live| {
-                Ok(record(live.execution, &jobs::specification(&live.spec_json)?, &access))
-            });
-            let executions = records.collect::<Result<_, StoreError>>()?;
+            let mut executions = Vec::with_capacity(page.items.len());
+            for live in page.items {
+                let spec = match jobs::specification(&live.spec_json) {
+                    Ok(spec) => Some(spec),
+                    Err(_) => {
+                        reads.job(live.execution.row.job)?.as_ref().map(jobs::specification_of)
+                    }
+                };
+                executions.extend(spec.map(|spec| record(live.execution, &spec, &access)));
+            }
             Ok(ListExecutions { executions, next_token })
         })
         .await?;
@@ -213,10 +219,12 @@ impl Specs {
         match self.0.entry((row.job, row.version)) {
             Entry::Occupied(known) => Ok(Some(known.into_mut())),
             Entry::Vacant(unknown) => {
-                let Some(json) = reads.specification(row.job, row.version)? else {
-                    return Ok(None);
+                let json = reads.specification(row.job, row.version)?;
+                let spec = match json.and_then(|json| jobs::specification(&json).ok()) {
+                    Some(spec) => Some(spec),
+                    None => reads.job(row.job)?.as_ref().map(jobs::specification_of),
                 };
-                Ok(Some(unknown.insert(jobs::specification(&json)?)))
+                Ok(spec.map(|spec| &*unknown.insert(spec)))
             }
         }
     }

@@ -61,6 +61,10 @@ pub(in crate::store) fn every_record_reads_back(backend: &impl Backend) {
     assert!(store.has_job(sample.id()).unwrap());
     let stored = StoredJob {
         id: sample.id(),
+        name: sample.new.name.clone(),
+        namespace: sample.new.namespace.clone(),
+        job_type: JobType::Batch,
+        priority: 50,
         spec_json: sample.new.spec_json.clone(),
         state: sample.row.state,
         message: sample.row.message.to_string(),

@@ -1,12 +1,14 @@
 //! Jobs: writing and reading their rows.
 
+use std::collections::HashSet;
+
 use api_types::JobId;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, Transaction, params};
 use scheduler::change::{JobRow, NewJobRow};
 use scheduler::slots::Slots;
 
 use super::row::{
-    self, Id, bad_record, counter, job_state, job_state_code, job_type_code, moment_value,
+    self, Id, bad_record, counter, job_state, job_state_code, job_type, job_type_code, moment_value,
 };
 use super::select::{COUNTED, Selection};
 use super::specs::{self, JOIN_NEWEST, SpecRows};
@@ -14,7 +16,7 @@ use crate::store::{JobQuery, Page, StoreError, StoredJob};
 
 /// The columns for [`read_job`].
 const COLUMNS: &str = "j.id, s.json, j.state, j.message, j.version, j.revision, j.create_time,
-    j.modify_time FROM job AS j";
+    j.modify_time, j.name, j.namespace, j.type, j.priority FROM job AS j";
 
 /// A page ends early, and reports that more follows, once its specifications exceed this in total:
 /// a thousand jobs with inline inputs would be gigabytes.
@@ -152,6 +154,18 @@ pub(super) fn number(connection: &Connection, id: JobId) -> Result<Option<i64>, 
         .optional()?)
 }
 
+/// Those of the IDs that jobs have.
+pub(super) fn known(connection: &Connection, ids: &[JobId]) -> Result<HashSet<JobId>, StoreError> {
+    let mut statement = connection.prepare_cached("SELECT 1 FROM job WHERE id = ?1")?;
+    let mut known = HashSet::new();
+    for id in ids {
+        if statement.exists([id.bytes()])? {
+            known.insert(*id);
+        }
+    }
+    Ok(known)
+}
+
 pub(super) fn job(connection: &Connection, id: JobId) -> Result<Option<StoredJob>, StoreError> {
     let mut statement = connection.prepare_cached(&sql("j.id = ?1"))?;
     row::one(&mut statement, [id.bytes()], read_job)
@@ -199,8 +213,13 @@ pub(super) fn slots(count: u32, indexes: Option<String>) -> Result<Slots, StoreE
 }
 
 fn read_job(row: &Row<'_>) -> Result<StoredJob, StoreError> {
+    let id = JobId::get(row, 0)?;
     Ok(StoredJob {
-        id: Id::get(row, 0)?,
+        id,
+        name: row.get::<_, Option<String>>(8)?.unwrap_or_else(|| id.to_string()),
+        namespace: row.get(9)?,
+        job_type: job_type(row.get(10)?)?,
+        priority: row.get(11)?,
         spec_json: specs::text(row, 1)?,
         state: job_state(row.get(2)?)?,
         message: row.get(3)?,
