@@ -10,9 +10,9 @@ use api_types::job::JobSpec;
 use api_types::{ExecutionId, JobId, NodeId};
 use rustix::time::{ClockId, clock_gettime};
 use scheduler::change::Effect;
-use scheduler::demand::Demand;
 use scheduler::input::{Answer, Input, Submit};
 use scheduler::mint::Mint;
+use scheduler::plan::JobPlan;
 use scheduler::time::{Moment, Now};
 use scheduler::{Output, Scheduler, Settings};
 use testbed::fleet;
@@ -56,9 +56,9 @@ fn dry_run() -> Measure {
     }
     let mut spec = seed::spec(1, 1_000_000);
     "1".clone_into(&mut spec.tasks[0].resources.cpu);
-    let demand = Demand::of(&spec).expect("a readable demand");
+    let plan = JobPlan::of(&spec).expect("a readable demand");
     let begin = thread_time();
-    let preview = driven.scheduler.preview(&spec, &demand);
+    let preview = driven.scheduler.preview(&plan, spec.count);
     let took = thread_time().saturating_sub(begin);
     let chosen = preview.iter().filter(|node| node.chosen).count();
     let what = format!("a dry run of Count 1,000,000 on {NODES} nodes");

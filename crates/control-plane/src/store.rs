@@ -108,6 +108,8 @@ pub trait Reads: Send + Sync {
     /// Whether jobs of the namespace are stored.
     fn has_jobs(&self, namespace: &str) -> Result<bool, StoreError>;
     fn job(&self, id: JobId) -> Result<Option<StoredJob>, StoreError>;
+    /// The specification of this version of a job, as JSON.
+    fn specification(&self, job: JobId, version: u64) -> Result<Option<Arc<str>>, StoreError>;
     fn jobs(&self, query: &JobQuery) -> Result<Page<StoredJob>, StoreError>;
     /// The same jobs without their specifications.
     fn summaries(&self, query: &JobQuery) -> Result<Page<StoredSummary>, StoreError>;
@@ -194,7 +196,11 @@ pub struct Page<T> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredJob {
     pub id: JobId,
-    /// The `JobSpec` as JSON.
+    pub name: String,
+    pub namespace: String,
+    pub job_type: JobType,
+    pub priority: u32,
+    /// The newest `JobSpec` as JSON.
     pub spec_json: Arc<str>,
     pub state: JobStateType,
     pub message: String,

@@ -298,7 +298,8 @@ fn origin_of(input: &Input) -> Origin {
         Input::Join { .. }
         | Input::Heartbeat { .. }
         | Input::OpenAssignments { .. }
-        | Input::Reports { .. } => Origin::Node,
+        | Input::Reports { .. }
+        | Input::Unreadable { .. } => Origin::Node,
         Input::Submit(_)
         | Input::Stop { .. }
         | Input::NodeAction { .. }

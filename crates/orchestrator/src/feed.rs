@@ -103,6 +103,7 @@ mod tests {
     use api_types::job::JobStateType;
     use api_types::{EvaluationId, Timestamp};
     use scheduler::change::{EventRow, EventSubject, JobRow};
+    use scheduler::slots::Slots;
     use scheduler::text::Text;
     use uuid::Uuid;
 
@@ -121,7 +122,7 @@ mod tests {
             start_time: None,
             running: 0,
             failed: 0,
-            slots: 1,
+            slots: Slots::below(1),
             fresh: 1,
             completed: 0,
             evaluation: EvaluationId::from_uuid(Uuid::nil()),

@@ -18,7 +18,10 @@ const USUAL_BYTES: usize = 1500;
 /// The part that newer specifications cannot evict; the rest holds the last five thousand jobs.
 const HOT: f64 = 0.75;
 
-pub(crate) struct SpecCache(Cache<JobId, Entry, Size>);
+/// By job and version.
+type Key = (JobId, u64);
+
+pub(crate) struct SpecCache(Cache<Key, Entry, Size>);
 
 #[derive(Clone)]
 struct Entry {
@@ -48,17 +51,17 @@ impl Default for SpecCache {
 }
 
 impl SpecCache {
-    pub(crate) fn get(&self, job: JobId) -> Option<Arc<JobSpec>> {
-        self.0.get(&job).map(|entry| entry.spec)
+    pub(crate) fn get(&self, job: JobId, version: u64) -> Option<Arc<JobSpec>> {
+        self.0.get(&(job, version)).map(|entry| entry.spec)
     }
 
     /// `bytes` is the size of the specification as JSON.
-    pub(crate) fn insert(&self, job: JobId, spec: Arc<JobSpec>, bytes: usize) {
-        self.0.insert(job, Entry { spec, bytes: bytes as u64 });
+    pub(crate) fn insert(&self, job: JobId, version: u64, spec: Arc<JobSpec>, bytes: usize) {
+        self.0.insert((job, version), Entry { spec, bytes: bytes as u64 });
     }
 
-    pub(crate) fn forget(&self, job: JobId) {
-        self.0.remove(&job);
+    pub(crate) fn forget(&self, job: JobId, version: u64) {
+        self.0.remove(&(job, version));
     }
 
     pub(crate) fn clear(&self) {
@@ -66,8 +69,8 @@ impl SpecCache {
     }
 }
 
-impl Weighter<JobId, Entry> for Size {
-    fn weight(&self, _: &JobId, entry: &Entry) -> u64 {
+impl Weighter<Key, Entry> for Size {
+    fn weight(&self, _: &Key, entry: &Entry) -> u64 {
         entry.bytes
     }
 }
@@ -102,26 +105,37 @@ mod tests {
     fn used_specifications_stay_and_unused_ones_are_evicted() {
         let cache = SpecCache::default();
         for number in 0..100_000 {
-            cache.insert(id(number), spec(), USUAL_BYTES);
-            assert!(cache.get(id(0)).is_some(), "used all the time, after {number}");
-            assert!(number < 1000 || cache.get(id(number - 99)).is_some(), "came just before");
+            cache.insert(id(number), 1, spec(), USUAL_BYTES);
+            assert!(cache.get(id(0), 1).is_some(), "used all the time, after {number}");
+            assert!(number < 1000 || cache.get(id(number - 99), 1).is_some(), "came just before");
         }
-        assert!(cache.get(id(1)).is_none(), "never used");
+        assert!(cache.get(id(1), 1).is_none(), "never used");
         assert!(cache.0.weight() <= BYTES as u64);
+    }
+
+    #[test]
+    fn versions_of_a_job_are_kept_apart() {
+        let cache = SpecCache::default();
+        cache.insert(id(1), 1, spec(), USUAL_BYTES);
+        let second = Arc::new(JobSpec { count: 2, ..(*spec()).clone() });
+        cache.insert(id(1), 2, Arc::clone(&second), USUAL_BYTES);
+        assert_eq!(cache.get(id(1), 1), Some(spec()));
+        cache.forget(id(1), 1);
+        assert_eq!((cache.get(id(1), 1), cache.get(id(1), 2)), (None, Some(second)));
     }
 
     #[test]
     fn the_largest_specification_fits_among_many() {
         let cache = SpecCache::default();
         for number in 0..100_000 {
-            cache.insert(id(number), spec(), USUAL_BYTES);
+            cache.insert(id(number), 1, spec(), USUAL_BYTES);
         }
         let (large, mut loaded) = (id(100_000), 0);
         for number in 100_001..101_000 {
-            cache.insert(id(number), spec(), USUAL_BYTES);
-            if cache.get(large).is_none() {
+            cache.insert(id(number), 1, spec(), USUAL_BYTES);
+            if cache.get(large, 1).is_none() {
                 loaded += 1;
-                cache.insert(large, spec(), 10 << 20);
+                cache.insert(large, 1, spec(), 10 << 20);
             }
         }
         // Newer ones may evict it before its first use, but only once.

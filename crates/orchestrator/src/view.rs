@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use api_types::NodeId;
 use api_types::node::Node;
-use scheduler::demand::Demand;
+use scheduler::demand::{Demand, Want};
 
 use crate::changes::ChangeFeed;
 use crate::driver::presence::Presence;
@@ -19,7 +19,7 @@ use crate::specs::SpecCache;
 #[derive(Default)]
 pub struct View {
     nodes: RwLock<BTreeMap<NodeId, Arc<Node>>>,
-    explanations: RwLock<HashMap<Arc<Demand>, Arc<str>>>,
+    explanations: RwLock<HashMap<Want, Arc<str>>>,
     feed: Feed,
     changes: ChangeFeed,
     presence: Presence,
@@ -63,9 +63,10 @@ impl View {
         self.nodes.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
     }
 
-    /// Why jobs with this demand wait; `None` when none of them does.
-    pub fn explanation(&self, demand: &Demand) -> Option<Arc<str>> {
-        self.explanations.read().unwrap_or_else(PoisonError::into_inner).get(demand).cloned()
+    /// Why jobs of the namespace with this demand wait; `None` when none of them does.
+    pub fn explanation(&self, namespace: &str, demand: Demand) -> Option<Arc<str>> {
+        let want = Want { namespace: namespace.into(), demand: Arc::new(demand) };
+        self.explanations.read().unwrap_or_else(PoisonError::into_inner).get(&want).cloned()
     }
 
     /// Updates nodes; `None` for a forgotten one. Returns those whose record differs by more than a
@@ -93,16 +94,16 @@ impl View {
         different
     }
 
-    /// Updates explanations; `None` for a demand that no longer waits.
+    /// Updates explanations; `None` where no job waits any more.
     pub(crate) fn update_explanations(
         &self,
-        changed: impl IntoIterator<Item = (Arc<Demand>, Option<Arc<str>>)>,
+        changed: impl IntoIterator<Item = (Want, Option<Arc<str>>)>,
     ) {
         let mut explanations = self.explanations.write().unwrap_or_else(PoisonError::into_inner);
-        for (demand, text) in changed {
+        for (want, text) in changed {
             match text {
-                Some(text) => explanations.insert(demand, text),
-                None => explanations.remove(&demand),
+                Some(text) => explanations.insert(want, text),
+                None => explanations.remove(&want),
             };
         }
     }

@@ -9,9 +9,11 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::ops::Bound;
 
+use api_types::job::JobStateType;
 use api_types::{ExecutionId, JobId, NodeId};
 
 use crate::pool::{ClassId, Rank};
+use crate::text::Text;
 use crate::{Scheduler, Turn};
 
 /// Executions and jobs that one turn ends, places or annotates: some milliseconds of work.
@@ -22,14 +24,16 @@ const PER_TURN: u32 = 512;
 pub(crate) struct Backlog {
     /// Nodes that have room for more.
     pub(crate) nodes: BTreeSet<NodeId>,
-    /// Classes whose jobs may find room.
-    pub(crate) classes: BTreeSet<ClassId>,
+    /// Classes whose jobs may find room, each with the rank of its first job when it was put here.
+    pub(crate) classes: BTreeSet<(Rank, ClassId)>,
     /// Blocked classes some of whose jobs do not say yet that they wait.
     refreshes: BTreeMap<ClassId, Option<Rank>>,
     /// Jobs that are over, some of whose executions are not asked to stop yet.
     pub(crate) stops: BTreeMap<JobId, Option<ExecutionId>>,
     /// Jobs that waited for something which may exist now.
     pub(crate) provided: BTreeSet<JobId>,
+    /// Jobs of which nothing that scheduling needs could be read, and why. They are in no class.
+    pub(crate) damaged: BTreeMap<JobId, Text>,
 }
 
 /// What a turn may still do.
@@ -56,12 +60,13 @@ impl Budget {
 
 impl Backlog {
     pub(crate) fn is_empty(&self) -> bool {
-        let Self { nodes, classes, refreshes, stops, provided } = self;
+        let Self { nodes, classes, refreshes, stops, provided, damaged } = self;
         nodes.is_empty()
             && classes.is_empty()
             && refreshes.is_empty()
             && stops.is_empty()
             && provided.is_empty()
+            && damaged.is_empty()
     }
 }
 
@@ -70,6 +75,13 @@ impl Backlog {
 impl Scheduler {
     /// Continues what earlier turns had no budget for.
     pub(crate) fn work_off_backlog(&mut self, turn: &mut Turn<'_>) {
+        while !turn.budget.is_spent()
+            && let Some((job, why)) = self.backlog.damaged.pop_first()
+        {
+            turn.budget.spend();
+            self.end_job(turn, job, JobStateType::Failed, why);
+            self.drop_if_over(turn, job);
+        }
         while !turn.budget.is_spent()
             && let Some((job, after)) = self.backlog.stops.pop_first()
         {
@@ -86,7 +98,7 @@ impl Scheduler {
             self.fill_node(turn, node);
         }
         while !turn.budget.is_spent()
-            && let Some(class) = self.backlog.classes.pop_first()
+            && let Some((_, class)) = self.backlog.classes.pop_first()
         {
             self.place_class(turn, class);
         }
@@ -95,6 +107,34 @@ impl Scheduler {
         {
             self.refresh_waiting(turn, class, after);
         }
+    }
+
+    /// The jobs of the class are placed when their turn comes.
+    pub(crate) fn postpone_class(&mut self, id: ClassId) {
+        let first = self.queue.find_class(id).and_then(|class| class.waiting.first());
+        self.backlog.classes.extend(first.map(|rank| (*rank, id)));
+    }
+
+    /// Whether the backlog holds room for jobs that come before this one: they wait for the same
+    /// kind of node, whatever they ask of it and whosever they are.
+    ///
+    /// Without a backlog, whoever waits does so because no node has room for it.
+    pub(crate) fn backlog_precedes(&self, rank: Rank, id: ClassId) -> bool {
+        /// Entries to examine; with more that come first, the job waits for all of them.
+        const EXAMINED: usize = 16;
+        let Backlog { nodes, classes, .. } = &self.backlog;
+        if nodes.is_empty() && classes.is_empty() {
+            return false;
+        }
+        let pool = self.queue.class(id).pool;
+        let first_waits = || self.queue.pool(pool).heads.best().is_some_and(|best| best < rank);
+        let is_of_pool = |other: &ClassId| {
+            *other != id && self.queue.find_class(*other).is_some_and(|other| other.pool == pool)
+        };
+        let mut before = classes.range(..(rank, ClassId::default())).map(|(_, class)| class);
+        (!nodes.is_empty() && first_waits())
+            || before.by_ref().take(EXAMINED).any(is_of_pool)
+            || before.next().is_some()
     }
 
     /// Asks the executions of a job that is over to stop.

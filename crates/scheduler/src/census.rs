@@ -52,7 +52,7 @@ impl Scheduler {
     /// whole queue.
     pub fn waiting(&self, now: Moment) -> Waiting {
         let mut waiting = Waiting { now, ..Waiting::default() };
-        for class in self.queue.waiting_classes() {
+        for (_, class) in self.queue.waiting_classes() {
             waiting.jobs += class.waiting.len();
             waiting.note(oldest(&class.waiting));
         }

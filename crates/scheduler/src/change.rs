@@ -21,8 +21,13 @@ use api_types::{EvaluationId, ExecutionId, JobId, NodeId, Timestamp};
 use crate::exclusion::Exclusions;
 use crate::health::Health;
 use crate::node_event::History;
+use crate::plan::JobPlan;
+use crate::slots::Slots;
 use crate::text::Text;
 use crate::time::Moment;
+
+/// The version of a job's first specification.
+pub const FIRST_VERSION: u64 = 1;
 
 /// Everything to store for the inputs handled since the last commit.
 #[derive(Debug, Default, Clone)]
@@ -53,8 +58,10 @@ pub struct NewJobRow {
     pub create_time: Timestamp,
     /// By the service's own clock.
     pub created_at: Moment,
-    /// The `JobSpec` as JSON.
+    /// The `JobSpec` as JSON, of the version that the row has at the same time.
     pub spec_json: Arc<str>,
+    /// What a start needs of it; see [`JobPlan::to_text`].
+    pub plan: Arc<str>,
 }
 
 /// The part of a job that changes.
@@ -63,6 +70,7 @@ pub struct JobRow {
     pub id: JobId,
     pub state: JobStateType,
     pub message: Text,
+    /// Of its newest specification.
     pub version: u64,
     pub revision: u64,
     pub modify_time: Timestamp,
@@ -78,8 +86,8 @@ pub struct JobRow {
     pub running: u32,
     /// Executions that failed, each retry by itself.
     pub failed: u32,
-    /// Number of slots: `Count`, or the number of nodes that the job covers.
-    pub slots: u32,
+    /// As many as `Count`, or as nodes that the job covers.
+    pub slots: Slots,
     /// Slots at and above this index have never been tried.
     pub fresh: u32,
     /// Slots that are completed.
@@ -95,6 +103,8 @@ pub struct JobRow {
 pub struct ExecutionRow {
     pub id: ExecutionId,
     pub job: JobId,
+    /// Of the specification that it was offered with.
+    pub version: u64,
     pub index: u32,
     pub node: NodeId,
     /// The node's session at the time of the offer.
@@ -266,6 +276,8 @@ pub struct AssignmentChange {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkOrder {
     pub job: JobId,
+    /// Of the specification.
+    pub version: u64,
     pub index: u32,
     pub count: u32,
     pub resources: Resources,
@@ -288,9 +300,21 @@ pub struct Live {
 #[derive(Debug)]
 pub struct LiveJobRow {
     pub row: JobRow,
-    pub spec_json: Arc<str>,
+    pub job_type: JobType,
+    pub priority: u32,
+    pub plan: LoadedPlan,
     pub create_time: Timestamp,
     pub created_at: Moment,
+}
+
+/// What was stored beside a job's specification.
+#[derive(Debug)]
+pub enum LoadedPlan {
+    Stored(JobPlan),
+    /// No plan that this release can read. The specification as stored, which may be damaged too.
+    Unreadable {
+        spec: Arc<str>,
+    },
 }
 
 // === impl JobRow ===

@@ -3,6 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use api_types::credential::CREDENTIALS;
@@ -12,7 +13,14 @@ use api_types::quantity::{self, InvalidQuantity, LEAST_CONTAINER, Resources};
 use api_types::selector::Requirement;
 use api_types::source::SourceType;
 
-/// Jobs with equal demands wait in one queue and share one explanation.
+/// What jobs that wait in one queue have in common; they share one explanation.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Want {
+    pub namespace: Arc<str>,
+    pub demand: Arc<Demand>,
+}
+
+/// What a job requires of a node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Demand {
     pub fit: Fit,

@@ -10,14 +10,14 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 
-use api_types::job::{DryRunNode, JobSpec, JobType};
+use api_types::job::{DryRunNode, JobType};
 use api_types::quantity::Resources;
 use api_types::{JobId, NodeId};
 
 use crate::Scheduler;
 use crate::demand::Demand;
-use crate::job::Plan;
 use crate::node::{LiveNode, Obstacle};
+use crate::plan::{JobPlan, Plan};
 
 /// A node that has room, and what one execution takes of it.
 struct Room {
@@ -33,10 +33,12 @@ struct Room {
 
 impl Scheduler {
     /// Per node, whether an execution of the job would be placed on it now, and why not.
-    pub fn preview(&self, spec: &JobSpec, demand: &Demand) -> Vec<DryRunNode> {
+    pub fn preview(&self, plan: &JobPlan, count: u32) -> Vec<DryRunNode> {
+        let demand = &plan.demand;
         // It would be the youngest of its priority.
         let last = JobId::from_uuid(uuid::Uuid::max());
-        let plan = Plan::of(spec, last, api_types::Timestamp::ZERO, self.clock);
+        let namespace = plan.namespace.as_str().into();
+        let plan = Plan::of(plan, namespace, last, api_types::Timestamp::ZERO, self.clock);
         let obstacles: Vec<Option<Obstacle>> = self
             .nodes
             .values()
@@ -49,9 +51,9 @@ impl Scheduler {
             .filter(|(_, obstacle)| obstacle.is_none())
             .map(|(node, _)| Room::of(node, demand))
             .collect();
-        let given = match spec.job_type {
+        let given = match plan.job_type {
             JobType::Ops | JobType::Daemon => rooms.iter().map(|_| 1).collect(),
-            JobType::Batch | JobType::Service => spread(&rooms, u64::from(spec.count)),
+            JobType::Batch | JobType::Service => spread(&rooms, u64::from(count)),
         };
         let given: BTreeMap<NodeId, u64> = rooms.iter().map(|room| room.id).zip(given).collect();
         let nodes = self.nodes.keys().zip(obstacles);

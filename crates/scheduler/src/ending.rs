@@ -9,6 +9,7 @@ use api_types::protocol::FailureCause;
 
 use crate::change::ExecutionRow;
 use crate::execution::or_else;
+use crate::restore::unreadable;
 use crate::text::Text;
 use crate::timer::Timer;
 use crate::{Scheduler, Turn};
@@ -29,6 +30,8 @@ pub(crate) enum End {
     Declined(Cause),
     /// The node did not answer the offer in time.
     Unanswered,
+    /// The node cannot be told what to run.
+    Unreadable,
     /// The node accepted the offer after the scheduler had withdrawn it.
     Unwanted,
     /// Its node stopped it.
@@ -80,7 +83,9 @@ impl End {
     const fn compute_state(self) -> ComputeState {
         match self {
             Self::Completed => ComputeState::Completed,
-            Self::Failed { .. } | Self::Disturbed(_) | Self::Unpublished => ComputeState::Failed,
+            Self::Failed { .. } | Self::Disturbed(_) | Self::Unpublished | Self::Unreadable => {
+                ComputeState::Failed
+            }
             Self::Declined(_) => ComputeState::AskForBidRejected,
             Self::Unwanted => ComputeState::BidRejected,
             Self::Cancelled | Self::Unanswered => ComputeState::Cancelled,
@@ -98,6 +103,7 @@ impl End {
             Self::Disturbed(_) => "failed for a reason unrelated to the task",
             Self::Unpublished => "its results cannot be published",
             Self::Declined(_) => "declined by its node",
+            Self::Unreadable => "its specification cannot be read",
             Self::Unanswered => "its node did not answer the offer",
             Self::Unwanted => "no longer wanted",
             Self::Cancelled => "stopped on its node",
@@ -143,7 +149,7 @@ impl Scheduler {
             turn.out.changes.jobs.insert(row.job, job.row.clone());
         }
         self.timers.cancel(Timer::Offer(id));
-        if matches!(end, End::Unwanted | End::Unanswered) {
+        if matches!(end, End::Unwanted | End::Unanswered | End::Unreadable) {
             self.tell_stop(turn, &row);
         }
         let (job_id, node_id) = (row.job, row.node);
@@ -154,6 +160,17 @@ impl Scheduler {
         self.fill_node(turn, node_id);
         self.refresh_job(turn, job_id);
         self.drop_if_over(turn, job_id);
+    }
+
+    /// AskForBid => Failed, and its job with it, when nothing tells the node what to run.
+    ///
+    /// The task has cost nothing and is not to blame, nor is the node. What a node has accepted is
+    /// in its own ledger, and goes on there.
+    pub(crate) fn unreadable(&mut self, turn: &mut Turn<'_>, id: ExecutionId, reason: &str) {
+        let offered = self.executions.get(&id).filter(|row| row.compute == ComputeState::AskForBid);
+        if offered.is_some() {
+            self.end(turn, id, End::Unreadable, unreadable(&reason).into());
+        }
     }
 
     /// Decides what happens to the slot and the job after one of the job's executions has ended.
@@ -181,6 +198,10 @@ impl Scheduler {
                 self.end_job(turn, row.job, JobStateType::Failed, message.into());
             }
             End::Unpublished => self.give_up(turn, &row, "the task is not run again for that"),
+            // No other try could read it, of no slot of the job.
+            End::Unreadable => {
+                self.end_job(turn, job_id, JobStateType::Failed, row.compute_message)
+            }
             // Stopped for a drain or the like: the slot moves to another node and has not failed.
             End::Cancelled
             | End::Unwanted
@@ -196,7 +217,7 @@ impl Scheduler {
                 self.no_room_after_all(turn, row);
             }
             // A job that names nothing lacks nothing: such a node is wrong about itself.
-            End::Disturbed(Cause::Missing) if job.named_in.is_none() => {
+            End::Disturbed(Cause::Missing) if !job.plan.names_secrets => {
                 self.try_elsewhere(turn, row, Cause::Node);
             }
             End::Disturbed(Cause::Missing) => self.wait_for_missing(turn, row),

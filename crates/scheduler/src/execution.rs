@@ -46,6 +46,7 @@ impl Scheduler {
         let row = ExecutionRow {
             id,
             job: job_id,
+            version: job.row.version,
             index: slot.index,
             node: node_id,
             session: node.row.session,
@@ -91,7 +92,7 @@ impl Scheduler {
             None => Text::Constant("created for its node"),
             Some(previous) => Text::from(format!("created to retry {previous}")),
         };
-        let work = WorkOrder { job: job_id, index: row.index, count: job.row.slots, resources };
+        let work = work_order(&row, job.row.slots.len());
         self.executions.insert(id, row);
         self.observe(turn, id, ComputeState::New, created);
         self.observe(turn, id, ComputeState::AskForBid, Text::Constant("offered to its node"));
@@ -347,16 +348,17 @@ impl Scheduler {
             .iter()
             .filter_map(|id| self.executions.get(id))
             .map(|row| {
-                let work = (row.desired != DesiredState::Stopped).then(|| WorkOrder {
-                    job: row.job,
-                    index: row.index,
-                    count: self.jobs.get(&row.job).map_or(0, |job| job.row.slots),
-                    resources: row.resources,
-                });
-                assignment(row, work)
+                let count = self.jobs.get(&row.job).map_or(0, |job| job.row.slots.len());
+                let is_wanted = row.desired != DesiredState::Stopped;
+                assignment(row, is_wanted.then(|| work_order(row, count)))
             })
             .collect()
     }
+}
+
+fn work_order(row: &ExecutionRow, count: u32) -> WorkOrder {
+    let ExecutionRow { job, version, index, resources, .. } = *row;
+    WorkOrder { job, version, index, count, resources }
 }
 
 fn assignment(row: &ExecutionRow, work: Option<WorkOrder>) -> AssignmentChange {

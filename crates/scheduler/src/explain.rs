@@ -10,9 +10,9 @@ use alloc::vec::Vec;
 use api_types::JobId;
 
 use crate::Scheduler;
-use crate::demand::Demand;
-use crate::job::Plan;
+use crate::demand::{Demand, Want};
 use crate::node::{LiveNode, Obstacle};
+use crate::plan::Plan;
 use crate::pool::ClassId;
 use crate::reservation::Waiter;
 use crate::text::Text;
@@ -69,13 +69,12 @@ impl Scheduler {
         text
     }
 
-    /// Explanations that changed since the last call; `None` for a class in which no job waits any
-    /// more.
+    /// Explanations that changed since the last call; `None` where no job waits any more.
     ///
     /// Checks every node for each class in which jobs wait, up to [`CHECKS_PER_REFRESH`] in total;
     /// beyond that, successive calls cover the classes in rotation. The driver calls it at
     /// intervals, not for each input.
-    pub fn refresh_explanations(&mut self) -> Vec<(Arc<Demand>, Option<Arc<str>>)> {
+    pub fn refresh_explanations(&mut self) -> Vec<(Want, Option<Arc<str>>)> {
         let classes = (CHECKS_PER_REFRESH / self.nodes.len().max(1)).max(1);
         for id in self.queue.next_waiting_classes(classes) {
             let text = self.explain_class(id);

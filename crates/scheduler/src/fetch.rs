@@ -8,7 +8,6 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use api_types::job::{JobSpec, Task};
 use api_types::{ExecutionId, JobId, NodeId};
 
 use crate::change::ExecutionRow;
@@ -59,12 +58,6 @@ enum Hold {
     ProbeWanted,
     /// This execution is the probe.
     Probing(ExecutionId),
-}
-
-/// The namespace of the secrets and credentials that the job names, if it names some.
-pub(crate) fn named_in(spec: &JobSpec) -> Option<Box<str>> {
-    let names_some = |task: &Task| !task.secrets.is_empty() || !task.credentials().is_empty();
-    spec.tasks.iter().any(names_some).then(|| spec.namespace.as_str().into())
 }
 
 // === impl FetchTrouble ===
@@ -150,12 +143,13 @@ impl Scheduler {
             trouble.hold = Hold::Delayed;
         }
         let mut delay = backoff(policy.delay, policy.max_delay, trouble.delays).max(LEAST_DELAY);
-        if let Some(namespace) = job.named_in.clone() {
+        if job.plan.names_secrets {
+            let namespace = &*job.plan.namespace;
             // It may have asked before it appeared, and nothing else would start it.
-            if self.missing.has_appeared_since(&namespace, row.offered_at) {
+            if self.missing.has_appeared_since(namespace, row.offered_at) {
                 delay = LEAST_DELAY;
             }
-            self.missing.jobs.entry(namespace).or_default().insert(id);
+            self.missing.jobs.entry(namespace.into()).or_default().insert(id);
         }
         if is_first {
             self.timers.set(turn.now + delay, Timer::FetchDelay(id));
@@ -190,9 +184,8 @@ impl Scheduler {
 
     /// The job no longer waits for anything.
     pub(crate) fn forget_missing(&mut self, id: JobId) {
-        let Some(namespace) = self.jobs.get(&id).and_then(|job| job.named_in.as_ref()) else {
-            return;
-        };
+        let Some(job) = self.jobs.get(&id).filter(|job| job.plan.names_secrets) else { return };
+        let namespace = &*job.plan.namespace;
         if let Some(jobs) = self.missing.jobs.get_mut(namespace) {
             jobs.remove(&id);
             if jobs.is_empty() {

@@ -94,6 +94,11 @@ impl Heads {
         best
     }
 
+    /// The best rank of all heads.
+    pub(crate) fn best(&self) -> Option<Rank> {
+        self.trees.iter().filter_map(|tree| Some(tree.nodes.get(1)?.as_ref()?.rank)).min()
+    }
+
     fn add(&mut self, class: ClassId) -> (usize, usize) {
         let with_room = self.trees.iter().position(|tree| !tree.unused.is_empty());
         let at = with_room.unwrap_or_else(|| {

@@ -247,6 +247,7 @@ impl Scheduler {
             }
             End::Disturbed(_)
             | End::Unanswered
+            | End::Unreadable
             | End::Declined(_)
             | End::Unwanted
             | End::Cancelled => health.ended(row.id),

@@ -51,6 +51,11 @@ pub enum Input {
         action: NodeAction,
         message: String,
     },
+    /// The specification that an offered execution needs cannot be read from the store.
+    Unreadable {
+        execution: ExecutionId,
+        reason: String,
+    },
     /// An operator gives the node these labels, in place of those that it gave it before.
     LabelNode {
         node: NodeId,

@@ -96,11 +96,18 @@ fn check_jobs(scheduler: &Scheduler) {
             !job.is_terminal() || !job.executions.is_empty(),
             "job {id} is over and still live"
         );
-        assert_eq!(job.class.is_none(), job.is_terminal(), "job {id} is in a class or over");
+        assert_eq!(
+            job.class.is_none(),
+            job.is_terminal() || scheduler.backlog.damaged.contains_key(id),
+            "job {id} is in a class or over"
+        );
         let slots = indices.len();
         indices.sort_unstable();
         indices.dedup();
         assert_eq!(indices.len(), slots, "a slot of job {id} is taken twice");
+        for index in &indices {
+            assert!(job.row.slots.contains(*index), "job {id} has no slot {index}");
+        }
         assert!(
             indices.last().is_none_or(|last| *last < job.row.fresh),
             "job {id} has a slot that was never handed out"
@@ -108,8 +115,8 @@ fn check_jobs(scheduler: &Scheduler) {
         if !job.is_terminal() && job.plan.job_type == api_types::job::JobType::Batch {
             let known = u64::try_from(slots).unwrap_or(u64::MAX)
                 + u64::from(job.row.completed)
-                + u64::from(job.row.slots - job.row.fresh);
-            assert_eq!(known, u64::from(job.row.slots), "job {id} lost a slot");
+                + u64::from(job.untried_slots());
+            assert_eq!(known, u64::from(job.row.slots.len()), "job {id} lost a slot");
         }
     }
     assert_eq!(held, scheduler.executions.len(), "an execution belongs to no live job");

@@ -3,20 +3,21 @@
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::cmp::Reverse;
-use core::time::Duration;
-
-use api_types::job::{JobSpec, JobStateType, JobType, RetryPolicy};
+use api_types::job::{JobStateType, JobType};
 use api_types::{EvaluationId, ExecutionId, JobId, NodeId, Timestamp};
 
-use crate::change::{Changes, EventRow, EventSubject, Fact, JobRow, NewJobRow, Tries};
-use crate::demand::Demand;
-use crate::fetch::{FetchTrouble, named_in};
+use crate::change::{
+    Changes, EventRow, EventSubject, FIRST_VERSION, Fact, JobRow, NewJobRow, Tries,
+};
+use crate::fetch::FetchTrouble;
 use crate::input::{Answer, Refusal, Submit};
 use crate::notice::{Notice, SilentNode};
 use crate::pending::PendingSlots;
-use crate::pool::{ClassId, Rank};
+use crate::plan::{JobPlan, Plan};
+use crate::pool::ClassId;
+use crate::slots::Slots;
 use crate::text::Text;
 use crate::time::Moment;
 use crate::timer::Timer;
@@ -37,8 +38,6 @@ pub(crate) struct LiveJob {
     pub(crate) aside: BTreeMap<ClassId, BTreeSet<u32>>,
     /// Whether the job's image or inputs could be fetched.
     pub(crate) fetch: FetchTrouble,
-    /// The namespace of the secrets and credentials that its task names, if it names some.
-    pub(crate) named_in: Option<Box<str>>,
     /// The latest failure that is being retried, as a message.
     pub(crate) retry: Option<Text>,
     /// The silent nodes that hold executions of the job.
@@ -49,21 +48,6 @@ pub(crate) struct LiveJob {
     pub(crate) covered: BTreeMap<NodeId, u32>,
 }
 
-/// The parts of a specification that scheduling needs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Plan {
-    pub(crate) job_type: JobType,
-    pub(crate) rank: Rank,
-    /// Wall time, for display only.
-    pub(crate) create_time: Timestamp,
-    pub(crate) retry: RetryPolicy,
-    pub(crate) queue_timeout: Option<Duration>,
-    /// How long a node may be silent before its executions are replaced, if the job sets it.
-    pub(crate) lost_after: Option<Duration>,
-    pub(crate) total_timeout: Option<Duration>,
-    execution_timeout: Option<Duration>,
-}
-
 /// A slot to place.
 pub(crate) struct Slot {
     pub(crate) index: u32,
@@ -72,43 +56,11 @@ pub(crate) struct Slot {
     pub(crate) previous: Option<ExecutionId>,
 }
 
-// === impl Plan ===
-
-impl Plan {
-    pub(crate) fn of(spec: &JobSpec, job: JobId, create_time: Timestamp, created: Moment) -> Self {
-        let timeouts = spec.tasks.first().map(|task| task.timeouts).unwrap_or_default();
-        let bound = |seconds: u64| (seconds > 0).then(|| Duration::from_secs(seconds));
-        Self {
-            job_type: spec.job_type,
-            rank: Rank { priority: Reverse(spec.priority), created, job },
-            create_time,
-            retry: spec.retry_policy,
-            queue_timeout: bound(timeouts.queue_timeout),
-            lost_after: bound(timeouts.lost_after),
-            total_timeout: bound(timeouts.total_timeout),
-            execution_timeout: bound(timeouts.execution_timeout),
-        }
-    }
-
-    /// The longest that a run of the job takes, if its specification bounds it.
-    pub(crate) fn longest_run(&self) -> Option<Duration> {
-        self.execution_timeout.filter(|_| self.job_type.is_finite())
-    }
-
-    /// Whether the job has one slot per node rather than a count.
-    pub(crate) fn is_per_node(&self) -> bool {
-        match self.job_type {
-            JobType::Batch | JobType::Service => false,
-            JobType::Ops | JobType::Daemon => true,
-        }
-    }
-}
-
 // === impl LiveJob ===
 
 impl LiveJob {
     /// A job of which nothing is placed and nothing waits yet.
-    pub(crate) fn new(row: JobRow, plan: Plan, class: Option<ClassId>, spec: &JobSpec) -> Self {
+    pub(crate) fn new(row: JobRow, plan: Plan, class: Option<ClassId>) -> Self {
         Self {
             row,
             plan,
@@ -118,7 +70,6 @@ impl LiveJob {
             ready: BTreeSet::new(),
             aside: BTreeMap::new(),
             fetch: FetchTrouble::default(),
-            named_in: named_in(spec),
             retry: None,
             silent: BTreeMap::new(),
             shown: Notice::default(),
@@ -140,7 +91,7 @@ impl LiveJob {
             return false;
         }
         if self.class == Some(class) {
-            return self.row.fresh < self.fresh_end() || !self.ready.is_empty();
+            return self.next_fresh().is_some() || !self.ready.is_empty();
         }
         self.aside.get(&class).is_some_and(|slots| !slots.is_empty())
     }
@@ -163,11 +114,8 @@ impl LiveJob {
         if let Some(index) = self.ready.first().copied() {
             return self.take_pending(index, changes);
         }
-        if self.row.fresh == self.fresh_end() {
-            return None;
-        }
-        let index = self.row.fresh;
-        self.row.fresh += 1;
+        let index = self.next_fresh()?;
+        self.row.fresh = index + 1;
         changes.jobs.insert(self.row.id, self.row.clone());
         let tries = Tries { attempt: 1, ..Tries::default() };
         Some(Slot { index, evaluation: self.row.evaluation, tries, previous: None })
@@ -193,15 +141,15 @@ impl LiveJob {
         self.is_delayed() || self.aside.values().any(|slots| !slots.is_empty())
     }
 
-    /// Fresh slots below this index may be placed anywhere; slots of per-node jobs are always
-    /// pinned.
-    fn fresh_end(&self) -> u32 {
-        if self.plan.is_per_node() { self.row.fresh } else { self.row.slots }
+    /// The next slot that was never tried; slots of per-node jobs are always pinned and none of
+    /// these.
+    fn next_fresh(&self) -> Option<u32> {
+        self.row.slots.at_or_above(self.row.fresh)
     }
 
     /// Slots that were never tried.
     pub(crate) fn untried_slots(&self) -> u32 {
-        self.fresh_end().saturating_sub(self.row.fresh)
+        self.row.slots.count_from(self.row.fresh)
     }
 }
 
@@ -213,15 +161,14 @@ impl Scheduler {
         if self.jobs.contains_key(&id) {
             return Answer::Refused(Refusal::JobExists(id));
         }
-        let demand = Demand::of(&spec).expect("validation lets only readable demands through");
-        let plan = Plan::of(&spec, id, turn.wall, turn.now);
-        let evaluation = self.mint.evaluation();
-        let class = self.queue.enter(demand, self.nodes.values_mut());
+        let job_plan = JobPlan::of(&spec).expect("validation lets only readable demands through");
+        let (stored, evaluation) = (job_plan.to_text().into(), self.mint.evaluation());
+        let (plan, class) = self.enter_queue(job_plan, id, turn.wall, turn.now);
         let row = JobRow {
             id,
             state: JobStateType::Pending,
             message: Text::Constant(""),
-            version: 1,
+            version: FIRST_VERSION,
             // The creation event increments it to 1.
             revision: 0,
             modify_time: turn.wall,
@@ -231,7 +178,7 @@ impl Scheduler {
             start_time: None,
             running: 0,
             failed: 0,
-            slots: if plan.is_per_node() { 0 } else { spec.count },
+            slots: if plan.is_per_node() { Slots::default() } else { Slots::below(spec.count) },
             fresh: 0,
             completed: 0,
             evaluation,
@@ -247,14 +194,29 @@ impl Scheduler {
             create_time: turn.wall,
             created_at: turn.now,
             spec_json,
+            plan: stored,
         });
-        self.jobs.insert(id, Box::new(LiveJob::new(row, plan, Some(class), &spec)));
-        self.note_job(turn, id, JobStateType::Pending, Text::Constant("submitted"));
         if let Some(bound) = plan.total_timeout {
             self.timers.set(turn.now + bound, Timer::TotalTimeout(id));
         }
+        self.jobs.insert(id, Box::new(LiveJob::new(row, plan, Some(class))));
+        self.note_job(turn, id, JobStateType::Pending, Text::Constant("submitted"));
         self.place_new(turn, id);
         Answer::Submitted { job: id, evaluation }
+    }
+
+    /// Adds a job to its class, and returns what is kept of its plan.
+    pub(crate) fn enter_queue(
+        &mut self,
+        plan: JobPlan,
+        id: JobId,
+        create_time: Timestamp,
+        created: Moment,
+    ) -> (Plan, ClassId) {
+        let nodes = self.nodes.values_mut();
+        let class = self.queue.enter(plan.demand.clone(), &plan.namespace, nodes);
+        let namespace = Arc::clone(&self.queue.class(class).namespace);
+        (Plan::of(&plan, namespace, id, create_time, created), class)
     }
 
     fn place_new(&mut self, turn: &mut Turn<'_>, id: JobId) {
@@ -267,7 +229,7 @@ impl Scheduler {
             }
             JobType::Ops => {
                 self.cover_nodes(turn, id);
-                if self.jobs[&id].row.slots == 0 {
+                if self.jobs[&id].row.slots.is_empty() {
                     let why = self.explain_job(id);
                     let message = format!("no node matches when the job is placed: {why}");
                     self.end_job(turn, id, JobStateType::Failed, message.into());

@@ -7,7 +7,10 @@
 //!
 //! Costs, with n nodes and p pools (see [`pool`]): a submission, a report or a placement is O(p log
 //! n); a heartbeat O(1); a node that joins, leaves or changes O(p) plus the work it runs; the first
-//! job that finds its class full O(n). Memory: one [`job::LiveJob`] and a queue entry per queued
+//! job that finds its class full O(n). A namespace makes classes of its own: each costs what a class
+//! of another demand costs, and its first job finds it full by itself. While a backlog is left, a
+//! submission also compares itself with the best of its pool's classes: one in 4096 of them, and 16
+//! entries of the backlog. Memory: one [`job::LiveJob`] and a queue entry per queued
 //! job (specifications stay in the store), and one row per execution.
 
 #![no_std]
@@ -46,6 +49,7 @@ mod notice;
 mod patience;
 mod pending;
 mod place;
+pub mod plan;
 mod pool;
 mod process_end;
 mod reservation;
@@ -53,6 +57,7 @@ mod restore;
 mod retry;
 mod session;
 pub mod silence;
+pub mod slots;
 mod standing;
 pub mod text;
 pub mod time;
@@ -195,6 +200,10 @@ impl Scheduler {
             }
             Input::OpenAssignments { node, session } => self.open_assignments(node, session),
             Input::Reports { node, session, reports } => self.reports(turn, node, session, reports),
+            Input::Unreadable { execution, reason } => {
+                self.unreadable(turn, execution, &reason);
+                Answer::Done
+            }
             Input::NodeAction { node, action, message } => {
                 self.node_action(turn, node, action, message)
             }

@@ -20,7 +20,7 @@ use crate::change::NodeRow;
 use crate::demand::Demand;
 use crate::heads::Limits;
 use crate::health::{Failures, Health};
-use crate::job::Plan;
+use crate::plan::Plan;
 use crate::pool::{PoolId, Rank};
 use crate::reservation::Reservation;
 use crate::text::Text;

@@ -70,8 +70,9 @@ impl Scheduler {
             return;
         }
         let finite = job.plan.job_type.is_finite();
-        if finite && job.row.slots > 0 && job.row.completed == job.row.slots {
-            let message = match job.row.slots {
+        let slots = job.row.slots.len();
+        if finite && slots > 0 && job.row.completed == slots {
+            let message = match slots {
                 1 => Text::Constant("its execution completed"),
                 slots => Text::from(format!("all {slots} executions completed")),
             };
@@ -122,7 +123,7 @@ impl Scheduler {
 
     /// Whether slots wait for which no node has room.
     fn is_blocked(&self, job: &LiveJob) -> bool {
-        let daemon_without_node = job.plan.job_type == JobType::Daemon && job.row.slots == 0;
+        let daemon_without_node = job.plan.job_type == JobType::Daemon && job.row.slots.is_empty();
         let anywhere = job
             .classes()
             .into_iter()

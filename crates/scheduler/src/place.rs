@@ -5,7 +5,8 @@ use alloc::vec::Vec;
 use api_types::{JobId, NodeId};
 
 use crate::change::PendingSlotRow;
-use crate::job::{Plan, Slot};
+use crate::job::Slot;
+use crate::plan::Plan;
 use crate::pool::{ClassId, Rank};
 use crate::reservation::Waiter;
 use crate::time::Moment;
@@ -38,7 +39,7 @@ impl Scheduler {
         if self.queue.find_class(class_id).is_none() {
             return;
         }
-        let job_plan = job.plan;
+        let job_plan = job.plan.clone();
         let rank = job_plan.rank;
         if !job.has_ready_slot(class_id) {
             self.queue.stop_waiting(class_id, rank);
@@ -51,10 +52,15 @@ impl Scheduler {
             self.queue.wait(class_id, rank);
             return;
         }
+        if self.backlog_precedes(rank, class_id) {
+            self.queue.wait(class_id, rank);
+            self.postpone_class(class_id);
+            return;
+        }
         while self.jobs[&id].has_ready_slot(class_id) {
             if turn.budget.is_spent() {
                 self.queue.wait(class_id, rank);
-                self.backlog.classes.insert(class_id);
+                self.postpone_class(class_id);
                 return;
             }
             let Some(node) = self.choose_node(class_id, &job_plan, turn.now) else {
@@ -250,9 +256,8 @@ impl Scheduler {
         if job.covered.contains_key(&node_id) {
             return;
         }
-        let index = job.row.slots;
-        job.row.slots += 1;
-        job.row.fresh = job.row.slots;
+        let index = job.row.slots.extend();
+        job.row.fresh = job.row.slots.end();
         job.covered.insert(node_id, index);
         turn.out.changes.jobs.insert(id, job.row.clone());
         let slot = PendingSlotRow {
@@ -273,7 +278,8 @@ impl Scheduler {
         }
     }
 
-    /// Places the jobs of a class for which an earlier turn had no budget.
+    /// Places the jobs of a class for which an earlier turn had no budget, until those of another
+    /// such class come first.
     pub(crate) fn place_class(&mut self, turn: &mut Turn<'_>, class_id: ClassId) {
         loop {
             // Its last job may have ended since the class entered the backlog.
@@ -281,11 +287,12 @@ impl Scheduler {
             let Some(rank) = class.waiting.first().copied().filter(|_| !class.blocked) else {
                 return;
             };
-            if turn.budget.is_spent() {
-                self.backlog.classes.insert(class_id);
+            let is_next = self.backlog.classes.first().is_none_or(|(next, _)| rank <= *next);
+            if turn.budget.is_spent() || !is_next {
+                self.postpone_class(class_id);
                 return;
             }
-            let plan = self.jobs[&rank.job].plan;
+            let plan = self.jobs[&rank.job].plan.clone();
             match self.choose_node(class_id, &plan, turn.now) {
                 Some(node) => {
                     self.place_next(turn, rank.job, class_id, node);

@@ -1,8 +1,9 @@
 //! Waiting jobs, and the nodes they wait for.
 //!
 //! A *pool* is the set of nodes that are suitable for some kind of work (labels, engine, publisher,
-//! sources), ordered by load. A *class* is a pool and an amount of resources: the jobs of a class
-//! wait in one queue, because when the first of them does not fit, none does.
+//! sources), ordered by load. A *class* is a pool, an amount of resources and a namespace: the jobs
+//! of a class wait in one queue, because when the first of them does not fit, none does. What fits
+//! may depend on the namespace; the order of jobs does not.
 //!
 //! So a freed slot is offered to the heads of the queues that its node serves, never to a whole
 //! queue, and a submission to a class known to be blocked costs one insertion. Costs: one queue
@@ -11,6 +12,8 @@
 //! publishers and sources (plus [`IDLE_POOLS`] kept for the next job of their kind). Rejected: one
 //! queue over all jobs (a freed slot walks past everything that does not fit), and node sets per
 //! class (10,000 different amounts on 1,000 nodes are 10 million entries).
+
+mod class;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
@@ -21,7 +24,9 @@ use core::ops::Bound;
 
 use api_types::{JobId, NodeId};
 
-use crate::demand::{Demand, Fit};
+pub(crate) use self::class::Class;
+use self::class::ClassKey;
+use crate::demand::{Demand, Fit, Want};
 use crate::heads::Heads;
 use crate::keyed::{HashKey, HashMap};
 use crate::node::{LiveNode, Load};
@@ -54,20 +59,6 @@ pub(crate) struct Pool {
     classes: u32,
 }
 
-pub(crate) struct Class {
-    pub(crate) demand: Arc<Demand>,
-    /// Nodes of the pool on which none of its slots may be placed, in order.
-    pub(crate) excluded: Arc<[NodeId]>,
-    pub(crate) pool: PoolId,
-    /// How many live jobs are of this class.
-    jobs: u32,
-    pub(crate) waiting: BTreeSet<Rank>,
-    /// Jobs wait and no node of the pool has room: each node that gained room was offered to them.
-    pub(crate) blocked: bool,
-    /// Why its jobs wait, as last reported.
-    pub(crate) explanation: Option<Arc<str>>,
-}
-
 /// All pools and classes.
 pub(crate) struct Queue {
     pools: BTreeMap<PoolId, Pool>,
@@ -75,7 +66,7 @@ pub(crate) struct Queue {
     /// Pools without a class, oldest first; an entry may be in use again.
     idle: VecDeque<PoolId>,
     classes: HashMap<ClassId, Class>,
-    class_of: HashMap<(Arc<Demand>, Arc<[NodeId]>), ClassId>,
+    class_of: HashMap<ClassKey, ClassId>,
     last_id: u32,
     /// Classes in which a job waits.
     waiting: BTreeSet<ClassId>,
@@ -83,8 +74,8 @@ pub(crate) struct Queue {
     last_explained: ClassId,
     /// Classes in which the jobs that wait changed, since this was taken last.
     changed: Vec<ClassId>,
-    /// Changed explanations not reported yet; `None` for a class in which no job waits any more.
-    pub(crate) untold: Vec<(Arc<Demand>, Option<Arc<str>>)>,
+    /// Changed explanations not reported yet; `None` where no job waits any more.
+    pub(crate) untold: Vec<(Want, Option<Arc<str>>)>,
 }
 
 // === impl Queue ===
@@ -105,13 +96,15 @@ impl Queue {
         }
     }
 
-    /// Adds a job to the class of its demand.
+    /// Adds a job to the class of its demand and namespace.
     pub(crate) fn enter<'a>(
         &mut self,
         demand: Demand,
+        namespace: &str,
         nodes: impl Iterator<Item = &'a mut LiveNode>,
     ) -> ClassId {
-        self.enter_class((Arc::new(demand), Arc::new([])), nodes)
+        let want = Want { namespace: namespace.into(), demand: Arc::new(demand) };
+        self.enter_class(ClassKey { want, excluded: Arc::new([]) }, nodes)
     }
 
     /// Adds a slot that excludes these nodes to a secondary class, beside that of its job.
@@ -121,20 +114,20 @@ impl Queue {
         excluded: Vec<NodeId>,
         nodes: impl Iterator<Item = &'a mut LiveNode>,
     ) -> ClassId {
-        let demand = Arc::clone(&self.class(main).demand);
-        self.enter_class((demand, excluded.into()), nodes)
+        let want = self.class(main).want();
+        self.enter_class(ClassKey { want, excluded: excluded.into() }, nodes)
     }
 
     fn enter_class<'a>(
         &mut self,
-        key: (Arc<Demand>, Arc<[NodeId]>),
+        key: ClassKey,
         nodes: impl Iterator<Item = &'a mut LiveNode>,
     ) -> ClassId {
         if let Some(id) = self.class_of.get(&key).copied() {
             self.class_mut(id).jobs += 1;
             return id;
         }
-        let (demand, excluded) = key.clone();
+        let ClassKey { want: Want { namespace, demand }, excluded } = key.clone();
         let pool = self.pool_for(&demand, nodes);
         let id = ClassId(self.next_id());
         self.class_of.insert(key, id);
@@ -142,6 +135,7 @@ impl Queue {
             id,
             Class {
                 demand,
+                namespace,
                 excluded,
                 pool,
                 jobs: 1,
@@ -169,9 +163,9 @@ impl Queue {
         let pool_id = class.pool;
         if let Some(class) = self.classes.remove(&id) {
             if class.explanation.is_some() {
-                self.untold.push((Arc::clone(&class.demand), None));
+                self.untold.push((class.want(), None));
             }
-            self.class_of.remove(&(class.demand, class.excluded));
+            self.class_of.remove(&ClassKey { want: class.want(), excluded: class.excluded });
         }
         let pool = self.pool_mut(pool_id);
         pool.classes -= 1;
@@ -213,8 +207,8 @@ impl Queue {
         if class.waiting.is_empty() {
             class.blocked = false;
             if class.explanation.take().is_some() {
-                let demand = Arc::clone(&class.demand);
-                self.untold.push((demand, None));
+                let want = class.want();
+                self.untold.push((want, None));
             }
             self.waiting.remove(&id);
         }
@@ -234,8 +228,8 @@ impl Queue {
     pub(crate) fn explain(&mut self, id: ClassId, text: String) -> Arc<str> {
         let class = self.class_mut(id);
         if !class.excluded.is_empty() {
-            // An explanation is keyed by demand, so this one would overwrite that of the class
-            // without exclusions.
+            // An explanation is keyed by what the jobs want, so this one would overwrite that of
+            // the class without exclusions.
             return text.into();
         }
         if let Some(known) = class.explanation.as_ref().filter(|known| ***known == *text) {
@@ -243,8 +237,8 @@ impl Queue {
         }
         let text: Arc<str> = text.into();
         class.explanation = Some(Arc::clone(&text));
-        let demand = Arc::clone(&class.demand);
-        self.untold.push((demand, Some(Arc::clone(&text))));
+        let want = class.want();
+        self.untold.push((want, Some(Arc::clone(&text))));
         text
     }
 
@@ -305,8 +299,8 @@ impl Queue {
     }
 
     /// Classes in which a job waits.
-    pub(crate) fn waiting_classes(&self) -> impl Iterator<Item = &Class> {
-        self.waiting.iter().filter_map(|id| self.classes.get(id))
+    pub(crate) fn waiting_classes(&self) -> impl Iterator<Item = (ClassId, &Class)> {
+        self.waiting.iter().filter_map(|id| Some((*id, self.classes.get(id)?)))
     }
 
     pub(crate) fn is_waiting(&self, id: ClassId) -> bool {
@@ -363,15 +357,6 @@ impl Queue {
                 return id;
             }
         }
-    }
-}
-
-// === impl Class ===
-
-impl Class {
-    /// Whether the class allows this node, provided that it has room.
-    pub(crate) fn admits(&self, node: NodeId) -> bool {
-        self.excluded.binary_search(&node).is_err()
     }
 }
 

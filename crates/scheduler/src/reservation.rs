@@ -19,8 +19,8 @@ use core::time::Duration;
 use api_types::quantity::Resources;
 use api_types::{JobId, NodeId, Timestamp};
 
-use crate::job::Plan;
 use crate::node::LiveNode;
+use crate::plan::Plan;
 use crate::pool::{ClassId, Rank};
 use crate::text::Text;
 use crate::time::Moment;

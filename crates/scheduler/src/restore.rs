@@ -1,38 +1,35 @@
 //! Restores the scheduler from the store; recovery uses the ordinary code path.
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use api_types::engine::{EngineType, PublisherType};
 use api_types::execution::{ComputeState, DesiredState};
-use api_types::job::{JobSpec, JobType};
+use api_types::job::{JobType, RetryPolicy, Timeouts};
 use api_types::node::Connection;
 
-use crate::change::{Live, LiveJobRow, NodeRow};
-use crate::demand::{Demand, InvalidDemand};
+use crate::change::{Live, LiveJobRow, LoadedPlan, NodeRow};
+use crate::demand::{Demand, Fit, Need};
 use crate::health::Health;
-use crate::job::{LiveJob, Plan};
+use crate::job::LiveJob;
 use crate::mint::Mint;
 use crate::node::LiveNode;
+use crate::plan::{JobPlan, Plan};
 use crate::time::Moment;
 use crate::timer::Timer;
 use crate::{Scheduler, Settings};
 
 /// A scheduler under construction from stored records: first its live jobs, one by one, then the
-/// rest. Jobs are loaded one at a time because their specifications are large and are not kept.
+/// rest.
 pub struct Restore {
     scheduler: Scheduler,
-    /// The first error.
-    failed: Option<RestoreError>,
 }
 
 /// A stored record that this release cannot restore.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
-    #[error("the specification of job {job} cannot be read")]
-    Spec { job: api_types::JobId, source: serde_json::Error },
-    #[error("the demand of job {job} cannot be read")]
-    Demand { job: api_types::JobId, source: InvalidDemand },
     #[error("execution {execution} belongs to {what}, which is not stored")]
     Orphan { execution: String, what: String },
 }
@@ -41,23 +38,18 @@ pub enum RestoreError {
 
 impl Restore {
     pub fn new(settings: Settings, mint: Mint) -> Self {
-        Self { scheduler: Scheduler::new(settings, mint), failed: None }
+        Self { scheduler: Scheduler::new(settings, mint) }
     }
 
-    /// Adds a job, keeping only what scheduling needs of it.
+    /// Adds a job. One whose plan and specification are both damaged fails with the first tick.
     pub fn job(&mut self, job: LiveJobRow) {
-        if self.failed.is_none() {
-            self.failed = self.scheduler.restore_job(job).err();
-        }
+        self.scheduler.restore_job(job);
     }
 
     /// Returns the scheduler as of the last commit. Every lease restarts, because nodes could not
     /// renew it while the orchestrator was down; the next tick places slots that were ready.
     pub fn finish(self, live: Live, now: Moment) -> Result<Scheduler, RestoreError> {
-        let Self { mut scheduler, failed } = self;
-        if let Some(error) = failed {
-            return Err(error);
-        }
+        let Self { mut scheduler } = self;
         scheduler.last_seq = live.last_seq;
         scheduler.clock = now;
         for row in live.nodes {
@@ -85,7 +77,7 @@ impl Restore {
         }
         for mut slot in live.pending_slots {
             let Some(job) = scheduler.jobs.get_mut(&slot.job) else { continue };
-            if job.named_in.is_some() && slot.pinned.is_some() && !slot.avoids_its_node(now) {
+            if job.plan.names_secrets && slot.pinned.is_some() && !slot.avoids_its_node(now) {
                 // It may have waited for what has appeared since, and nobody would tell it.
                 slot.due = slot.due.map(|due| due.min(now));
             }
@@ -145,18 +137,29 @@ impl Scheduler {
         self.touched.insert(id);
     }
 
-    fn restore_job(&mut self, stored: LiveJobRow) -> Result<(), RestoreError> {
-        let LiveJobRow { row, spec_json, create_time, created_at } = stored;
+    fn restore_job(&mut self, stored: LiveJobRow) {
+        let LiveJobRow { row, job_type, priority, plan, create_time, created_at } = stored;
         let id = row.id;
-        let spec: JobSpec = serde_json::from_str(&spec_json)
-            .map_err(|source| RestoreError::Spec { job: id, source })?;
-        let plan = Plan::of(&spec, id, create_time, created_at);
-        let class = if row.state.is_terminal() {
-            None
-        } else {
-            let demand =
-                Demand::of(&spec).map_err(|source| RestoreError::Demand { job: id, source })?;
-            Some(self.queue.enter(demand, self.nodes.values_mut()))
+        let plan = match plan {
+            LoadedPlan::Stored(plan) => Ok(plan),
+            LoadedPlan::Unreadable { spec } => JobPlan::of_json(&spec),
+        };
+        let (plan, class) = match plan {
+            Ok(plan) if !row.state.is_terminal() => {
+                let (plan, class) = self.enter_queue(plan, id, create_time, created_at);
+                (plan, Some(class))
+            }
+            Ok(plan) => {
+                let namespace = plan.namespace.as_str().into();
+                (Plan::of(&plan, namespace, id, create_time, created_at), None)
+            }
+            Err(error) => {
+                if !row.state.is_terminal() {
+                    self.backlog.damaged.insert(id, unreadable(&error).into());
+                }
+                let plan = of_damaged(job_type, priority);
+                (Plan::of(&plan, "".into(), id, create_time, created_at), None)
+            }
         };
         if class.is_some() && plan.job_type == JobType::Daemon {
             self.daemons.insert(id);
@@ -164,8 +167,7 @@ impl Scheduler {
         if let (Some(since), Some(bound)) = (row.waiting_since, plan.queue_timeout) {
             self.timers.set(since + bound, Timer::QueueTimeout(id));
         }
-        self.jobs.insert(id, Box::new(LiveJob::new(row, plan, class, &spec)));
-        Ok(())
+        self.jobs.insert(id, Box::new(LiveJob::new(row, plan, class)));
     }
 
     /// Derives queues, pools and timers from the records.
@@ -191,9 +193,39 @@ impl Scheduler {
             }
             for class in job.classes().into_iter().filter(|class| job.has_ready_slot(*class)) {
                 self.queue.wait(class, rank);
-                self.backlog.classes.insert(class);
             }
         }
+        let waiting = self.queue.waiting_classes();
+        let first = waiting.filter_map(|(id, class)| Some((*class.waiting.first()?, id)));
+        self.backlog.classes.extend(first);
         self.backlog.nodes.extend(self.nodes.keys().copied());
+    }
+}
+
+/// What a job says that ends because of this.
+pub(crate) fn unreadable(error: &dyn core::fmt::Display) -> String {
+    format!(
+        "its stored specification cannot be read ({error}): the state database is damaged; submit \
+         the job again, or restore the database from a backup"
+    )
+}
+
+/// Stands for the plan of a job that ends with the first tick.
+fn of_damaged(job_type: JobType, priority: u32) -> JobPlan {
+    let fit = Fit {
+        engine: EngineType::Noop,
+        publisher: PublisherType::None,
+        sources: Vec::new(),
+        constraints: Vec::new(),
+    };
+    let need = Need { cpu_millis: None, memory_bytes: None, disk_bytes: 0, gpus: 0 };
+    JobPlan {
+        job_type,
+        priority,
+        namespace: String::new(),
+        retry: RetryPolicy::default_for(job_type),
+        timeouts: Timeouts::default(),
+        names_secrets: false,
+        demand: Demand { fit, need },
     }
 }

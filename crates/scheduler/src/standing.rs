@@ -95,7 +95,7 @@ impl Scheduler {
         };
         let mut ahead = Ahead::default();
         let mut visited = 0;
-        for class in self.queue.waiting_classes() {
+        for (_, class) in self.queue.waiting_classes() {
             visited += 1;
             if class.pool == own.pool {
                 let left = (COUNTED - visited) as usize;

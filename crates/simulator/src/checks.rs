@@ -207,8 +207,8 @@ fn no_slot_completed_twice(world: &World) -> Result<(), String> {
     }
     for (id, row) in store.jobs.iter().filter(|(_, row)| row.state == JobStateType::Completed) {
         let slots = completed.range((*id, 0)..=(*id, u32::MAX)).count();
-        if u32::try_from(slots) != Ok(row.slots) {
-            return Err(format!("job {id} is completed with {slots} of {} slots", row.slots));
+        if u32::try_from(slots) != Ok(row.slots.len()) {
+            return Err(format!("job {id} is completed with {slots} of {} slots", row.slots.len()));
         }
     }
     Ok(())

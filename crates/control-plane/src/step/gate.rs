@@ -10,7 +10,7 @@ use std::time::Duration;
 use api_types::NodeId;
 use api_types::node::Node;
 use scheduler::Scheduler;
-use scheduler::demand::Demand;
+use scheduler::demand::Want;
 use scheduler::time::Moment;
 
 use super::event::Held;
@@ -39,7 +39,7 @@ pub struct Release<C> {
     pub sessions: Vec<(NodeId, Option<u64>)>,
     pub lease: Duration,
     /// Why jobs wait, where that changed; `None` for a demand that no longer waits.
-    pub explanations: Vec<(Arc<Demand>, Option<Arc<str>>)>,
+    pub explanations: Vec<(Want, Option<Arc<str>>)>,
     pub batch: Arc<Batch>,
     /// Effects and replies, in the order of release.
     pub held: Vec<Held<C>>,

@@ -11,9 +11,10 @@ use api_types::history::{EventType, NodeStateType};
 use api_types::job::{JobSpec, JobStateType, JobType};
 use api_types::{ExecutionId, JobId, NodeId};
 use scheduler::change::{
-    Changes, EventRow, EventSubject, ExecutionRow, JobRow, Live, LiveJobRow, NewJobRow, NodeRow,
-    OutputRow, PendingSlotRow,
+    Changes, EventRow, EventSubject, ExecutionRow, JobRow, Live, LiveJobRow, LoadedPlan, NewJobRow,
+    NodeRow, OutputRow, PendingSlotRow,
 };
+use scheduler::plan::JobPlan;
 use scheduler::time::Moment;
 
 use crate::audit::Chain;
@@ -202,7 +203,12 @@ impl Store for MemoryStore {
             })?;
             job(LiveJobRow {
                 row: row.clone(),
-                spec_json: new.spec_json.clone(),
+                job_type: new.job_type,
+                priority: new.priority,
+                plan: match JobPlan::from_text(&new.plan) {
+                    Ok(plan) => LoadedPlan::Stored(plan),
+                    Err(_) => LoadedPlan::Unreadable { spec: new.spec_json.clone() },
+                },
                 create_time: new.create_time,
                 created_at: new.created_at,
             });

@@ -27,6 +27,7 @@ mod results;
 mod row;
 mod schema;
 mod select;
+mod specs;
 mod summaries;
 mod upgrade;
 
@@ -93,7 +94,7 @@ impl Store for SqliteStore {
         self.run(|connection| commit::commit(connection, commit))
     }
 
-    /// Reads row by row in one transaction: within the process a statement costs no round trip.
+    /// One statement for all keys and one for all IDs, in one transaction.
     fn lookup(
         &mut self,
         keys: &[RequestKey],
@@ -103,16 +104,8 @@ impl Store for SqliteStore {
         self.run(|connection| {
             let transaction =
                 connection.transaction_with_behavior(TransactionBehavior::Deferred)?;
-            let mut known = Known::default();
-            for key in keys {
-                let row = keys::find(&transaction, key, oldest)?;
-                known.keys.extend(row.map(|row| (key.clone(), row)));
-            }
-            for id in jobs {
-                let number = jobs::number(&transaction, *id)?;
-                known.jobs.extend(number.map(|_| *id));
-            }
-            Ok(known)
+            let keys = keys::find(&transaction, keys, oldest)?;
+            Ok(Known { keys, jobs: jobs::known(&transaction, jobs)? })
         })
     }
 }

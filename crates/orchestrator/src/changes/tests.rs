@@ -3,6 +3,7 @@
 use api_types::Timestamp;
 use api_types::job::JobStateType;
 use scheduler::change::{EventRow, EventSubject};
+use scheduler::slots::Slots;
 use uuid::Uuid;
 
 use super::*;
@@ -32,7 +33,7 @@ fn changes(jobs: std::ops::Range<usize>, seq: u64) -> Changes {
             start_time: None,
             running: 0,
             failed: 0,
-            slots: 1,
+            slots: Slots::below(1),
             fresh: 1,
             completed: 0,
             evaluation: api_types::EvaluationId::from_uuid(Uuid::nil()),

@@ -1,6 +1,7 @@
 //! Executions: those of a job, those that are live, and one by its ID.
 
-use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use api_types::execution::{
@@ -8,12 +9,13 @@ use api_types::execution::{
     ListExecutions, RunOutput,
 };
 use api_types::job::JobSpec;
-use api_types::{Code, routes};
+use api_types::{Code, JobId, routes};
 use axum::extract::State;
 use control_plane::store::{
-    ExecutionOrder, ExecutionPosition, ExecutionQuery, LiveExecutionsQuery, StoreError,
+    ExecutionOrder, ExecutionPosition, ExecutionQuery, LiveExecutionsQuery, Reads, StoreError,
     StoredExecution,
 };
+use scheduler::change::ExecutionRow;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes as collect;
 
@@ -106,9 +108,14 @@ async fn list(
                 id: execution.row.id,
             });
             let next_token = listing.token(last, page.more);
-            let spec = jobs::specification(&job.spec_json)?;
-            let executions = page.items.into_iter();
-            let executions = executions.map(|stored| record(stored, &spec, &access)).collect();
+            let mut specs = Specs::default();
+            specs.insert(job.id, job.version, jobs::specification_of(&job));
+            let mut executions = Vec::with_capacity(page.items.len());
+            for stored in page.items {
+                let spec = specs.of(reads, &stored.row)?;
+                let spec = spec.ok_or_else(|| lookup::absent(Kind::Job, &text))?;
+                executions.push(record(stored, spec, &access));
+            }
             Ok(ListExecutions { executions, next_token })
         })
         .await?;
@@ -139,10 +146,16 @@ async fn list_live(State(api): State<Arc<Api>>, access: Access, query: LiveQuery
         .read(move |reads| {
             let page = reads.live_executions(&question)?;
             let next_token = listing.token(page.items.last().map(|last| last.number), page.more);
-            let records = page.items.into_iter().map(|live| {
-                Ok(record(live.execution, &jobs::specification(&live.spec_json)?, &access))
-            });
-            let executions = records.collect::<Result<_, StoreError>>()?;
+            let mut executions = Vec::with_capacity(page.items.len());
+            for live in page.items {
+                let spec = match jobs::specification(&live.spec_json) {
+                    Ok(spec) => Some(spec),
+                    Err(_) => {
+                        reads.job(live.execution.row.job)?.as_ref().map(jobs::specification_of)
+                    }
+                };
+                executions.extend(spec.map(|spec| record(live.execution, &spec, &access)));
+            }
             Ok(ListExecutions { executions, next_token })
         })
         .await?;
@@ -176,13 +189,45 @@ async fn describe(
         .read(move |reads| {
             let stored = lookup::execution(reads, &access, &text)?;
             // Retention may have removed the job since.
-            let job = reads.job(stored.row.job)?;
-            let job = job.ok_or_else(|| lookup::absent(Kind::Execution, &text))?;
-            Ok(record(stored, &jobs::specification(&job.spec_json)?, &access))
+            let mut specs = Specs::default();
+            let spec = specs.of(reads, &stored.row)?;
+            let spec = spec.ok_or_else(|| lookup::absent(Kind::Execution, &text))?;
+            Ok(record(stored, spec, &access))
         })
         .await?;
     api.logs.measure(std::slice::from_mut(&mut execution)).await;
     json(&DescribeExecution { execution })
+}
+
+/// The specifications that executions were offered with.
+#[derive(Default)]
+pub(super) struct Specs(HashMap<(JobId, u64), JobSpec>);
+
+// === impl Specs ===
+
+impl Specs {
+    fn insert(&mut self, job: JobId, version: u64, spec: JobSpec) {
+        self.0.insert((job, version), spec);
+    }
+
+    /// That of this execution; none if the job is gone.
+    pub(super) fn of(
+        &mut self,
+        reads: &dyn Reads,
+        row: &ExecutionRow,
+    ) -> Result<Option<&JobSpec>, StoreError> {
+        match self.0.entry((row.job, row.version)) {
+            Entry::Occupied(known) => Ok(Some(known.into_mut())),
+            Entry::Vacant(unknown) => {
+                let json = reads.specification(row.job, row.version)?;
+                let spec = match json.and_then(|json| jobs::specification(&json).ok()) {
+                    Some(spec) => Some(spec),
+                    None => reads.job(row.job)?.as_ref().map(jobs::specification_of),
+                };
+                Ok(spec.map(|spec| &*unknown.insert(spec)))
+            }
+        }
+    }
 }
 
 /// An execution as responses render it for this caller.

@@ -5,10 +5,12 @@ mod describe;
 mod explain;
 mod summary;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api_types::job::{
-    DEFAULT_NAMESPACE, Job, JobSpec, JobState, JobStateType, JobType, ListJobs, StopJob,
+    DEFAULT_NAMESPACE, Job, JobSpec, JobState, JobStateType, JobType, ListJobs, RetryPolicy,
+    StopJob,
 };
 use api_types::routes;
 use api_types::summary::{JobSummary, ListJobSummaries};
@@ -166,9 +168,8 @@ async fn list(State(api): State<Arc<Api>>, access: Access, query: ListQuery) -> 
             let last = last.map(|job| order.position(job.id, job.create_time, job.modify_time));
             let next_token = listing.token(last, page.more);
             let jobs = page.items.into_iter();
-            let jobs: Result<Vec<Job>, StoreError> =
-                jobs.map(|stored| record(stored, &api.view, &access)).collect();
-            json(&ListJobs { jobs: jobs?, next_token })
+            let jobs = jobs.map(|stored| record(stored, &api.view, &access)).collect();
+            json(&ListJobs { jobs, next_token })
         }
         Detail::Summary => {
             let view = Arc::clone(&api.view);
@@ -247,18 +248,18 @@ fn already_over(job: JobId, state: JobStateType) -> Handled {
 /// A job as responses render it. Why a queued job waits changes without the job changing, so the
 /// store does not hold it. Slots of ops and daemon jobs wait for nodes of their own, which their
 /// stored message describes.
-fn record(stored: StoredJob, view: &View, access: &Access) -> Result<Job, StoreError> {
-    let spec = specification(&stored.spec_json)?;
+fn record(stored: StoredJob, view: &View, access: &Access) -> Job {
+    let spec = specification_of(&stored);
     let waits = match stored.state {
         JobStateType::Queued if matches!(spec.job_type, JobType::Batch | JobType::Service) => {
-            Demand::of(&spec).ok().and_then(|demand| view.explanation(&demand))
+            Demand::of(&spec).ok().and_then(|demand| view.explanation(&spec.namespace, demand))
         }
         _ => None,
     };
     let message = waits.map_or(stored.message, |waits| waits.as_ref().to_owned());
     let shows_content = access.shows_content(&spec.namespace);
     let spec = if shows_content { spec } else { masking::specification(spec) };
-    Ok(Job {
+    Job {
         id: stored.id,
         spec,
         state: JobState { state_type: stored.state, message },
@@ -266,6 +267,26 @@ fn record(stored: StoredJob, view: &View, access: &Access) -> Result<Job, StoreE
         revision: stored.revision,
         create_time: stored.create_time,
         modify_time: stored.modify_time,
+    }
+}
+
+/// What is known of a job's specification. Of a damaged one its task is not: the record still says
+/// how the job ended and why, and other jobs are listed with it.
+pub(super) fn specification_of(stored: &StoredJob) -> JobSpec {
+    specification(&stored.spec_json).unwrap_or_else(|error| {
+        tracing::error!(job = %stored.id, %error, "the state database is damaged");
+        JobSpec {
+            name: stored.name.clone(),
+            namespace: stored.namespace.clone(),
+            job_type: stored.job_type,
+            priority: stored.priority,
+            count: 0,
+            constraints: Vec::new(),
+            meta: BTreeMap::new(),
+            labels: BTreeMap::new(),
+            retry_policy: RetryPolicy::default_for(stored.job_type),
+            tasks: Vec::new(),
+        }
     })
 }
 

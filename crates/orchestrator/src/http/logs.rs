@@ -115,7 +115,7 @@ async fn logs(
             Which::One(execution.row.id)
         }
         None => {
-            let which = Which::of(job.id, &jobs::specification(&job.spec_json)?);
+            let which = Which::of(job.id, &jobs::specification_of(&job));
             if let (Which::InTurn(job), false) = (&which, options.follow)
                 && let Some(last) = last_execution(&api, *job).await?
             {

@@ -15,7 +15,7 @@ use super::error::Failure;
 use super::openapi::{JOB, PAGE, READ, examples, params, refusals};
 use super::paging::{List, Listing};
 use super::query::HundredAPage;
-use super::{Api, Handled, Parameter, jobs, lookup};
+use super::{Api, Handled, Parameter, lookup};
 
 pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
     OpenApiRouter::default().routes(collect!(list))
@@ -43,9 +43,8 @@ async fn list(
     let answer = api
         .read(move |reads| {
             let job = lookup::job(reads, &access, &text)?;
-            let job_type = jobs::specification(&job.spec_json)?.job_type;
-            if !job_type.is_finite() {
-                return Err(Failure::NoResultsForType { job: job.id, job_type });
+            if !job.job_type.is_finite() {
+                return Err(Failure::NoResultsForType { job: job.id, job_type: job.job_type });
             }
             let listing =
                 Listing { list: List::Results, order: 0, reverse: false, of: Some(job.id.uuid()) };

@@ -1,14 +1,11 @@
 //! List Usage: the running executions that use most.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use api_types::execution::{ComputeState, Execution};
-use api_types::job::JobSpec;
 use api_types::node::Connection;
 use api_types::usage::{ExecutionUsage, ListUsage};
-use api_types::{Code, JobId, NodeId, routes};
+use api_types::{Code, NodeId, routes};
 use axum::extract::State;
 use control_plane::store::Reads;
 use futures_util::future::join_all;
@@ -18,9 +15,10 @@ use utoipa_axum::routes as collect;
 use super::authenticate::Access;
 use super::edge::json;
 use super::error::Failure;
+use super::executions::{self, Specs};
 use super::openapi::{JOB, NODE, QUERY, READ, examples, refusals};
 use super::query::{Choice, IdPrefix, Limit, Namespace, query};
-use super::{Api, Handled, executions, jobs, lookup};
+use super::{Api, Handled, lookup};
 
 const ORDERS: Choice<Order> =
     Choice { permitted: &[("cpu", Order::Cpu), ("memory", Order::Memory)], default: Order::Cpu };
@@ -94,7 +92,7 @@ async fn list(State(api): State<Arc<Api>>, access: Access, query: UsageQuery) ->
     let measured = used.len() as u64;
     let executions = api
         .read(move |reads| {
-            let mut specs = HashMap::new();
+            let mut specs = Specs::default();
             let mut listed = Vec::new();
             for (node, one) in used.into_iter().take(MAX_READ) {
                 if listed.len() == limit as usize {
@@ -136,7 +134,7 @@ async fn ask(api: &Api, only: Option<NodeId>) -> (Vec<(NodeId, ExecutionUsage)>,
 fn record(
     reads: &dyn Reads,
     access: &Access,
-    specs: &mut HashMap<JobId, JobSpec>,
+    specs: &mut Specs,
     node: NodeId,
     one: &ExecutionUsage,
 ) -> Result<Option<Execution>, Failure> {
@@ -144,14 +142,7 @@ fn record(
     if stored.row.node != node || stored.row.compute != ComputeState::BidAccepted {
         return Ok(None);
     }
-    let job = stored.row.job;
-    let spec = match specs.entry(job) {
-        Entry::Occupied(known) => known.into_mut(),
-        Entry::Vacant(unknown) => {
-            let Some(stored) = reads.job(job)? else { return Ok(None) };
-            unknown.insert(jobs::specification(&stored.spec_json)?)
-        }
-    };
+    let Some(spec) = specs.of(reads, &stored.row)? else { return Ok(None) };
     let execution = executions::record(stored, spec, access);
     Ok(Some(Execution { usage: Some(one.usage), ..execution }))
 }

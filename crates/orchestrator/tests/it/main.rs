@@ -24,6 +24,7 @@ mod cluster;
 mod create;
 mod credentials;
 mod daemon;
+mod damage;
 mod errors;
 mod events;
 mod executions;

@@ -4,9 +4,11 @@
 //! from the store.
 
 mod bounded;
+mod damage;
 mod health;
 mod jobs;
 mod missing;
+mod namespaces;
 mod node_history;
 mod nodes;
 mod placement;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use api_types::job::{JobSpec, JobStateType, JobType};
-use scheduler::demand::Demand;
 use scheduler::input::Input;
+use scheduler::plan::JobPlan;
 
 use crate::specs::{batch, job, node, with_constraint, with_cpu};
 use crate::world::World;
@@ -168,7 +168,7 @@ fn a_dry_run_spreads_as_placement_would() {
     world.join_node(&node(8.0, 8_000_000_000, &[("zone", "a")]));
     world.join_node(&node(8.0, 8_000_000_000, &[("zone", "b")]));
     let spec = with_constraint(batch(5), "zone", "a");
-    let preview = world.scheduler.preview(&spec, &Demand::of(&spec).unwrap());
+    let preview = world.scheduler.preview(&JobPlan::of(&spec).unwrap(), spec.count);
     let said: Vec<_> = preview.iter().map(|n| (n.chosen, n.reason.as_str())).collect();
     assert_eq!(
         said,

@@ -7,6 +7,7 @@ use api_types::execution::ComputeState;
 use api_types::job::{JobSpec, JobStateType, JobType};
 use api_types::node::NodeAction;
 use api_types::{ExecutionId, JobId, NodeId};
+use scheduler::plan::JobPlan;
 use scheduler::time::Moment;
 
 use crate::specs::{batch, job, with_cpu};
@@ -148,8 +149,7 @@ fn the_large_job_says_which_node_is_reserved_and_the_others_that_one_is() {
     let said = busy.world.explanation(small);
     assert!(said.contains("1: reserved for work that has waited for longer"), "{said}");
     let small = busy.small.clone();
-    let preview =
-        busy.world.scheduler.preview(&small, &scheduler::demand::Demand::of(&small).unwrap());
+    let preview = busy.world.scheduler.preview(&JobPlan::of(&small).unwrap(), small.count);
     let reserved = preview.iter().filter(|node| node.reason.contains("reserved")).count();
     assert_eq!(reserved, 1, "{preview:?}");
 }

@@ -17,7 +17,7 @@ use control_plane::clock::{Reading, Stamp, UNKNOWN_BOOT};
 use control_plane::store::memory::{MemoryStore, spec_json};
 use control_plane::store::{Commit, CommitId, Store, Term, Write};
 use scheduler::change::{AssignmentChange, Effect, EventSubject, ExecutionRow};
-use scheduler::demand::Demand;
+use scheduler::demand::{Demand, Want};
 use scheduler::input::{Answer, Input, Refusal, Submit};
 use scheduler::mint::Mint;
 use scheduler::time::{Moment, Now};
@@ -45,7 +45,7 @@ pub(crate) struct World {
     pub(crate) effects: Vec<Effect>,
     /// The most records that one input may write.
     pub(crate) bound: Option<usize>,
-    explanations: BTreeMap<Demand, Option<Arc<str>>>,
+    explanations: BTreeMap<Want, Option<Arc<str>>>,
     sessions: BTreeMap<NodeId, u64>,
     commits: u64,
     last_id: u128,
@@ -249,13 +249,14 @@ impl World {
     pub(crate) fn explanation(&mut self, job: JobId) -> String {
         let spec = &self.store.new_jobs[&job].spec_json;
         let spec: JobSpec = serde_json::from_str(spec).expect("a stored specification");
-        let demand = Demand::of(&spec).expect("a checked job");
+        let demand = Demand::of(&spec).expect("a checked job").into();
+        let want = Want { namespace: spec.namespace.into(), demand };
         for _ in 0..100 {
-            for (demand, text) in self.scheduler.refresh_explanations() {
-                self.explanations.insert((*demand).clone(), text);
+            for (want, text) in self.scheduler.refresh_explanations() {
+                self.explanations.insert(want, text);
             }
         }
-        let text = self.explanations.get(&demand).cloned().flatten();
+        let text = self.explanations.get(&want).cloned().flatten();
         text.map_or_else(String::new, |text| text.to_string())
     }
 

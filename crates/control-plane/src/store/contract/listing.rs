@@ -57,7 +57,7 @@ fn summary(Sample { new, row }: &Sample) -> StoredSummary {
         create_time: new.create_time,
         modify_time: row.modify_time,
         start_time: row.start_time,
-        slots: row.slots,
+        slots: row.slots.len(),
         running: row.running,
         completed: row.completed,
         failed: row.failed,

@@ -4,11 +4,11 @@ use api_types::Timestamp;
 use api_types::execution::ComputeState;
 use api_types::job::{JobStateType, JobType};
 use api_types::node::{Connection, Eligibility, Membership};
-use scheduler::change::{Changes, EventSubject};
+use scheduler::change::{Changes, EventSubject, LoadedPlan};
 use scheduler::text::Text;
 use scheduler::time::Moment;
 
-use super::samples::{Put, Random, Sample, exclusions, node, stamp};
+use super::samples::{Put, Random, Sample, exclusions, node, plan, stamp};
 use super::{Backend, load};
 use crate::store::StoredJob;
 
@@ -19,6 +19,7 @@ pub(in crate::store) fn every_record_reads_back(backend: &impl Backend) {
     sample.row.start_time = Some(Timestamp(17));
     (sample.row.running, sample.row.failed) = (3, 4);
     sample.row.fresh = u32::MAX;
+    sample.row.slots = "3,7-9,4294967290".parse().unwrap();
     sample.row.completed = 3;
     sample.row.waiting_since = Some(Moment(6));
     let execution = sample.execution(&mut random, 0);
@@ -48,8 +49,10 @@ pub(in crate::store) fn every_record_reads_back(backend: &impl Backend) {
     let (jobs, live) = load(store.as_mut());
     let [job] = jobs.as_slice() else { panic!("{jobs:?}") };
     assert_eq!(job.row, sample.row);
-    assert_eq!((&job.spec_json, job.create_time), (&sample.new.spec_json, sample.new.create_time));
-    assert_eq!(job.created_at, sample.new.created_at);
+    let LoadedPlan::Stored(stored) = &job.plan else { panic!("{:?}", job.plan) };
+    assert_eq!(*stored, plan(&sample.id().to_string()));
+    assert_eq!((job.job_type, job.priority), (JobType::Batch, 50));
+    assert_eq!((job.create_time, job.created_at), (sample.new.create_time, sample.new.created_at));
     assert_eq!(live.executions, [execution]);
     assert_eq!(live.pending_slots, [slot, bare]);
     assert_eq!(live.nodes, [node]);
@@ -58,6 +61,10 @@ pub(in crate::store) fn every_record_reads_back(backend: &impl Backend) {
     assert!(store.has_job(sample.id()).unwrap());
     let stored = StoredJob {
         id: sample.id(),
+        name: sample.new.name.clone(),
+        namespace: sample.new.namespace.clone(),
+        job_type: JobType::Batch,
+        priority: 50,
         spec_json: sample.new.spec_json.clone(),
         state: sample.row.state,
         message: sample.row.message.to_string(),
@@ -67,6 +74,11 @@ pub(in crate::store) fn every_record_reads_back(backend: &impl Backend) {
         modify_time: sample.row.modify_time,
     };
     assert_eq!(reads.job(sample.id()).unwrap(), Some(stored));
+    assert_eq!(
+        reads.specification(sample.id(), sample.row.version).unwrap(),
+        Some(sample.new.spec_json.clone())
+    );
+    assert_eq!(reads.specification(sample.id(), 1).unwrap(), None);
 }
 
 pub(in crate::store) fn the_last_of_several_changes_wins(backend: &impl Backend) {
@@ -88,6 +100,7 @@ pub(in crate::store) fn the_last_of_several_changes_wins(backend: &impl Backend)
         execution.accepted_at = Some(Moment(commit));
         execution.started_at = Some(Moment(commit + 1));
         sample.row.last_event_time = sample.row.modify_time;
+        sample.row.slots.extend();
         sample.row.waiting_since = Some(Moment(commit));
         execution.tries.exclusions = exclusions(&[execution.node]);
         execution.followup = None;

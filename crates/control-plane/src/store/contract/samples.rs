@@ -6,7 +6,7 @@ use std::sync::Arc;
 use api_types::engine::EngineType;
 use api_types::execution::{ComputeState, DesiredState};
 use api_types::history::NodeStateType;
-use api_types::job::{JobStateType, JobType};
+use api_types::job::{JobSpec, JobStateType, JobType, RetryPolicy, Task};
 use api_types::node::{ComputeNodeInfo, Connection, Eligibility, Membership};
 use api_types::protocol::SessionRequest;
 use api_types::quantity::{Capacity, Resources};
@@ -19,6 +19,8 @@ use scheduler::change::{
 use scheduler::exclusion::{Exclusion, Exclusions};
 use scheduler::health::{Health, Trouble};
 use scheduler::node_event::{History, Standing};
+use scheduler::plan::JobPlan;
+use scheduler::slots::Slots;
 use scheduler::time::Moment;
 use uuid::Uuid;
 
@@ -99,6 +101,7 @@ impl Sample {
             create_time,
             created_at: Moment(5),
             spec_json: format!(r#"{{"Name":"{id}"}}"#).into(),
+            plan: plan(&id.to_string()).to_text().into(),
         };
         let row = JobRow {
             id,
@@ -113,7 +116,7 @@ impl Sample {
             start_time: None,
             running: 0,
             failed: 0,
-            slots: 1,
+            slots: Slots::below(1),
             fresh: 0,
             completed: 0,
             evaluation: random.evaluation_id(),
@@ -125,7 +128,7 @@ impl Sample {
     pub(in crate::store) fn of_type(random: &mut Random, job_type: JobType, slots: u32) -> Self {
         let mut sample = Self::job(random);
         sample.new.job_type = job_type;
-        sample.row.slots = slots;
+        sample.row.slots = Slots::below(slots);
         sample
     }
 
@@ -149,6 +152,7 @@ impl Sample {
         ExecutionRow {
             id: random.execution_id(),
             job: self.new.id,
+            version: self.row.version,
             index,
             node: random.node_id(),
             session: u64::MAX,
@@ -211,6 +215,23 @@ impl Sample {
             },
         }
     }
+}
+
+/// The plan of a small job in this namespace.
+pub(super) fn plan(namespace: &str) -> JobPlan {
+    JobPlan::of(&JobSpec {
+        name: String::new(),
+        namespace: namespace.to_owned(),
+        job_type: JobType::Batch,
+        priority: 50,
+        count: 1,
+        constraints: Vec::new(),
+        meta: BTreeMap::new(),
+        labels: BTreeMap::new(),
+        retry_policy: RetryPolicy::default_for(JobType::Batch),
+        tasks: vec![Task::new("main", EngineType::Docker)],
+    })
+    .unwrap()
 }
 
 pub(super) fn node(random: &mut Random) -> NodeRow {

@@ -3,8 +3,6 @@
 //! A page of a job's executions scans every execution of the job, without its results, and sorts:
 //! about 1 µs each. Indexes in four orders would be rewritten with every change instead.
 
-use std::sync::Arc;
-
 use api_types::execution::{ComputeState, RunOutput};
 use api_types::quantity::Resources;
 use api_types::{ExecutionId, JobId};
@@ -13,11 +11,11 @@ use scheduler::change::{Changes, ExecutionRow};
 
 use super::commit::JobNumbers;
 use super::jobs::PAGE_BYTES;
-use super::outputs;
 use super::reads::name_list;
 use super::row::{
     self, Id, bad_record, compute_state, counter, desired_state, exclusion_bytes, moment_value,
 };
+use super::{outputs, specs};
 use crate::store::{
     ExecutionOrder, ExecutionQuery, LiveExecution, LiveExecutionsQuery, Page, StoreError,
     StoredExecution, is_live,
@@ -28,10 +26,10 @@ pub(super) const COLUMNS: &str = "e.id, j.id, e.slot, e.node, e.session, e.evalu
     e.cpu_millis, e.memory_bytes, e.disk_bytes, e.gpus, e.desired, e.desired_message, e.compute,
     e.compute_message, e.attempt, e.infra_failures, e.short_runs, e.exclusions, e.previous, e.followup,
     e.revision, e.create_time, e.modify_time, e.offered_at, e.accepted_at, e.started_at,
-    e.process_ended_at";
+    e.process_ended_at, e.version";
 
 /// How many columns these are.
-const COLUMN_COUNT: usize = 27;
+const COLUMN_COUNT: usize = 28;
 
 const FROM: &str = "FROM execution AS e CROSS JOIN job AS j ON j.number = e.job
     LEFT JOIN run_output AS o ON o.execution = e.number
@@ -66,14 +64,14 @@ pub(super) fn write(
     Ok(())
 }
 
-/// All but what makes it this execution may change: its ID, job, slot and creation.
+/// All but what makes it this execution may change: its ID, job, version, slot and creation.
 const UPSERT: &str = "
     INSERT INTO execution (id, job, slot, create_time, modify_time, compute, desired, live, node,
         session, revision, started_at, cpu_millis, memory_bytes, disk_bytes, gpus, attempt,
         infra_failures, short_runs, exclusions, evaluation, previous, followup, desired_message,
-        compute_message, offered_at, accepted_at, process_ended_at)
+        compute_message, offered_at, accepted_at, process_ended_at, version)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
-        ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28)
+        ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)
     ON CONFLICT (id) DO UPDATE SET modify_time = ?5, compute = ?6, desired = ?7, live = ?8,
         node = ?9, session = ?10, revision = ?11, started_at = ?12, cpu_millis = ?13,
         memory_bytes = ?14, disk_bytes = ?15, gpus = ?16, attempt = ?17, infra_failures = ?18,
@@ -111,6 +109,7 @@ fn write_row(upsert: &mut Statement<'_>, job: i64, row: &ExecutionRow) -> rusqli
         moment_value(row.offered_at),
         row.accepted_at.map(moment_value),
         row.process_ended_at.map(moment_value),
+        row.version.cast_signed(),
     ])?;
     Ok(())
 }
@@ -218,7 +217,7 @@ pub(super) fn live(
     let sql = format!(
         "SELECT {COLUMNS}, {WHAT_IT_LEFT}, e.number, s.json
          FROM execution AS e INDEXED BY execution_live CROSS JOIN job AS j ON j.number = e.job
-            CROSS JOIN job_spec AS s ON s.job = e.job
+            LEFT JOIN job_spec AS s ON s.job = e.job AND s.version = e.version
             LEFT JOIN run_output AS o ON o.execution = e.number
             LEFT JOIN published AS p ON p.job = e.job AND p.slot = e.slot
                 AND p.create_time = e.create_time AND p.id = e.id
@@ -236,7 +235,7 @@ pub(super) fn live(
         if items.len() == query.limit as usize || bytes > PAGE_BYTES {
             return Ok(Page { items, more: true });
         }
-        let spec_json: Arc<str> = row.get(number_column + 1)?;
+        let spec_json = specs::text(row, number_column + 1)?;
         bytes += spec_json.len();
         let execution = read_stored(row)?;
         items.push(LiveExecution { number: counter(row, number_column)?, execution, spec_json });
@@ -272,6 +271,7 @@ pub(super) fn read_row(row: &Row<'_>) -> Result<ExecutionRow, StoreError> {
         accepted_at: row::moment_option(row, 24)?,
         started_at: row::moment_option(row, 25)?,
         process_ended_at: row::moment_option(row, 26)?,
+        version: counter(row, 27)?,
     })
 }
 

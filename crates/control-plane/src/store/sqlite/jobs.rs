@@ -1,16 +1,22 @@
 //! Jobs: writing and reading their rows.
 
+use std::collections::HashSet;
+
 use api_types::JobId;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, Transaction, params};
 use scheduler::change::{JobRow, NewJobRow};
+use scheduler::slots::Slots;
 
-use super::row::{self, Id, counter, job_state, job_state_code, job_type_code, moment_value};
+use super::row::{
+    self, Id, bad_record, counter, job_state, job_state_code, job_type, job_type_code, moment_value,
+};
 use super::select::{COUNTED, Selection};
+use super::specs::{self, JOIN_NEWEST, SpecRows};
 use crate::store::{JobQuery, Page, StoreError, StoredJob};
 
 /// The columns for [`read_job`].
 const COLUMNS: &str = "j.id, s.json, j.state, j.message, j.version, j.revision, j.create_time,
-    j.modify_time FROM job AS j CROSS JOIN job_spec AS s ON s.job = j.number";
+    j.modify_time, j.name, j.namespace, j.type, j.priority FROM job AS j";
 
 /// A page ends early, and reports that more follows, once its specifications exceed this in total:
 /// a thousand jobs with inline inputs would be gigabytes.
@@ -29,7 +35,7 @@ pub(super) fn next_number(connection: &Connection) -> Result<i64, StoreError> {
 /// Prepared statements that write jobs row by row.
 pub(super) struct JobRows<'c> {
     insert: CachedStatement<'c>,
-    insert_spec: CachedStatement<'c>,
+    specs: SpecRows<'c>,
     insert_label: CachedStatement<'c>,
     select_live: CachedStatement<'c>,
     update: CachedStatement<'c>,
@@ -44,12 +50,11 @@ impl<'c> JobRows<'c> {
                 "INSERT INTO job (number, id, create_time, type, namespace, name, state, live,
                     version, revision, modify_time, start_time, slots, fresh, completed,
                     evaluation, message, last_event_time, waiting_since, ended_at, created_at,
-                    running, failed, priority)
+                    running, failed, priority, indexes)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
-                    ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)",
+                    ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)",
             )?,
-            insert_spec: transaction
-                .prepare_cached("INSERT INTO job_spec (job, json) VALUES (?1, ?2)")?,
+            specs: SpecRows::prepare(transaction)?,
             insert_label: transaction.prepare_cached(
                 "INSERT INTO label (id, key, create_time, job, value, integer)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
@@ -59,7 +64,7 @@ impl<'c> JobRows<'c> {
                 "UPDATE job SET state = ?2, live = ?3, version = ?4, revision = ?5,
                     modify_time = ?6, start_time = ?7, slots = ?8, fresh = ?9, completed = ?10,
                     evaluation = ?11, message = ?12, last_event_time = ?13, waiting_since = ?14,
-                    ended_at = ?15, running = ?16, failed = ?17
+                    ended_at = ?15, running = ?16, failed = ?17, indexes = ?18
                  WHERE number = ?1",
             )?,
         })
@@ -86,7 +91,7 @@ impl<'c> JobRows<'c> {
             row.revision.cast_signed(),
             row.modify_time.0,
             row.start_time.map(|time| time.0),
-            row.slots,
+            row.slots.len(),
             row.fresh,
             row.completed,
             row.evaluation.bytes(),
@@ -98,8 +103,9 @@ impl<'c> JobRows<'c> {
             row.running,
             row.failed,
             job.priority,
+            indexes(&row.slots),
         ])?;
-        self.insert_spec.execute(params![number, job.spec_json])?;
+        self.specs.insert(number, row.version, job)?;
         for (key, value) in &job.labels {
             self.insert_label.execute(params![
                 job.id.bytes(),
@@ -125,7 +131,7 @@ impl<'c> JobRows<'c> {
             row.revision.cast_signed(),
             row.modify_time.0,
             row.start_time.map(|time| time.0),
-            row.slots,
+            row.slots.len(),
             row.fresh,
             row.completed,
             row.evaluation.bytes(),
@@ -135,6 +141,7 @@ impl<'c> JobRows<'c> {
             row.ended_at.map(moment_value),
             row.running,
             row.failed,
+            indexes(&row.slots),
         ])?;
         Ok(was_live)
     }
@@ -147,8 +154,20 @@ pub(super) fn number(connection: &Connection, id: JobId) -> Result<Option<i64>, 
         .optional()?)
 }
 
+/// Those of the IDs that jobs have.
+pub(super) fn known(connection: &Connection, ids: &[JobId]) -> Result<HashSet<JobId>, StoreError> {
+    let mut statement = connection.prepare_cached("SELECT 1 FROM job WHERE id = ?1")?;
+    let mut known = HashSet::new();
+    for id in ids {
+        if statement.exists([id.bytes()])? {
+            known.insert(*id);
+        }
+    }
+    Ok(known)
+}
+
 pub(super) fn job(connection: &Connection, id: JobId) -> Result<Option<StoredJob>, StoreError> {
-    let mut statement = connection.prepare_cached(&format!("SELECT {COLUMNS} WHERE j.id = ?1"))?;
+    let mut statement = connection.prepare_cached(&sql("j.id = ?1"))?;
     row::one(&mut statement, [id.bytes()], read_job)
 }
 
@@ -160,8 +179,7 @@ pub(super) fn jobs(
     let mut numbers = Selection::new(query, COUNTED).numbers(connection)?;
     let mut more = numbers.len() > query.limit as usize;
     numbers.truncate(query.limit as usize);
-    let mut statement =
-        connection.prepare_cached(&format!("SELECT {COLUMNS} WHERE j.number = ?1"))?;
+    let mut statement = connection.prepare_cached(&sql("j.number = ?1"))?;
     let mut items = Vec::with_capacity(numbers.len());
     let mut bytes = 0;
     for number in numbers {
@@ -177,10 +195,32 @@ pub(super) fn jobs(
     Ok(Page { items, more })
 }
 
+fn sql(condition: &str) -> String {
+    format!("SELECT {COLUMNS} {JOIN_NEWEST} WHERE {condition}")
+}
+
+/// What the column `indexes` holds besides the number of slots: nothing, for nearly all jobs.
+fn indexes(slots: &Slots) -> Option<String> {
+    (*slots != Slots::below(slots.len())).then(|| slots.to_string())
+}
+
+/// The slots in the columns `slots` and `indexes`.
+pub(super) fn slots(count: u32, indexes: Option<String>) -> Result<Slots, StoreError> {
+    match indexes {
+        None => Ok(Slots::below(count)),
+        Some(indexes) => indexes.parse().map_err(bad_record),
+    }
+}
+
 fn read_job(row: &Row<'_>) -> Result<StoredJob, StoreError> {
+    let id = JobId::get(row, 0)?;
     Ok(StoredJob {
-        id: Id::get(row, 0)?,
-        spec_json: row.get(1)?,
+        id,
+        name: row.get::<_, Option<String>>(8)?.unwrap_or_else(|| id.to_string()),
+        namespace: row.get(9)?,
+        job_type: job_type(row.get(10)?)?,
+        priority: row.get(11)?,
+        spec_json: specs::text(row, 1)?,
         state: job_state(row.get(2)?)?,
         message: row.get(3)?,
         version: counter(row, 4)?,

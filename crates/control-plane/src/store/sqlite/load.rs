@@ -10,8 +10,9 @@ use api_types::{JobId, NodeId};
 use rusqlite::{Connection, Row};
 use scheduler::change::{JobRow, Live, LiveJobRow, NodeRow, PendingSlotRow};
 
-use super::row::{self, Id, bad_record, counter, job_state, job_type_code};
-use super::{executions, health, nodes as node_history};
+use super::row::{self, Id, bad_record, counter, job_state, job_type, job_type_code};
+use super::specs::{self, JOIN_NEWEST};
+use super::{executions, health, jobs, nodes as node_history};
 use crate::store::StoreError;
 
 pub(super) fn load(
@@ -20,7 +21,7 @@ pub(super) fn load(
 ) -> Result<Live, StoreError> {
     let connection = connection.transaction()?;
     let last_seq = super::events::last_event(&connection)?;
-    jobs(&connection, job)?;
+    live_jobs(&connection, job)?;
     Ok(Live {
         executions: live_executions(&connection)?,
         pending_slots: pending_slots(&connection)?,
@@ -30,29 +31,31 @@ pub(super) fn load(
     })
 }
 
-fn jobs(connection: &Connection, job: &mut dyn FnMut(LiveJobRow)) -> Result<(), StoreError> {
-    let mut statement = connection.prepare(
-        "SELECT j.id, j.state, j.message, j.version, j.revision, j.modify_time, j.start_time, j.slots,
-            j.fresh, j.completed, j.evaluation, j.last_event_time, j.waiting_since, j.create_time,
-            j.created_at, j.running, j.failed, s.json
-         FROM job AS j INDEXED BY job_live CROSS JOIN job_spec AS s ON s.job = j.number
-         WHERE j.live = 1 ORDER BY j.number",
-    )?;
+fn live_jobs(connection: &Connection, job: &mut dyn FnMut(LiveJobRow)) -> Result<(), StoreError> {
+    let mut statement = connection.prepare(&format!(
+        "SELECT j.id, j.state, j.message, j.version, j.revision, j.modify_time, j.start_time,
+                j.slots, j.fresh, j.completed, j.evaluation, j.last_event_time, j.waiting_since,
+                j.create_time, j.created_at, j.running, j.failed, j.indexes, j.number, j.type,
+                j.priority, s.plan
+             FROM job AS j INDEXED BY job_live {JOIN_NEWEST}
+             WHERE j.live = 1 ORDER BY j.number"
+    ))?;
     let mut messages = HashSet::new();
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
+        let version = counter(row, 3)?;
         job(LiveJobRow {
             row: JobRow {
                 id: Id::get(row, 0)?,
                 state: job_state(row.get(1)?)?,
                 message: shared(&mut messages, row.get(2)?).into(),
-                version: counter(row, 3)?,
+                version,
                 revision: counter(row, 4)?,
                 modify_time: row::time(row, 5)?,
                 start_time: row::time_option(row, 6)?,
                 running: row.get(15)?,
                 failed: row.get(16)?,
-                slots: row.get(7)?,
+                slots: jobs::slots(row.get(7)?, row.get(17)?)?,
                 fresh: row.get(8)?,
                 completed: row.get(9)?,
                 evaluation: Id::get(row, 10)?,
@@ -63,7 +66,9 @@ fn jobs(connection: &Connection, job: &mut dyn FnMut(LiveJobRow)) -> Result<(), 
             },
             create_time: row::time(row, 13)?,
             created_at: row::moment(row, 14)?,
-            spec_json: row.get(17)?,
+            job_type: job_type(row.get(19)?)?,
+            priority: row.get(20)?,
+            plan: specs::plan(connection, row, 21, (row.get(18)?, version))?,
         });
     }
     Ok(())
@@ -144,8 +149,8 @@ fn word<T: FromStr<Err = UnknownWord>>(row: &Row<'_>, column: usize) -> Result<T
 ///
 /// Each slot is queried separately, since a daemon's slot may have had thousands of executions.
 fn covered(connection: &Connection) -> Result<Vec<(JobId, u32, NodeId)>, StoreError> {
-    let mut jobs = connection.prepare(
-        "SELECT number, id, slots FROM job INDEXED BY job_live
+    let mut per_node = connection.prepare(
+        "SELECT number, id, slots, indexes FROM job INDEXED BY job_live
          WHERE live = 1 AND type IN (?1, ?2) ORDER BY number",
     )?;
     let mut slot_node = connection.prepare(
@@ -156,12 +161,13 @@ fn covered(connection: &Connection) -> Result<Vec<(JobId, u32, NodeId)>, StoreEr
         "SELECT pinned FROM pending_slot WHERE job = ?1 AND slot = ?2 AND pinned NOT NULL",
     )?;
     let types = [job_type_code(JobType::Ops), job_type_code(JobType::Daemon)];
-    let jobs = row::all(&mut jobs, types, |row| {
-        Ok((row.get::<_, i64>(0)?, JobId::get(row, 1)?, row.get::<_, u32>(2)?))
+    let per_node = row::all(&mut per_node, types, |row| {
+        let slots = jobs::slots(row.get(2)?, row.get(3)?)?;
+        Ok((row.get::<_, i64>(0)?, JobId::get(row, 1)?, slots))
     })?;
     let mut covered = Vec::new();
-    for (number, job, slots) in jobs {
-        for slot in 0..slots {
+    for (number, job, slots) in per_node {
+        for slot in slots.iter() {
             let key = [number, i64::from(slot)];
             let read = |row: &Row<'_>| Ok(NodeId::get(row, 0)?);
             let node = match row::one(&mut slot_node, key, read)? {

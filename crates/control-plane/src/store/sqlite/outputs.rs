@@ -9,13 +9,10 @@ use scheduler::change::OutputRow;
 use super::row::{self, Id, bad_record, counter};
 use crate::store::{MAX_TAILS_BYTES, StoreError};
 
-/// What a run used, as JSON; null of runs that nobody measured.
+/// What a run used, as JSON; null of runs that nobody measured. The end of truncated streams in the
+/// record, and a longer end of failed executions.
 pub(super) const STEP: &str = "
 ALTER TABLE run_output ADD COLUMN usage TEXT;
-";
-
-/// The end of truncated streams in the record, and a longer end of failed executions.
-pub(super) const TAIL_STEP: &str = "
 ALTER TABLE run_output ADD COLUMN stdout_tail TEXT NOT NULL DEFAULT '';
 ALTER TABLE run_output ADD COLUMN stdout_bytes INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE run_output ADD COLUMN stderr_tail TEXT NOT NULL DEFAULT '';

@@ -14,6 +14,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::row::{self, moment_value};
+use super::specs::{self, JOIN_NEWEST};
 use super::{marks, outputs};
 use crate::store::{Removed, Retention, StoreError};
 
@@ -109,12 +110,10 @@ fn next(
 
 /// Hides the job from all reads.
 fn begin(transaction: &Transaction<'_>, job: i64, budget: &mut Budget) -> Result<(), StoreError> {
-    let (id, json): ([u8; 16], String) = transaction
-        .prepare_cached(
-            "SELECT j.id, s.json FROM job AS j CROSS JOIN job_spec AS s ON s.job = j.number
-             WHERE j.number = ?1",
-        )?
-        .query_row([job], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let sql = format!("SELECT j.id, s.json FROM job AS j {JOIN_NEWEST} WHERE j.number = ?1");
+    let (id, json): ([u8; 16], _) = transaction
+        .prepare_cached(&sql)?
+        .query_row([job], |row| Ok((row.get(0)?, specs::text(row, 1)?)))?;
     let labels = match serde_json::from_str::<Labelled>(&json) {
         Ok(Labelled { labels }) => {
             let mut delete =

@@ -4,7 +4,7 @@
 //! use a blocking thread.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use api_types::audit::AuditRecord;
 use api_types::id::IdPrefix;
@@ -16,7 +16,9 @@ use scheduler::change::{EventRow, ExecutionRow};
 use super::fault::classify;
 use super::open::PREPARED_STATEMENTS;
 use super::row::{self, Id, bad_record};
-use super::{audit, events, executions, history, jobs, marks, nodes, outputs, results, summaries};
+use super::{
+    audit, events, executions, history, jobs, marks, nodes, outputs, results, specs, summaries,
+};
 use crate::store::{
     AuditQuery, EventsPage, EventsQuery, ExecutionQuery, HistoryQuery, JobQuery, JobTotals,
     LiveExecution, LiveExecutionsQuery, Namespaces, NodeHistoryQuery, Page, Reads, ResultQuery,
@@ -160,6 +162,10 @@ impl Reads for SqliteReads {
 
     fn job(&self, id: JobId) -> Result<Option<StoredJob>, StoreError> {
         self.read(|connection| jobs::job(connection, id))
+    }
+
+    fn specification(&self, job: JobId, version: u64) -> Result<Option<Arc<str>>, StoreError> {
+        self.read(|connection| specs::specification(connection, job, version))
     }
 
     fn jobs(&self, query: &JobQuery) -> Result<Page<StoredJob>, StoreError> {

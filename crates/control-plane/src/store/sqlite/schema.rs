@@ -17,7 +17,7 @@
 //! an event about 150.
 //!
 //! - `job` changes with every state; `job_spec` holds what never does, so that a state change does
-//!   not rewrite it.
+//!   not rewrite it. A job has one row there for each version of its specification.
 //! - `label` is in order of IDs, a job's labels side by side; its indexes are in order of creation,
 //!   under the key, the key and value, and the key and integer: see `select.rs` for what walks
 //!   which. By key and ID it would be walked sooner, and every label of a new job would rewrite
@@ -30,7 +30,7 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::{audit, nodes, outputs, records};
+use super::{audit, nodes, outputs, records, specs};
 
 /// "jobs", in the header of the file.
 pub(super) const APPLICATION_ID: i32 = 0x6a6f_6273;
@@ -40,6 +40,9 @@ pub(super) const FORMAT: u32 = 13;
 
 /// The oldest format whose releases may open what this one writes.
 pub(super) const OLDEST: u32 = 11;
+
+/// The first format that has plans beside the specifications.
+const WITH_PLANS: u32 = 13;
 
 /// The first format that names the oldest one; releases before it open no later file.
 const NAMES_THE_OLDEST: u32 = 11;
@@ -58,7 +61,7 @@ pub(super) const STEPS: [&str; FORMAT as usize] = [
     audit::STEP,
     FORMAT_11,
     outputs::STEP,
-    outputs::TAIL_STEP,
+    specs::STEP,
 ];
 
 const FORMAT_1: &str = "
@@ -360,6 +363,9 @@ pub(super) fn migrate(connection: &mut Connection, format: u32) -> rusqlite::Res
     for (step, sql) in (1..).zip(STEPS).skip(format as usize) {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         transaction.execute_batch(sql)?;
+        if step == WITH_PLANS {
+            specs::fill_plans(&transaction)?;
+        }
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
         transaction.pragma_update(None, "user_version", step)?;
         if step >= NAMES_THE_OLDEST {

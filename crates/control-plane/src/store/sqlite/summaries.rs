@@ -82,7 +82,8 @@ fn sql(condition: &str) -> String {
     let queued = job_state_code(JobStateType::Queued);
     format!(
         "SELECT {COLUMNS},
-            (SELECT s.json FROM job_spec AS s WHERE s.job = j.number AND j.state = {queued}
+            (SELECT s.json FROM job_spec AS s
+             WHERE s.job = j.number AND s.version = j.version AND j.state = {queued}
                 AND octet_length(s.json) <= {SPEC_BYTES})
          FROM job AS j WHERE {condition}"
     )
@@ -112,7 +113,8 @@ fn read(row: &Row<'_>) -> Result<(StoredSummary, usize), StoreError> {
         running: row.get(13)?,
         completed: row.get(14)?,
         failed: row.get(15)?,
-        queued_spec: row.get(17)?,
+        // Whatever a damaged row holds, its job is listed.
+        queued_spec: row.get_ref(17)?.as_str_or_null().ok().flatten().map(str::to_owned),
     };
     Ok((summary, size))
 }

@@ -11,6 +11,7 @@ mod pages;
 mod plans;
 mod retention;
 mod rollback;
+mod specs;
 mod speed;
 
 use std::path::Path;

@@ -11,8 +11,9 @@ use axum::extract::State;
 use control_plane::step::{IdempotencyKey, Submission};
 use http::HeaderMap;
 use ring::digest;
-use scheduler::demand::Demand;
+use scheduler::change::FIRST_VERSION;
 use scheduler::input::{Refusal, Submit};
+use scheduler::plan::JobPlan;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use uuid::Uuid;
 
@@ -118,9 +119,9 @@ pub(super) async fn create(
     // A node may receive the job as soon as it is on disk. An ID chosen by the client may belong to
     // another job, which keeps it, or have belonged to one that was removed.
     if id_given {
-        api.view.specs().forget(id);
+        api.view.specs().forget(id, FIRST_VERSION);
     } else {
-        api.view.specs().insert(id, Arc::clone(&spec), spec_json.len());
+        api.view.specs().insert(id, FIRST_VERSION, Arc::clone(&spec), spec_json.len());
     }
     let from = clock::now();
     let submit = Submit { id, spec, spec_json };
@@ -249,16 +250,24 @@ async fn preview(api: &Api, accepted: Accepted) -> Handled {
             return Err(CallError::Refused(Refusal::JobExists(id)).into());
         }
     }
-    let demand = Demand::of(&spec)
+    let plan = JobPlan::of(&spec)
         .map_err(|error| Failure::Internal { cause: format!("a checked job: {error}") })?;
-    let asked = Arc::clone(&spec);
-    let nodes = api.handle.ask(move |scheduler| scheduler.preview(&asked, &demand)).await?;
+    let count = spec.count;
+    let nodes = api.handle.ask(move |scheduler| scheduler.preview(&plan, count)).await?;
     let now = clock::now();
     let state = JobState {
         state_type: JobStateType::Pending,
         message: "dry run: nothing was stored".to_owned(),
     };
     let spec = Arc::unwrap_or_clone(spec);
-    let job = Job { id, spec, state, version: 1, revision: 1, create_time: now, modify_time: now };
+    let job = Job {
+        id,
+        spec,
+        state,
+        version: FIRST_VERSION,
+        revision: 1,
+        create_time: now,
+        modify_time: now,
+    };
     json(&DryRun { job, nodes, warnings })
 }

@@ -76,7 +76,7 @@ pub(super) async fn describe(
         Some(wait_request) => changed(&api, stored, wait_request).await?,
         None => stored,
     };
-    json(&DescribeJob { job: record(stored, &api.view, &access)? })
+    json(&DescribeJob { job: record(stored, &api.view, &access) })
 }
 
 fn wait_request(query: &DescribeQuery) -> Option<WaitRequest> {

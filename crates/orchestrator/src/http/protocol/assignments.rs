@@ -5,24 +5,27 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api_types::job::JobSpec;
+use api_types::execution::{ComputeState, DesiredState};
+use api_types::job::{JobSpec, Task};
 use api_types::protocol::{Assignment, AssignmentLine, KEEP_ALIVE_SECONDS, Work};
-use api_types::{JobId, routes};
+use api_types::{ExecutionId, JobId, routes};
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::IntoResponse;
+use control_plane::store::{Reads, StoreError};
 use futures_util::stream;
 use http::{Method, Uri, header};
-use scheduler::change::AssignmentChange;
+use scheduler::change::{AssignmentChange, WorkOrder};
+use scheduler::input::Input;
 use telemetry::traces::{Tracer, execution_span};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::driver::StreamItem;
-use crate::http::error::{Failure, Kind};
+use crate::http::error::Failure;
 use crate::http::openapi::{CALL, OWN_NODE_ID, QUERY, SESSION, params, refusals};
 use crate::http::query::{Parameters as _, Query, RequiredNumber, query};
-use crate::http::{Api, Handled, Parameter, jobs, lookup};
+use crate::http::{Api, Handled, Parameter, lookup};
 use crate::logs::Attachment;
 
 /// Changes taken from the driver's queue at once; the rest waits there.
@@ -43,6 +46,9 @@ struct Lines {
     /// When the last piece was written.
     written: Instant,
 }
+
+/// By job and version: a specification, or why it cannot be read.
+type Specs = HashMap<(JobId, u64), Result<Arc<JobSpec>, String>>;
 
 enum Unrendered {
     /// The head of a snapshot, with the number of changes that follow.
@@ -135,7 +141,7 @@ impl Lines {
                 // The agent opens another stream, which begins with the full desired state.
                 tracing::error!(
                     ?failure,
-                    "an assignments stream was cut off: cannot read a specification"
+                    "an assignments stream was cut off: cannot read specifications now"
                 );
                 None
             }
@@ -155,9 +161,11 @@ impl Lines {
     }
 
     /// Queued lines, up to the length of a piece.
+    ///
+    /// What needs a specification that cannot be read is withdrawn, and only its own job fails.
     async fn render(&mut self) -> Result<Bytes, Failure> {
         let mut bytes = Vec::new();
-        let mut specs = HashMap::new();
+        let mut specs = Specs::new();
         let mut known = 0;
         while let Some(next) = self.queue.pop_front() {
             if known == 0 {
@@ -171,8 +179,7 @@ impl Lines {
                     write(&mut bytes, &AssignmentLine::Snapshot { executions })?;
                 }
                 Unrendered::Change(change) => {
-                    let tracer = &self.api.observer.tracer;
-                    let assignment = assignment(change, &specs, tracer)?;
+                    let assignment = self.assignment(change, &specs).await?;
                     write(&mut bytes, &AssignmentLine::Assignment(Box::new(assignment)))?;
                 }
             }
@@ -184,8 +191,8 @@ impl Lines {
     }
 
     /// The specifications that the next lines need, from memory or from the store.
-    async fn specs(&self, next: &Unrendered) -> Result<HashMap<JobId, Arc<JobSpec>>, Failure> {
-        let mut specs = HashMap::new();
+    async fn specs(&self, next: &Unrendered) -> Result<Specs, Failure> {
+        let mut specs = Specs::new();
         let mut missing = Vec::new();
         let ahead = self.queue.iter().take(CHANGES_AT_ONCE);
         let changes = [next].into_iter().chain(ahead).filter_map(|unrendered| match unrendered {
@@ -193,73 +200,112 @@ impl Lines {
             Unrendered::Change(change) => Some(change),
         });
         for work in changes.filter_map(|change| change.work.as_ref()) {
-            if specs.contains_key(&work.job) || missing.contains(&work.job) {
+            let key = (work.job, work.version);
+            if specs.contains_key(&key) || missing.contains(&key) {
                 continue;
             }
-            match self.api.view.specs().get(work.job) {
-                Some(spec) => drop(specs.insert(work.job, spec)),
-                None => missing.push(work.job),
+            match self.api.view.specs().get(work.job, work.version) {
+                Some(spec) => drop(specs.insert(key, Ok(spec))),
+                None => missing.push(key),
             }
         }
         if missing.is_empty() {
             return Ok(specs);
         }
         let api = Arc::clone(&self.api);
-        let loaded = self
-            .api
-            .read_for_agent(move |reads| {
-                let mut loaded = Vec::with_capacity(missing.len());
-                for job in missing {
-                    let stored = reads
-                        .job(job)?
-                        .ok_or_else(|| lookup::absent(Kind::Job, &job.to_string()))?;
-                    let spec = Arc::new(jobs::specification(&stored.spec_json)?);
-                    api.view.specs().insert(job, Arc::clone(&spec), stored.spec_json.len());
-                    loaded.push((job, spec));
-                }
-                Ok(loaded)
-            })
-            .await?;
-        specs.extend(loaded);
+        let load = move |reads: &dyn Reads| {
+            let loaded = missing.into_iter().map(|key| Ok((key, load(&api, reads, key)?)));
+            loaded.collect::<Result<Vec<_>, Failure>>()
+        };
+        specs.extend(self.api.read_for_agent(load).await?);
         Ok(specs)
+    }
+
+    async fn assignment(
+        &self,
+        change: AssignmentChange,
+        specs: &Specs,
+    ) -> Result<Assignment, Failure> {
+        let AssignmentChange { execution, desired, compute, message, work } = change;
+        let plain = Assignment {
+            execution_id: execution,
+            desired_state: desired,
+            compute_state: compute,
+            message: message.to_string(),
+            work: None,
+        };
+        let Some(order) = work else { return Ok(plain) };
+        let reason = match specs.get(&(order.job, order.version)) {
+            Some(Ok(spec)) => match spec.tasks.first() {
+                Some(task) => {
+                    let work = work_of(execution, &order, spec, task, &self.api.observer.tracer);
+                    return Ok(Assignment { work: Some(work), ..plain });
+                }
+                None => "it has no task",
+            },
+            Some(Err(reason)) => reason.as_str(),
+            None => "it is missing",
+        };
+        tracing::error!(
+            job = %order.job, %execution, reason,
+            "the specification of a job cannot be read: the state database is damaged"
+        );
+        if !matches!(compute, ComputeState::New | ComputeState::AskForBid) {
+            // The node has it in its own ledger, and ignores what comes with an execution that it
+            // has accepted.
+            return Ok(plain);
+        }
+        // Ends it, and its job; see `Input::Unreadable`.
+        let reason = reason.to_owned();
+        self.api.handle.call(Input::Unreadable { execution, reason }).await?;
+        Ok(Assignment { desired_state: DesiredState::Stopped, ..plain })
     }
 }
 
-fn assignment(
-    change: AssignmentChange,
-    specs: &HashMap<JobId, Arc<JobSpec>>,
-    tracer: &Tracer,
-) -> Result<Assignment, Failure> {
-    let execution = change.execution;
-    let work = match change.work {
-        None => None,
-        Some(order) => {
-            let spec = specs.get(&order.job);
-            let (spec, task) = spec
-                .and_then(|spec| Some((spec, spec.tasks.first()?)))
-                .ok_or_else(|| lookup::absent(Kind::Job, &order.job.to_string()))?;
-            Some(Work {
-                job_id: order.job,
-                job_name: spec.name.clone(),
-                namespace: spec.namespace.clone(),
-                job_type: spec.job_type,
-                index: order.index,
-                count: order.count,
-                resources: order.resources.into(),
-                task: task.clone(),
-                traceparent: tracer
-                    .samples(order.job)
-                    .then(|| execution_span(order.job, execution).to_string()),
-            })
+/// A specification from the store, or why it cannot be read, which no other try would change.
+fn load(
+    api: &Api,
+    reads: &dyn Reads,
+    (job, version): (JobId, u64),
+) -> Result<Result<Arc<JobSpec>, String>, Failure> {
+    let json = match reads.specification(job, version) {
+        Ok(Some(json)) => json,
+        Ok(None) => return Ok(Err("it is missing".to_owned())),
+        Err(error @ (StoreError::Damaged { .. } | StoreError::Record { .. })) => {
+            return Ok(Err(error.to_string()));
         }
+        Err(error) => return Err(error.into()),
     };
-    Ok(Assignment {
-        execution_id: change.execution,
-        desired_state: change.desired,
-        compute_state: change.compute,
-        message: change.message.to_string(),
-        work,
+    Ok(match serde_json::from_str(&json) {
+        Ok(spec) => {
+            let spec: Arc<JobSpec> = Arc::new(spec);
+            api.view.specs().insert(job, version, Arc::clone(&spec), json.len());
+            Ok(spec)
+        }
+        Err(error) => Err(error.to_string()),
     })
+}
+
+fn work_of(
+    execution: ExecutionId,
+    order: &WorkOrder,
+    spec: &JobSpec,
+    task: &Task,
+    tracer: &Tracer,
+) -> Work {
+    Work {
+        job_id: order.job,
+        job_name: spec.name.clone(),
+        namespace: spec.namespace.clone(),
+        job_type: spec.job_type,
+        index: order.index,
+        count: order.count,
+        resources: order.resources.into(),
+        task: task.clone(),
+        traceparent: tracer
+            .samples(order.job)
+            .then(|| execution_span(order.job, execution).to_string()),
+    }
 }
 
 fn write(bytes: &mut Vec<u8>, line: &AssignmentLine) -> Result<(), Failure> {

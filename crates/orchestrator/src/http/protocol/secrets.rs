@@ -113,8 +113,8 @@ pub(super) fn placed(
     if row.node != node || !is_accepted {
         return Err(absent());
     }
-    let job = reads.job(row.job)?.ok_or_else(absent)?;
-    let spec = serde_json::from_str(&job.spec_json)
+    let spec_json = reads.specification(row.job, row.version)?.ok_or_else(absent)?;
+    let spec = serde_json::from_str(&spec_json)
         .map_err(|error| Failure::Internal { cause: format!("read a stored job: {error}") })?;
     Ok(Arc::new(spec))
 }

@@ -1,0 +1,139 @@
+//! Specifications and their plans: versions, the upgrade, and what damage leaves.
+
+use api_types::engine::EngineType;
+use api_types::job::{JobSpec, JobType, RetryPolicy, Task};
+use rusqlite::{Connection, params};
+use scheduler::change::{Changes, LoadedPlan};
+use scheduler::plan::JobPlan;
+use scheduler::time::Moment;
+
+use super::migration::old_file;
+use super::{Backend, Directory, directory};
+use crate::store::contract::{Put, Random, Sample, load};
+use crate::store::{LiveExecutionsQuery, Namespaces, Retention};
+
+/// The last format of a former release.
+const FORMER: u32 = 8;
+
+fn connection(directory: &Directory) -> Connection {
+    Connection::open(directory.path().join("orchestrator.db")).unwrap()
+}
+
+fn spec(namespace: &str) -> JobSpec {
+    JobSpec {
+        name: "odd".to_owned(),
+        namespace: namespace.to_owned(),
+        job_type: JobType::Batch,
+        priority: 50,
+        count: 3,
+        constraints: Vec::new(),
+        meta: [("large".to_owned(), "x".repeat(100_000))].into(),
+        labels: Default::default(),
+        retry_policy: RetryPolicy::default_for(JobType::Batch),
+        tasks: vec![Task::new("main", EngineType::Docker)],
+    }
+}
+
+#[test]
+fn an_execution_keeps_the_specification_that_it_was_offered_with() {
+    let mut random = Random(160);
+    let mut sample = Sample::job(&mut random);
+    let mut changes = sample.changes();
+    let first = sample.execution(&mut random, 0);
+    changes.executions.insert(first.id, first.clone());
+    let directory = directory();
+    let (mut store, reads) = directory.open();
+    store.put(1, &changes, &[]).unwrap();
+
+    let second_json = r#"{"Name":"second"}"#;
+    connection(&directory)
+        .execute(
+            "INSERT INTO job_spec (job, version, plan, json) SELECT number, 2, ?1, ?2 FROM job",
+            params![JobPlan::of(&spec("second")).unwrap().to_text(), second_json],
+        )
+        .unwrap();
+    sample.row.version = 2;
+    let second = sample.execution(&mut random, 1);
+    let mut changes = Changes::default();
+    changes.jobs.insert(sample.id(), sample.row.clone());
+    changes.executions.insert(second.id, second.clone());
+    store.put(2, &changes, &[]).unwrap();
+
+    assert_eq!(&*reads.job(sample.id()).unwrap().unwrap().spec_json, second_json);
+    let of = |version| reads.specification(sample.id(), version).unwrap();
+    assert_eq!(of(1).as_ref(), Some(&sample.new.spec_json));
+    assert_eq!(of(2).as_deref(), Some(second_json));
+    assert_eq!(of(3), None);
+    let namespaces = Namespaces::All;
+    let query =
+        LiveExecutionsQuery { namespaces, node: None, reverse: false, after: None, limit: 9 };
+    let live = reads.live_executions(&query).unwrap().items;
+    let live: Vec<_> =
+        live.iter().map(|live| (live.execution.row.version, &*live.spec_json)).collect();
+    assert_eq!(live, [(1, &*sample.new.spec_json), (2, second_json)]);
+
+    let (jobs, live) = load(store.as_mut());
+    let LoadedPlan::Stored(plan) = &jobs[0].plan else { panic!("{:?}", jobs[0].plan) };
+    assert_eq!(*plan, JobPlan::of(&spec("second")).unwrap(), "that of the newest");
+    assert_eq!(live.executions, [first, second]);
+
+    (sample.row.live, sample.row.ended_at) = (false, Some(Moment(1)));
+    let mut changes = Changes::default();
+    changes.jobs.insert(sample.id(), sample.row.clone());
+    store.put(3, &changes, &[]).unwrap();
+    store.prune(Moment(9), &Retention { age: None, count: Some(0) }, 1000).unwrap();
+    let left: u32 = connection(&directory)
+        .query_row("SELECT count(*) FROM job_spec", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(left, 0, "every version goes with its job");
+}
+
+#[test]
+fn an_upgrade_gives_live_jobs_their_plans_and_outlives_damage() {
+    let directory = old_file(FORMER);
+    let json = serde_json::to_string(&spec("team")).unwrap();
+    let file = connection(&directory);
+    file.execute("UPDATE job_spec SET json = ?1 WHERE job IN (1, 3)", [&json]).unwrap();
+    file.execute("UPDATE job_spec SET json = x'ff00' WHERE job = 2", []).unwrap();
+    drop(file);
+    let (mut store, _) = directory.open();
+    let (jobs, _) = load(store.as_mut());
+    let LoadedPlan::Stored(plan) = &jobs[0].plan else { panic!("{:?}", jobs[0].plan) };
+    assert_eq!(*plan, JobPlan::of(&spec("team")).unwrap());
+    assert!(matches!(jobs[1].plan, LoadedPlan::Unreadable { .. }), "{:?}", jobs[1].plan);
+    let planned: Vec<i64> = connection(&directory)
+        .prepare("SELECT job FROM job_spec WHERE plan IS NOT NULL")
+        .unwrap()
+        .query_map([], |row| row.get(0))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    assert_eq!(planned, [1], "only live jobs need one");
+}
+
+#[test]
+fn whatever_a_row_of_specifications_holds_the_start_reads_all_jobs() {
+    for damage in [
+        "UPDATE job_spec SET plan = 'x'",
+        "UPDATE job_spec SET plan = NULL, json = x'ff'",
+        "UPDATE job_spec SET plan = 7, json = 7",
+        "UPDATE job_spec SET version = 9",
+        "DELETE FROM job_spec",
+    ] {
+        let mut random = Random(161);
+        let samples = [Sample::job(&mut random), Sample::job(&mut random)];
+        let mut changes = Changes::default();
+        samples.iter().for_each(|sample| sample.add_to(&mut changes));
+        let directory = directory();
+        let (mut store, reads) = directory.open();
+        store.put(1, &changes, &[]).unwrap();
+        connection(&directory).execute(&format!("{damage} WHERE job = 1"), []).unwrap();
+        let (jobs, _) = load(store.as_mut());
+        let [damaged, whole] = jobs.as_slice() else { panic!("{damage}: {jobs:?}") };
+        assert!(matches!(whole.plan, LoadedPlan::Stored(_)), "{damage}: {:?}", whole.plan);
+        assert!(matches!(damaged.plan, LoadedPlan::Unreadable { .. }), "{damage}");
+        for job in &jobs {
+            assert!(reads.job(job.row.id).unwrap().is_some(), "{damage}: it can be described");
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! What scheduling needs of a specification, and how that is stored beside it.
+//!
+//! A specification may hold megabytes of inline input; its plan is about a hundred bytes. A start
+//! reads the plans of all live jobs, and no specification. The stored form is a JSON object with
+//! short names, which says its format: a release that does not know it derives the plan from the
+//! specification, as it does for a job without one.
+
+use alloc::borrow::Cow;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use core::time::Duration;
+
+use api_types::engine::{EngineType, PublisherType};
+use api_types::job::{JobSpec, JobType, RetryPolicy, Task, Timeouts};
+use api_types::selector::{Requirement, Test};
+use api_types::source::SourceType;
+use api_types::{JobId, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::demand::{Demand, Fit, InvalidDemand, Need};
+use crate::pool::Rank;
+use crate::time::Moment;
+
+/// The format of a stored plan. Increment it when an older release would misread a newer plan.
+const FORMAT: u32 = 1;
+
+/// The parts of a specification that scheduling needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobPlan {
+    pub(crate) job_type: JobType,
+    pub(crate) priority: u32,
+    pub(crate) namespace: String,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) timeouts: Timeouts,
+    /// Whether the task names secrets or credentials of its namespace.
+    pub(crate) names_secrets: bool,
+    pub(crate) demand: Demand,
+}
+
+/// What scheduling knows of a live job's specification, besides its demand.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) job_type: JobType,
+    pub(crate) rank: Rank,
+    /// Wall time, for display only.
+    pub(crate) create_time: Timestamp,
+    /// One text for all jobs of a class.
+    pub(crate) namespace: Arc<str>,
+    /// Whether the task names secrets or credentials of the namespace.
+    pub(crate) names_secrets: bool,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) queue_timeout: Option<Duration>,
+    /// How long a node may be silent before its executions are replaced, if the job sets it.
+    pub(crate) lost_after: Option<Duration>,
+    pub(crate) total_timeout: Option<Duration>,
+    execution_timeout: Option<Duration>,
+}
+
+/// A specification that validation should have refused, or that is damaged.
+#[derive(Debug, thiserror::Error)]
+pub enum Unplannable {
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error(transparent)]
+    Demand(#[from] InvalidDemand),
+}
+
+/// A stored plan that this release cannot read.
+#[derive(Debug, thiserror::Error)]
+pub enum UnreadablePlan {
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error("its format is {0}")]
+    Format(u32),
+    #[error("'{0}' is not a test of a label")]
+    Test(String),
+}
+
+/// [`JobPlan`] as it is stored.
+#[derive(Serialize, Deserialize)]
+struct Stored<'a> {
+    #[serde(rename = "V")]
+    format: u32,
+    #[serde(rename = "T")]
+    job_type: JobType,
+    #[serde(rename = "P")]
+    priority: u32,
+    #[serde(rename = "N", borrow)]
+    namespace: Cow<'a, str>,
+    /// Attempts, delay, longest delay.
+    #[serde(rename = "R")]
+    retry: [u32; 3],
+    /// Execution, queue, total, lost after.
+    #[serde(rename = "O", default, skip_serializing_if = "is_default")]
+    timeouts: [u64; 4],
+    #[serde(rename = "S", default, skip_serializing_if = "is_default")]
+    names_secrets: bool,
+    #[serde(rename = "E")]
+    engine: EngineType,
+    #[serde(rename = "U")]
+    publisher: PublisherType,
+    #[serde(rename = "I", default, skip_serializing_if = "Vec::is_empty")]
+    sources: Vec<SourceType>,
+    #[serde(rename = "L", default, skip_serializing_if = "Vec::is_empty")]
+    constraints: Vec<StoredRequirement>,
+    #[serde(rename = "C", default, skip_serializing_if = "is_default")]
+    cpu_millis: Option<u64>,
+    #[serde(rename = "M", default, skip_serializing_if = "is_default")]
+    memory_bytes: Option<u64>,
+    #[serde(rename = "D", default, skip_serializing_if = "is_default")]
+    disk_bytes: u64,
+    #[serde(rename = "G", default, skip_serializing_if = "is_default")]
+    gpus: u64,
+}
+
+/// The key of a label, the word of a test, and the values of the test.
+#[derive(Serialize, Deserialize)]
+struct StoredRequirement(String, String, Vec<String>);
+
+// === impl JobPlan ===
+
+impl JobPlan {
+    pub fn of(spec: &JobSpec) -> Result<Self, InvalidDemand> {
+        let task = spec.tasks.first().ok_or(InvalidDemand::NoTask)?;
+        let names_some = |task: &Task| !task.secrets.is_empty() || !task.credentials().is_empty();
+        Ok(Self {
+            job_type: spec.job_type,
+            priority: spec.priority,
+            namespace: spec.namespace.clone(),
+            retry: spec.retry_policy,
+            timeouts: task.timeouts,
+            names_secrets: spec.tasks.iter().any(names_some),
+            demand: Demand::of(spec)?,
+        })
+    }
+
+    /// The plan of the specification that this is the JSON of.
+    pub fn of_json(spec: &str) -> Result<Self, Unplannable> {
+        let spec: JobSpec = serde_json::from_str(spec)?;
+        Ok(Self::of(&spec)?)
+    }
+
+    /// The stored form.
+    pub fn to_text(&self) -> String {
+        let Self { job_type, priority, namespace, retry, timeouts, names_secrets, demand } = self;
+        let Demand { fit, need } = demand;
+        let Fit { engine, publisher, sources, constraints } = fit;
+        let Need { cpu_millis, memory_bytes, disk_bytes, gpus } = *need;
+        let RetryPolicy { attempts, delay, max_delay } = *retry;
+        let Timeouts { execution_timeout, queue_timeout, total_timeout, lost_after } = *timeouts;
+        let stored = Stored {
+            format: FORMAT,
+            job_type: *job_type,
+            priority: *priority,
+            namespace: namespace.as_str().into(),
+            retry: [attempts, delay, max_delay],
+            timeouts: [execution_timeout, queue_timeout, total_timeout, lost_after],
+            names_secrets: *names_secrets,
+            engine: *engine,
+            publisher: *publisher,
+            sources: sources.clone(),
+            constraints: constraints.iter().map(StoredRequirement::of).collect(),
+            cpu_millis,
+            memory_bytes,
+            disk_bytes,
+            gpus,
+        };
+        serde_json::to_string(&stored).expect("a plan is plain data")
+    }
+
+    /// Reads the stored form.
+    pub fn from_text(text: &str) -> Result<Self, UnreadablePlan> {
+        let stored: Stored<'_> = serde_json::from_str(text)?;
+        if stored.format != FORMAT {
+            return Err(UnreadablePlan::Format(stored.format));
+        }
+        let [attempts, delay, max_delay] = stored.retry;
+        let [execution_timeout, queue_timeout, total_timeout, lost_after] = stored.timeouts;
+        let constraints = stored.constraints.into_iter().map(StoredRequirement::read);
+        let fit = Fit {
+            engine: stored.engine,
+            publisher: stored.publisher,
+            sources: stored.sources,
+            constraints: constraints.collect::<Result<_, _>>()?,
+        };
+        let need = Need {
+            cpu_millis: stored.cpu_millis,
+            memory_bytes: stored.memory_bytes,
+            disk_bytes: stored.disk_bytes,
+            gpus: stored.gpus,
+        };
+        Ok(Self {
+            job_type: stored.job_type,
+            priority: stored.priority,
+            namespace: stored.namespace.into_owned(),
+            retry: RetryPolicy { attempts, delay, max_delay },
+            timeouts: Timeouts { execution_timeout, queue_timeout, total_timeout, lost_after },
+            names_secrets: stored.names_secrets,
+            demand: Demand { fit, need },
+        })
+    }
+}
+
+// === impl Plan ===
+
+impl Plan {
+    pub(crate) fn of(
+        plan: &JobPlan,
+        namespace: Arc<str>,
+        job: JobId,
+        create_time: Timestamp,
+        created: Moment,
+    ) -> Self {
+        let JobPlan { job_type, priority, retry, timeouts, names_secrets, .. } = *plan;
+        let bound = |seconds: u64| (seconds > 0).then(|| Duration::from_secs(seconds));
+        Self {
+            job_type,
+            rank: Rank { priority: Reverse(priority), created, job },
+            create_time,
+            namespace,
+            names_secrets,
+            retry,
+            queue_timeout: bound(timeouts.queue_timeout),
+            lost_after: bound(timeouts.lost_after),
+            total_timeout: bound(timeouts.total_timeout),
+            execution_timeout: bound(timeouts.execution_timeout),
+        }
+    }
+
+    /// The longest that a run of the job takes, if its specification bounds it.
+    pub(crate) fn longest_run(&self) -> Option<Duration> {
+        self.execution_timeout.filter(|_| self.job_type.is_finite())
+    }
+
+    /// Whether the job has one slot per node rather than a count.
+    pub(crate) fn is_per_node(&self) -> bool {
+        match self.job_type {
+            JobType::Batch | JobType::Service => false,
+            JobType::Ops | JobType::Daemon => true,
+        }
+    }
+}
+
+// === impl StoredRequirement ===
+
+impl StoredRequirement {
+    fn of(requirement: &Requirement) -> Self {
+        let Requirement { key, test } = requirement;
+        let (word, values) = match test {
+            Test::Exists => ("exists", Vec::new()),
+            Test::Absent => ("absent", Vec::new()),
+            Test::In(values) => ("in", values.clone()),
+            Test::NotIn(values) => ("notin", values.clone()),
+            Test::Greater(bound) => ("gt", [bound.to_string()].into()),
+            Test::Less(bound) => ("lt", [bound.to_string()].into()),
+        };
+        Self(key.clone(), word.into(), values)
+    }
+
+    fn read(self) -> Result<Requirement, UnreadablePlan> {
+        let Self(key, word, values) = self;
+        let bound = || values.first().and_then(|bound| bound.parse().ok());
+        let test = match word.as_str() {
+            "exists" => Some(Test::Exists),
+            "absent" => Some(Test::Absent),
+            "gt" => bound().map(Test::Greater),
+            "lt" => bound().map(Test::Less),
+            "in" => Some(Test::In(values)),
+            "notin" => Some(Test::NotIn(values)),
+            _ => None,
+        };
+        let test = test.ok_or(UnreadablePlan::Test(word))?;
+        Ok(Requirement { key, test })
+    }
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    fn plan() -> JobPlan {
+        let requirement = |key: &str, test| Requirement { key: key.into(), test };
+        let constraints = vec![
+            requirement("a, b", Test::Exists),
+            requirement("a", Test::Absent),
+            requirement("zone", Test::In(vec!["x=1, \"y\"".into(), String::new()])),
+            requirement("zone", Test::NotIn(vec![])),
+            requirement("n", Test::Greater(i64::MIN)),
+            requirement("n", Test::Less(9)),
+        ];
+        JobPlan {
+            job_type: JobType::Service,
+            priority: 70,
+            namespace: "team".into(),
+            retry: RetryPolicy { attempts: 0, delay: 1, max_delay: u32::MAX },
+            timeouts: Timeouts {
+                execution_timeout: 1,
+                queue_timeout: 2,
+                total_timeout: 3,
+                lost_after: u64::MAX,
+            },
+            names_secrets: true,
+            demand: Demand {
+                fit: Fit {
+                    engine: EngineType::Docker,
+                    publisher: PublisherType::S3,
+                    sources: vec![SourceType::Inline, SourceType::S3],
+                    constraints,
+                },
+                need: Need {
+                    cpu_millis: Some(u64::MAX),
+                    memory_bytes: None,
+                    disk_bytes: 5,
+                    gpus: 1,
+                },
+            },
+        }
+    }
+
+    #[test]
+    fn a_plan_reads_back() {
+        let every_field = plan();
+        let mut few = plan();
+        few.timeouts = Timeouts::default();
+        few.names_secrets = false;
+        few.demand.fit.sources.clear();
+        few.demand.fit.constraints.clear();
+        few.demand.need = Need { cpu_millis: None, memory_bytes: Some(0), disk_bytes: 0, gpus: 0 };
+        for plan in [every_field, few] {
+            let text = plan.to_text();
+            assert_eq!(JobPlan::from_text(&text).expect("it was just written"), plan, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_plan_that_is_damaged_or_of_a_later_release_is_not_misread() {
+        let text = plan().to_text();
+        let later = text.replacen("\"V\":1", "\"V\":2", 1);
+        assert!(matches!(JobPlan::from_text(&later), Err(UnreadablePlan::Format(2))));
+        let unknown = text.replacen("\"notin\"", "\"like\"", 1);
+        assert!(matches!(JobPlan::from_text(&unknown), Err(UnreadablePlan::Test(_))));
+        for end in 0..text.len() {
+            let cut = text.get(..end).unwrap_or_default();
+            assert!(JobPlan::from_text(cut).is_err(), "{cut}");
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! A class of waiting jobs: those of one namespace that ask for the same.
+
+use alloc::collections::BTreeSet;
+use alloc::sync::Arc;
+
+use api_types::NodeId;
+
+use super::{PoolId, Rank};
+use crate::demand::{Demand, Want};
+
+pub(crate) struct Class {
+    pub(crate) demand: Arc<Demand>,
+    pub(crate) namespace: Arc<str>,
+    /// Nodes of the pool on which none of its slots may be placed, in order.
+    pub(crate) excluded: Arc<[NodeId]>,
+    pub(crate) pool: PoolId,
+    /// How many live jobs are of this class.
+    pub(super) jobs: u32,
+    pub(crate) waiting: BTreeSet<Rank>,
+    /// Jobs wait and no node of the pool has room: each node that gained room was offered to them.
+    pub(crate) blocked: bool,
+    /// Why its jobs wait, as last reported.
+    pub(crate) explanation: Option<Arc<str>>,
+}
+
+/// What makes a class.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct ClassKey {
+    pub(super) want: Want,
+    pub(super) excluded: Arc<[NodeId]>,
+}
+
+// === impl Class ===
+
+impl Class {
+    pub(crate) fn want(&self) -> Want {
+        let (namespace, demand) = (Arc::clone(&self.namespace), Arc::clone(&self.demand));
+        Want { namespace, demand }
+    }
+
+    /// Whether the class allows this node, provided that it has room.
+    pub(crate) fn admits(&self, node: NodeId) -> bool {
+        self.excluded.binary_search(&node).is_err()
+    }
+}
