@@ -1,7 +1,7 @@
 //! The demo's cluster: the daemons' libraries in this process, with a temporary directory.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use api_client::{Client, NodesQuery};
 use api_types::engine::EngineType;
 use api_types::node::{Connection, Node, NodeType};
 use compute_agent::{Agent, RunningAgent};
-use orchestrator::Orchestrator;
+use orchestrator::{Orchestrator, StartError};
 use tempfile::TempDir;
 
 use super::DemoError;
@@ -51,17 +51,19 @@ impl DemoCluster {
     pub async fn start(choice: Choice) -> Result<Self, DemoError> {
         let engine = DemoEngine::choose(choice).await?;
         let directory = tempfile::Builder::new().prefix("demo-").tempdir()?;
-        let orchestrator = Orchestrator::start(orchestrator::Settings {
-            listen: if TcpListener::bind(DEFAULT_ADDRESS).is_ok() {
-                DEFAULT_ADDRESS
-            } else {
-                ANY_PORT
-            },
-            data_dir: directory.path().join("orchestrator"),
-            ..orchestrator::Settings::default()
-        })
-        .await
-        .map_err(|error| DemoError::Start { daemon: "orchestrator", reason: chain(error) })?;
+        let start = |listen| {
+            Orchestrator::start(orchestrator::Settings {
+                listen,
+                data_dir: directory.path().join("orchestrator"),
+                ..orchestrator::Settings::default()
+            })
+        };
+        let started = match start(DEFAULT_ADDRESS).await {
+            Err(StartError::Listen { .. }) => start(ANY_PORT).await,
+            started => started,
+        };
+        let orchestrator = started
+            .map_err(|error| DemoError::Start { daemon: "orchestrator", reason: chain(error) })?;
         let base_url = format!("http://{}", orchestrator.address());
         let client = Client::new(&base_url)?;
         let mut cluster = Self { client, engine, orchestrator, agents: Vec::new(), directory };
