@@ -20,8 +20,8 @@ const DELAY_TIME: Duration = Duration::from_millis(600);
 /// Longer than the watchdog timeout of tests.
 const HANG_TIME: Duration = Duration::from_secs(8);
 
-/// Interval between checks for a new request of the test.
-const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// Interval between checks for a new request of the test; dozens of daemons check at once.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
 
