@@ -13,7 +13,8 @@ fn damage(server: &Server, job: &str, change: &str) {
     let sql = format!(
         "UPDATE job_spec SET {change} WHERE job = (SELECT number FROM job WHERE id = x'{id}')"
     );
-    let changed = Connection::open(path).unwrap().execute(&sql, []).unwrap();
+    let database = Connection::open(path).expect("the file is there");
+    let changed = database.execute(&sql, []).expect("the statement fits its table");
     assert_eq!(changed, 1);
 }
 
@@ -29,7 +30,7 @@ async fn state(server: &Server, job: &str) -> (Value, String) {
 
 async fn rejoined(server: &Server, node: &FakeNode) -> (FakeNode, Assignments) {
     let answer = server.put(&node_path(&node.id, "/session"), &session_request()).await;
-    let session = answer.ok()["Session"].as_u64().unwrap();
+    let session = answer.ok()["Session"].as_u64().expect("a number");
     let node = FakeNode { id: node.id.clone(), session };
     let stream = node.open(server).await;
     (node, stream)

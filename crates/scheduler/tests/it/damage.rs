@@ -12,12 +12,12 @@ use crate::world::World;
 
 impl World {
     fn damage_plan(&mut self, job: JobId) {
-        let row = self.store.new_jobs.get_mut(&job).unwrap();
+        let row = self.store.new_jobs.get_mut(&job).expect("the job is stored");
         row.plan = row.plan[..20].into();
     }
 
     fn damage_spec(&mut self, job: JobId) {
-        self.store.new_jobs.get_mut(&job).unwrap().spec_json = "{".into();
+        self.store.new_jobs.get_mut(&job).expect("the job is stored").spec_json = "{".into();
     }
 }
 
