@@ -237,18 +237,7 @@ impl NodeState {
         if !self.unknown_executions.insert(id) {
             return;
         }
-        let report = Report {
-            execution_id: id,
-            sequence: 1,
-            compute_state: state,
-            process_ended: false,
-            message,
-            cause: FailureCause::Node,
-            run_output: None,
-            published_result: None,
-            tail: None,
-            usage: None,
-        };
+        let report = Report { message, cause: FailureCause::Node, ..Report::new(id, 1, state) };
         self.store_report(report, turn);
     }
 

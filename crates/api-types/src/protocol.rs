@@ -208,6 +208,26 @@ pub struct Report {
     pub usage: Option<Usage>,
 }
 
+// === impl Report ===
+
+impl Report {
+    /// A report that says nothing but the state.
+    pub fn new(execution_id: ExecutionId, sequence: u64, compute_state: ComputeState) -> Self {
+        Self {
+            execution_id,
+            sequence,
+            compute_state,
+            process_ended: false,
+            message: String::new(),
+            cause: FailureCause::default(),
+            run_output: None,
+            published_result: None,
+            tail: None,
+            usage: None,
+        }
+    }
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_false(value: &bool) -> bool {
     !value

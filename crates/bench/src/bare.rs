@@ -69,7 +69,7 @@ impl Bare {
     pub fn acceptance(&mut self) -> (NodeId, Report) {
         let job = self.placeable();
         let (node, execution) = self.submit(job).expect("the job fits a node");
-        (node, fleet::report(execution, 1, ComputeState::AskForBidAccepted))
+        (node, Report::new(execution, 1, ComputeState::AskForBidAccepted))
     }
 
     pub fn report(&mut self, (node, report): (NodeId, Report)) {

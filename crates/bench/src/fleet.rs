@@ -7,9 +7,9 @@ use anyhow::{Context, bail};
 use api_client::Client;
 use api_types::NodeId;
 use api_types::execution::{ComputeState, DesiredState};
-use api_types::protocol::{AssignmentLine, ReportBatch};
+use api_types::protocol::{AssignmentLine, Report, ReportBatch};
 use futures_util::StreamExt;
-use testbed::fleet::{CPU_PER_TASK, Fleet, FleetSpec, held, record, report};
+use testbed::fleet::{CPU_PER_TASK, Fleet, FleetSpec, held, record};
 use testbed::harness::{ClusterSpec, eventually_within};
 use tokio::sync::mpsc;
 use uuid::Uuid;
@@ -85,12 +85,15 @@ pub(super) async fn one_at_a_time(
                 {
                     return Ok(());
                 }
-                vec![report(id, 1, ComputeState::AskForBidAccepted)]
+                vec![Report::new(id, 1, ComputeState::AskForBidAccepted)]
             }
             DesiredState::Running => {
                 ended = Some(Instant::now());
                 let states = [ComputeState::BidAccepted, ComputeState::Completed];
-                (2..).zip(states).map(|(sequence, state)| report(id, sequence, state)).collect()
+                (2..)
+                    .zip(states)
+                    .map(|(sequence, state)| Report::new(id, sequence, state))
+                    .collect()
             }
             DesiredState::Stopped => continue,
         };

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use api_types::engine::EngineType;
 use api_types::execution::ComputeState;
 use api_types::job::{JobSpec, JobType, RetryPolicy, Task};
-use api_types::protocol::{FailureCause, Report, SessionRequest};
+use api_types::protocol::{Report, SessionRequest};
 use api_types::{JobId, NodeId};
 use control_plane::clock::{Reading, ServiceClock};
 use control_plane::store::sqlite::{self, SqliteStore};
@@ -110,19 +110,7 @@ impl Seed {
                 })
                 .collect();
             for state in [ComputeState::AskForBidAccepted, ComputeState::BidAccepted] {
-                let report = |execution_id| Report {
-                    execution_id,
-                    sequence: 1,
-                    compute_state: state,
-                    process_ended: false,
-                    message: String::new(),
-                    cause: FailureCause::Task,
-                    run_output: None,
-                    published_result: None,
-                    tail: None,
-                    usage: None,
-                };
-                let reports = offered.iter().copied().map(report).collect();
+                let reports = offered.iter().map(|id| Report::new(*id, 1, state)).collect();
                 self.handle(Input::Reports { node, session, reports })?;
             }
             self.commit()?;

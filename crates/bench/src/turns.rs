@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use api_types::execution::ComputeState;
 use api_types::job::JobSpec;
+use api_types::protocol::Report;
 use api_types::{ExecutionId, JobId, NodeId};
 use rustix::time::{ClockId, clock_gettime};
 use scheduler::change::Effect;
@@ -173,7 +174,7 @@ impl Driven {
     }
 
     fn report(&mut self, node: NodeId, execution: ExecutionId, state: ComputeState) {
-        let reports = vec![fleet::report(execution, 1, state)];
+        let reports = vec![Report::new(execution, 1, state)];
         let answer = self.handle(Input::Reports { node, session: 1, reports });
         assert!(matches!(answer, Answer::Acknowledged(_)), "{answer:?}");
     }

@@ -116,9 +116,9 @@ impl Scheduler {
     }
 
     /// Whether the backlog holds room for jobs that come before this one: they wait for the same
-    /// kind of node, whatever they ask of it and whosever they are.
+    /// kind of node, whatever they require of it and in any namespace.
     ///
-    /// Without a backlog, whoever waits does so because no node has room for it.
+    /// Without a backlog, a job waits only because no node has room for it.
     pub(crate) fn backlog_precedes(&self, rank: Rank, id: ClassId) -> bool {
         /// Entries to examine; with more that come first, the job waits for all of them.
         const EXAMINED: usize = 16;

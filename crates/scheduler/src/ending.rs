@@ -162,14 +162,20 @@ impl Scheduler {
         self.drop_if_over(turn, job_id);
     }
 
-    /// AskForBid => Failed, and its job with it, when nothing tells the node what to run.
+    /// Fails the job of an execution that cannot start, because the node cannot be told what to run
+    /// or what the task may read. What a node runs already is in its own ledger, and goes on there.
     ///
-    /// The task has cost nothing and is not to blame, nor is the node. What a node has accepted is
-    /// in its own ledger, and goes on there.
+    /// The task has cost nothing and is not to blame, nor is the node.
     pub(crate) fn unreadable(&mut self, turn: &mut Turn<'_>, id: ExecutionId, reason: &str) {
-        let offered = self.executions.get(&id).filter(|row| row.compute == ComputeState::AskForBid);
-        if offered.is_some() {
-            self.end(turn, id, End::Unreadable, unreadable(&reason).into());
+        let Some(row) = self.executions.get(&id) else { return };
+        let (compute, job) = (row.compute, row.job);
+        let message = Text::from(unreadable(&reason));
+        match compute {
+            ComputeState::AskForBid => self.end(turn, id, End::Unreadable, message),
+            ComputeState::AskForBidAccepted if !self.jobs[&job].is_terminal() => {
+                self.end_job(turn, job, JobStateType::Failed, message);
+            }
+            _ => {}
         }
     }
 

@@ -11,7 +11,7 @@ use core::time::Duration;
 use api_types::job::{JobSpec, JobStateType};
 use api_types::node::{Membership, NodeAction};
 use api_types::protocol::{Acknowledgement, Heartbeat, Report, SessionRequest};
-use api_types::{EvaluationId, ExecutionId, JobId, NodeId};
+use api_types::{Code, EvaluationId, ExecutionId, JobId, NodeId};
 
 use crate::change::AssignmentChange;
 use crate::silence::Heard;
@@ -51,7 +51,7 @@ pub enum Input {
         action: NodeAction,
         message: String,
     },
-    /// The specification that an offered execution needs cannot be read from the store.
+    /// The specification that an execution needs before it starts cannot be read from the store.
     Unreadable {
         execution: ExecutionId,
         reason: String,
@@ -134,6 +134,23 @@ pub enum Refusal {
     /// Its executions may still run.
     #[error("node {node} is silent and has {executions} executions that may still run")]
     NodeBusy { node: NodeId, executions: usize },
+}
+
+// === impl Refusal ===
+
+impl Refusal {
+    /// By which a caller tells refusals apart.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::JobNotLive(_) => Code::JobNotFound,
+            Self::JobFinished { .. } => Code::JobFinished,
+            Self::JobExists(_) => Code::JobExists,
+            Self::NoSuchNode(_) => Code::NodeNotFound,
+            Self::StaleSession { .. } | Self::LeaseExpired(_) => Code::StaleSession,
+            Self::NodeRejected(_) => Code::Forbidden,
+            Self::NodeConnected(_) | Self::NodeBusy { .. } => Code::NodeConflict,
+        }
+    }
 }
 
 /// Acknowledges a report. This includes reports about executions unknown to the scheduler: such an

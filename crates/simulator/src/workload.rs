@@ -182,7 +182,7 @@ pub(super) fn node_action(random: &mut Random) -> NodeAction {
     ])
 }
 
-/// The name of a job whose process runs for so many seconds and succeeds.
+/// The name of a job whose process runs for this many seconds and succeeds.
 pub(super) fn sleep(seconds: u64) -> String {
     format!("{SLEEP}{seconds}")
 }

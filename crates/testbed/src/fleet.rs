@@ -17,8 +17,8 @@ use api_types::engine::EngineType;
 use api_types::execution::{ComputeState, DesiredState};
 use api_types::node::ComputeNodeInfo;
 use api_types::protocol::{
-    Assignment, AssignmentLine, FailureCause, Heartbeat, MAX_REPORTS_PER_BATCH, Report,
-    ReportBatch, SessionRequest,
+    Assignment, AssignmentLine, Heartbeat, MAX_REPORTS_PER_BATCH, Report, ReportBatch,
+    SessionRequest,
 };
 use api_types::quantity::Capacity;
 use api_types::version::VersionRecord;
@@ -110,21 +110,6 @@ pub fn record(cpu: f64) -> SessionRequest {
         },
         default_resources: Capacity { cpu: CPU_PER_TASK, memory: 1 << 20, disk: 0, gpu: 0 },
         service_version: VersionRecord::default(),
-    }
-}
-
-pub fn report(id: ExecutionId, sequence: u64, compute_state: ComputeState) -> Report {
-    Report {
-        execution_id: id,
-        sequence,
-        compute_state,
-        process_ended: false,
-        message: String::new(),
-        cause: FailureCause::Task,
-        run_output: None,
-        published_result: None,
-        tail: None,
-        usage: None,
     }
 }
 
@@ -296,17 +281,17 @@ impl SimulatedAgent {
                 if work.as_ref().is_some_and(|work| work.job_name != HELD) {
                     self.short.insert(*id);
                 }
-                vec![report(*id, 1, ComputeState::AskForBidAccepted)]
+                vec![Report::new(*id, 1, ComputeState::AskForBidAccepted)]
             }
             DesiredState::Running if self.short.remove(id) => vec![
-                report(*id, 2, ComputeState::BidAccepted),
-                report(*id, 3, ComputeState::Completed),
+                Report::new(*id, 2, ComputeState::BidAccepted),
+                Report::new(*id, 3, ComputeState::Completed),
             ],
             DesiredState::Running => {
                 self.statistics.running.fetch_add(1, Ordering::Relaxed);
-                vec![report(*id, 2, ComputeState::BidAccepted)]
+                vec![Report::new(*id, 2, ComputeState::BidAccepted)]
             }
-            DesiredState::Stopped => vec![report(*id, 3, ComputeState::Cancelled)],
+            DesiredState::Stopped => vec![Report::new(*id, 3, ComputeState::Cancelled)],
         }
     }
 }

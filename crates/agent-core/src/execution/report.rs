@@ -7,7 +7,7 @@ use api_types::NodeId;
 use api_types::engine::PublisherType;
 use api_types::execution::ComputeState;
 use api_types::job::Task;
-use api_types::protocol::{FailureCause, LocalExecution, Report};
+use api_types::protocol::{LocalExecution, Report};
 
 use super::{Effect, Execution};
 
@@ -37,18 +37,7 @@ impl Execution {
 
     pub(super) fn next_report(&mut self, state: ComputeState, message: &str) -> Report {
         self.reported += 1;
-        Report {
-            execution_id: self.id,
-            sequence: self.reported,
-            compute_state: state,
-            process_ended: false,
-            message: message.to_owned(),
-            cause: FailureCause::default(),
-            run_output: None,
-            published_result: None,
-            tail: None,
-            usage: None,
-        }
+        Report { message: message.to_owned(), ..Report::new(self.id, self.reported, state) }
     }
 
     /// The record that the node-local API returns.

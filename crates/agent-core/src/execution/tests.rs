@@ -65,18 +65,7 @@ fn split(effects: Vec<Effect>) -> (Report, Vec<Effect>) {
 }
 
 fn plain(sequence: u64, compute_state: ComputeState, message: &str) -> Report {
-    Report {
-        execution_id: id(),
-        sequence,
-        compute_state,
-        process_ended: false,
-        message: message.to_owned(),
-        cause: FailureCause::Task,
-        run_output: None,
-        published_result: None,
-        tail: None,
-        usage: None,
-    }
+    Report { message: message.to_owned(), ..Report::new(id(), sequence, compute_state) }
 }
 
 #[test]

@@ -104,29 +104,18 @@ impl Outbox {
 
 #[cfg(test)]
 mod tests {
-    use alloc::string::String;
     use alloc::vec;
 
     use api_types::execution::ComputeState;
-    use api_types::protocol::{FailureCause, MAX_REPORTS_PER_BATCH};
+    use api_types::protocol::MAX_REPORTS_PER_BATCH;
     use api_types::testing::execution_id;
 
     use super::super::RETRY_FIRST;
     use super::*;
 
     fn stored(position: u64, bytes: usize) -> StoredReport {
-        let report = Report {
-            execution_id: execution_id(position.into()),
-            sequence: 1,
-            compute_state: ComputeState::AskForBidAccepted,
-            process_ended: false,
-            message: String::new(),
-            cause: FailureCause::Task,
-            run_output: None,
-            published_result: None,
-            tail: None,
-            usage: None,
-        };
+        let execution = execution_id(position.into());
+        let report = Report::new(execution, 1, ComputeState::AskForBidAccepted);
         StoredReport { position, report, json: "x".repeat(bytes) }
     }
 

@@ -10,9 +10,7 @@ use api_types::log::{
     MAX_FRAME_OUTPUT_BYTES, StreamRequest,
 };
 use api_types::node::ComputeNodeInfo;
-use api_types::protocol::{
-    Assignment, AssignmentLine, FailureCause, Report, ReportBatch, SessionRequest, Work,
-};
+use api_types::protocol::{Assignment, AssignmentLine, Report, ReportBatch, SessionRequest, Work};
 use api_types::quantity::Capacity;
 use api_types::source::SourceType;
 use api_types::version::VersionRecord;
@@ -141,7 +139,7 @@ impl Simulation {
     }
 
     async fn end(&mut self, id: ExecutionId, docker: &DockerParams) {
-        let mut report = empty(id);
+        let mut report = Report::new(id, 0, ComputeState::Undefined);
         match docker.image.as_str() {
             "forever" => return,
             "ok" => {
@@ -174,7 +172,7 @@ impl Simulation {
     }
 
     async fn report(&mut self, id: ExecutionId, compute_state: ComputeState) {
-        self.send(Report { compute_state, ..empty(id) }).await;
+        self.send(Report::new(id, 0, compute_state)).await;
     }
 
     /// Sends the output of the execution; with `follow`, until it is over.
@@ -247,21 +245,6 @@ impl Simulation {
         if is_last {
             self.over.send_if_modified(|over| over.insert(execution));
         }
-    }
-}
-
-fn empty(execution_id: ExecutionId) -> Report {
-    Report {
-        execution_id,
-        sequence: 0,
-        compute_state: ComputeState::Undefined,
-        process_ended: false,
-        message: String::new(),
-        cause: FailureCause::Task,
-        run_output: None,
-        published_result: None,
-        tail: None,
-        usage: None,
     }
 }
 

@@ -316,15 +316,7 @@ impl Failure {
 
 fn code_of_call(error: &CallError) -> Code {
     match error {
-        CallError::Refused(refusal) => match refusal {
-            Refusal::JobNotLive(_) => Code::JobNotFound,
-            Refusal::JobFinished { .. } => Code::JobFinished,
-            Refusal::JobExists(_) => Code::JobExists,
-            Refusal::NoSuchNode(_) => Code::NodeNotFound,
-            Refusal::StaleSession { .. } | Refusal::LeaseExpired(_) => Code::StaleSession,
-            Refusal::NodeRejected(_) => Code::Forbidden,
-            Refusal::NodeConnected(_) | Refusal::NodeBusy { .. } => Code::NodeConflict,
-        },
+        CallError::Refused(refusal) => refusal.code(),
         CallError::IdempotencyConflict => Code::IdempotencyConflict,
         CallError::Record(refusal) => match refusal {
             RecordRefusal::Changed(_) | RecordRefusal::TooMany(_) => Code::Conflict,

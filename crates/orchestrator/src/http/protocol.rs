@@ -4,6 +4,7 @@ mod assignments;
 mod bounds;
 mod credentials;
 mod secrets;
+mod specification;
 mod streams;
 
 use std::sync::Arc;

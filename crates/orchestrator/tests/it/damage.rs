@@ -1,10 +1,11 @@
 //! Rows of the state database that were damaged while the orchestrator was stopped.
 
+use reqwest::Method;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::node::{Assignments, FakeNode, executions, node_path, session_request};
-use crate::server::{Server, job_path, job_with, list, text};
+use crate::server::{Server, answer, job_path, job_with, list, task_with, text};
 
 /// Changes the stored specification of the job.
 fn damage(server: &Server, job: &str, change: &str) {
@@ -116,12 +117,38 @@ async fn what_runs_does_not_need_its_specification_any_more() {
 }
 
 #[tokio::test]
+async fn a_job_whose_secrets_can_no_longer_be_told_fails_and_stops() {
+    let mut server = Server::start().await;
+    server.put("/api/v1/orchestrator/secrets/db", &json!({ "Value": "secret" })).await.ok();
+    let node = FakeNode::join(&server).await;
+    let secrets = json!({ "Secrets": [{ "Name": "db", "Env": "DB" }] });
+    let damaged = server.submit(task_with(secrets)).await;
+    let [execution] = executions(&server, &damaged, 1).await.try_into().unwrap();
+    let execution = text(&execution["ID"]);
+    node.report(&server, json!({ "ExecutionID": execution, "Sequence": 1, "ComputeState": 3 }))
+        .await;
+    server.stop().await;
+    damage(&server, &damaged, "json = substr(json, 1, 40)");
+    server.restart().await;
+    let (node, mut stream) = rejoined(&server, &node).await;
+    assert_eq!(stream.assignment().await["DesiredState"], 1);
+    let (path, body) = (node_path(&node.id, "/secrets"), json!({ "ExecutionID": execution }));
+    let ask = async || answer(server.request(Method::POST, &path).json(&body)).await;
+    ask().await.refused(500, "Internal");
+    let (ended, message) = state(&server, &damaged).await;
+    assert_eq!(ended, "Failed");
+    assert!(message.starts_with("its stored specification cannot be read"), "{message}");
+    assert_eq!(stream.assignment().await["DesiredState"], 2);
+    ask().await.refused(404, "ExecutionNotFound");
+}
+
+#[tokio::test]
 async fn jobs_of_which_nothing_can_be_read_fail_at_the_start_and_no_other() {
     let mut server = Server::start().await;
     let node = FakeNode::join(&server).await;
     let big = json!({ "Resources": { "CPU": "4" } });
-    let running = server.submit(crate::server::task_with(big.clone())).await;
-    let waiting = server.submit(crate::server::task_with(big)).await;
+    let running = server.submit(task_with(big.clone())).await;
+    let waiting = server.submit(task_with(big)).await;
     let unplanned = named(&server, "unplanned").await;
     let [execution] = executions(&server, &running, 1).await.try_into().unwrap();
     let execution = text(&execution["ID"]);

@@ -99,6 +99,23 @@ fn an_offer_that_cannot_be_made_fails_its_job_and_blames_nobody() {
 }
 
 #[test]
+fn an_accepted_execution_that_cannot_get_what_it_may_read_fails_its_job() {
+    let (mut world, _) = World::with_nodes(1);
+    let damaged = world.submit(&batch(1));
+    let accepted = world.only_live(damaged);
+    world.report(accepted, ComputeState::AskForBidAccepted);
+    let unreadable = || Input::Unreadable { execution: accepted, reason: "EOF".to_owned() };
+    for _ in 0..2 {
+        assert_eq!(world.handle(unreadable()), Answer::Done);
+        assert_eq!(world.state(damaged), JobStateType::Failed);
+        assert_eq!(world.desired(accepted), DesiredState::Stopped);
+    }
+    world.report(accepted, ComputeState::Cancelled);
+    assert!(world.live(damaged).is_empty());
+    assert_eq!(world.handle(unreadable()), Answer::Done, "it is long over");
+}
+
+#[test]
 fn a_job_whose_slots_have_gaps_runs_these_and_no_others() {
     let mut world = World::new();
     let job = world.submit(&batch(4));

@@ -12,7 +12,7 @@ fn of(namespace: &str, spec: JobSpec) -> JobSpec {
 }
 
 #[test]
-fn room_goes_by_priority_then_age_whosever_the_jobs_are() {
+fn room_goes_by_priority_then_age_in_all_namespaces() {
     let (mut world, _) = World::with_nodes(1);
     let whole = || with_cpu(batch(1), "4");
     let first = world.submit(&of("a", whole()));

@@ -337,16 +337,6 @@ impl World {
 }
 
 fn report(execution_id: ExecutionId, compute_state: ComputeState) -> Report {
-    Report {
-        execution_id,
-        sequence: 1,
-        compute_state,
-        process_ended: false,
-        message: String::new(),
-        cause: FailureCause::Task,
-        run_output: compute_state.is_terminal().then(RunOutput::default),
-        published_result: None,
-        tail: None,
-        usage: None,
-    }
+    let run_output = compute_state.is_terminal().then(RunOutput::default);
+    Report { run_output, ..Report::new(execution_id, 1, compute_state) }
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use api_types::Code;
 use api_types::job::JobSpec;
 use api_types::protocol::{Assignment, FailureCause, Report, Work};
 use control_plane::clock::Stamp;
@@ -10,7 +9,7 @@ use control_plane::records::{Expected, RecordWrite};
 use control_plane::step::{self, Envelope, IdempotencyKey, Origin, Submission};
 use control_plane::store::memory::MemoryStore;
 use scheduler::change::AssignmentChange;
-use scheduler::input::{Input, Refusal, Submit};
+use scheduler::input::{Input, Submit};
 
 use super::LEASE;
 use crate::network::{Caller, Request, RequestBody, Sender};
@@ -84,19 +83,6 @@ fn enclose(request: step::Request, arrived: Stamp, caller: Caller) -> Envelope<C
         Sender::Client { .. } => Origin::User,
     };
     Envelope { origin, arrived: arrived.now(), request, audit: None, caller }
-}
-
-/// The code by which a caller learns of a refusal, as in the orchestrator's HTTP API.
-pub(super) fn code_of(refusal: &Refusal) -> Code {
-    match refusal {
-        Refusal::JobNotLive(_) => Code::JobNotFound,
-        Refusal::JobFinished { .. } => Code::JobFinished,
-        Refusal::JobExists(_) => Code::JobExists,
-        Refusal::NoSuchNode(_) => Code::NodeNotFound,
-        Refusal::StaleSession { .. } | Refusal::LeaseExpired(_) => Code::StaleSession,
-        Refusal::NodeRejected(_) => Code::Forbidden,
-        Refusal::NodeConnected(_) | Refusal::NodeBusy { .. } => Code::NodeConflict,
-    }
 }
 
 pub(super) fn assignment(store: &MemoryStore, change: AssignmentChange) -> Assignment {

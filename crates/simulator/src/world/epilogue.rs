@@ -80,7 +80,7 @@ impl World {
         number
     }
 
-    /// Submits a job that runs for so many seconds on any node, and returns its request.
+    /// Submits a job that any node can run, for this many seconds, and returns its request.
     pub(super) fn submit_sleep(&mut self, seconds: u64) -> usize {
         let mut spec = workload::plain(&mut self.random, "0.25", 50);
         spec.name = workload::sleep(seconds);

@@ -12,11 +12,10 @@ use api_types::{ExecutionId, JobId, routes};
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::IntoResponse;
-use control_plane::store::{Reads, StoreError};
+use control_plane::store::Reads;
 use futures_util::stream;
 use http::{Method, Uri, header};
 use scheduler::change::{AssignmentChange, WorkOrder};
-use scheduler::input::Input;
 use telemetry::traces::{Tracer, execution_span};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -24,6 +23,7 @@ use tokio::time::Instant;
 use crate::driver::StreamItem;
 use crate::http::error::Failure;
 use crate::http::openapi::{CALL, OWN_NODE_ID, QUERY, SESSION, params, refusals};
+use crate::http::protocol::specification;
 use crate::http::query::{Parameters as _, Query, RequiredNumber, query};
 use crate::http::{Api, Handled, Parameter, lookup};
 use crate::logs::Attachment;
@@ -214,7 +214,8 @@ impl Lines {
         }
         let api = Arc::clone(&self.api);
         let load = move |reads: &dyn Reads| {
-            let loaded = missing.into_iter().map(|key| Ok((key, load(&api, reads, key)?)));
+            let loaded =
+                missing.into_iter().map(|key| Ok((key, specification::load(&api, reads, key)?)));
             loaded.collect::<Result<Vec<_>, Failure>>()
         };
         specs.extend(self.api.read_for_agent(load).await?);
@@ -246,44 +247,15 @@ impl Lines {
             Some(Err(reason)) => reason.as_str(),
             None => "it is missing",
         };
-        tracing::error!(
-            job = %order.job, %execution, reason,
-            "the specification of a job cannot be read: the state database is damaged"
-        );
         if !matches!(compute, ComputeState::New | ComputeState::AskForBid) {
             // The node has it in its own ledger, and ignores what comes with an execution that it
             // has accepted.
+            specification::log_unreadable(order.job, execution, reason);
             return Ok(plain);
         }
-        // Ends it, and its job; see `Input::Unreadable`.
-        let reason = reason.to_owned();
-        self.api.handle.call(Input::Unreadable { execution, reason }).await?;
+        specification::unreadable(&self.api, order.job, execution, reason).await?;
         Ok(Assignment { desired_state: DesiredState::Stopped, ..plain })
     }
-}
-
-/// A specification from the store, or why it cannot be read, which no other try would change.
-fn load(
-    api: &Api,
-    reads: &dyn Reads,
-    (job, version): (JobId, u64),
-) -> Result<Result<Arc<JobSpec>, String>, Failure> {
-    let json = match reads.specification(job, version) {
-        Ok(Some(json)) => json,
-        Ok(None) => return Ok(Err("it is missing".to_owned())),
-        Err(error @ (StoreError::Damaged { .. } | StoreError::Record { .. })) => {
-            return Ok(Err(error.to_string()));
-        }
-        Err(error) => return Err(error.into()),
-    };
-    Ok(match serde_json::from_str(&json) {
-        Ok(spec) => {
-            let spec: Arc<JobSpec> = Arc::new(spec);
-            api.view.specs().insert(job, version, Arc::clone(&spec), json.len());
-            Ok(spec)
-        }
-        Err(error) => Err(error.to_string()),
-    })
 }
 
 fn work_of(

@@ -8,7 +8,8 @@ use axum::Extension;
 use axum::extract::State;
 use daemon::http::Peer;
 
-use super::secrets::{note, placed};
+use super::secrets::note;
+use super::specification::placed;
 use crate::access::node::CertifiedNode;
 use crate::credentials;
 use crate::http::authenticate::Access;
@@ -46,7 +47,7 @@ pub(super) async fn read(
     check_way(&api, peer)?;
     let node = lookup::full_node(&text)?;
     let CredentialsRequest { execution_id } = body.read_exactly()?;
-    let spec = api.read_for_agent(move |reads| placed(reads, node, execution_id)).await?;
+    let spec = placed(&api, node, execution_id).await?;
     let mut values = Vec::new();
     let mut handed_over = Vec::new();
     let mut named: Vec<_> =

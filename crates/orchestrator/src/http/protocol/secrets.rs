@@ -2,23 +2,21 @@
 
 use std::sync::Arc;
 
-use api_types::execution::{ComputeState, DesiredState};
-use api_types::job::JobSpec;
 use api_types::secret::{SecretValue, SecretsAnswer, SecretsRequest};
-use api_types::{Code, ExecutionId, NodeId, routes};
+use api_types::{Code, ExecutionId, routes};
 use axum::Extension;
 use axum::extract::State;
 use control_plane::audit::AuditEntry;
-use control_plane::store::Reads;
 use daemon::http::Peer;
 
 use crate::access::node::CertifiedNode;
 use crate::http::authenticate::Access;
 use crate::http::body::JsonBody;
 use crate::http::edge::json;
-use crate::http::error::{Failure, Kind};
+use crate::http::error::Failure;
 use crate::http::namespaced::check_way;
 use crate::http::openapi::{BODY, CALL, OWN_NODE_ID, QUERY, READ, examples, params, refusals};
+use crate::http::protocol::specification::placed;
 use crate::http::query::Query;
 use crate::http::{Api, Handled, Parameter, lookup};
 use crate::secrets::{self, Revealed};
@@ -49,7 +47,7 @@ pub(super) async fn read(
     check_way(&api, peer)?;
     let node = lookup::full_node(&text)?;
     let SecretsRequest { execution_id } = body.read_exactly()?;
-    let spec = api.read_for_agent(move |reads| placed(reads, node, execution_id)).await?;
+    let spec = placed(&api, node, execution_id).await?;
     let mut secrets = Vec::new();
     let mut handed_over = Vec::new();
     for name in spec.tasks.iter().flat_map(|task| &task.secrets).map(|secret| &secret.name) {
@@ -87,34 +85,4 @@ pub(super) async fn note(
         api.handle.on_behalf(audit).change_records(Vec::new()).await?;
     }
     Ok(())
-}
-
-/// The specification of the execution's job, if the execution is this node's to start.
-pub(super) fn placed(
-    reads: &dyn Reads,
-    node: NodeId,
-    id: ExecutionId,
-) -> Result<Arc<JobSpec>, Failure> {
-    let absent = || lookup::absent(Kind::Execution, &id.to_string());
-    let row = reads.execution(id)?.ok_or_else(absent)?.row;
-    let is_accepted = match row.compute {
-        ComputeState::AskForBidAccepted | ComputeState::BidAccepted => {
-            row.desired == DesiredState::Running
-        }
-        ComputeState::Undefined
-        | ComputeState::New
-        | ComputeState::AskForBid
-        | ComputeState::AskForBidRejected
-        | ComputeState::BidRejected
-        | ComputeState::Completed
-        | ComputeState::Failed
-        | ComputeState::Cancelled => false,
-    };
-    if row.node != node || !is_accepted {
-        return Err(absent());
-    }
-    let spec_json = reads.specification(row.job, row.version)?.ok_or_else(absent)?;
-    let spec = serde_json::from_str(&spec_json)
-        .map_err(|error| Failure::Internal { cause: format!("read a stored job: {error}") })?;
-    Ok(Arc::new(spec))
 }

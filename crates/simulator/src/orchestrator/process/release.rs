@@ -8,7 +8,7 @@ use scheduler::input;
 
 use super::Process;
 use crate::network::{Answer, Caller, Sender, StreamLine};
-use crate::orchestrator::requests::{assignment, code_of};
+use crate::orchestrator::requests::assignment;
 use crate::orchestrator::{Outgoing, Stream};
 
 // === impl Process: releases ===
@@ -56,7 +56,7 @@ impl Process {
     ) {
         let answer = match reply {
             Reply::Created(Ok(created)) => Answer::Submitted { job: created.job_id },
-            Reply::Created(Err(NotCreated::Refused(why))) => Answer::Refused(code_of(&why)),
+            Reply::Created(Err(NotCreated::Refused(why))) => Answer::Refused(why.code()),
             Reply::Created(Err(other)) => panic!("a submission was not possible: {other:?}"),
             Reply::Recorded(stored) => {
                 stored.expect("anything may be there before");
@@ -77,7 +77,7 @@ impl Process {
                     Answer::Renewed(HeartbeatAnswer::granting(lease))
                 }
                 input::Answer::Acknowledged(known) => Answer::Acknowledged(known),
-                input::Answer::Refused(why) => Answer::Refused(code_of(&why)),
+                input::Answer::Refused(why) => Answer::Refused(why.code()),
                 input::Answer::Assignments(snapshot) => {
                     // The lines are the answer.
                     return self.open(caller, snapshot, store, outgoing);
