@@ -34,6 +34,7 @@ impl Scheduler {
         let Some(class_id) = job.class else { return Text::Constant("") };
         let class = self.queue.class(class_id);
         let pinned: Vec<_> = job
+            .extras
             .pending
             .iter()
             .filter(|slot| slot.due.is_none())

@@ -28,7 +28,7 @@ const LEAST_DELAY: Duration = Duration::from_secs(1);
 const MAX_PROVIDED: usize = 10_000;
 
 /// A job's fetch failures since one of its executions last started.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct FetchTrouble {
     nodes: BTreeSet<NodeId>,
     /// How often the job as a whole has been delayed.
@@ -48,9 +48,8 @@ pub(crate) struct Missing {
 }
 
 /// Whether slots may be placed.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hold {
-    #[default]
     Open,
     /// Until its timer fires.
     Delayed,
@@ -63,6 +62,8 @@ enum Hold {
 // === impl FetchTrouble ===
 
 impl FetchTrouble {
+    pub(crate) const NONE: Self = Self { nodes: BTreeSet::new(), delays: 0, hold: Hold::Open };
+
     /// Whether placement of the job's slots is suspended.
     pub(crate) fn holds(&self) -> bool {
         match self.hold {
@@ -116,7 +117,7 @@ impl Scheduler {
         node: NodeId,
     ) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        let trouble = &mut job.fetch;
+        let trouble = &mut job.extras.to_mut().fetch;
         trouble.nodes.insert(node);
         let was_probe = trouble.hold == Hold::Probing(execution);
         let is_first = trouble.hold == Hold::Open && trouble.nodes.len() >= NODES;
@@ -135,7 +136,7 @@ impl Scheduler {
     pub(crate) fn wait_for_missing(&mut self, turn: &mut Turn<'_>, row: ExecutionRow) {
         let id = row.job;
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        let (policy, trouble) = (job.plan.retry, &mut job.fetch);
+        let (policy, trouble) = (job.plan.retry, &mut job.extras.to_mut().fetch);
         // Executions that were under way already may find the same.
         let is_first = trouble.hold != Hold::Delayed;
         if is_first {
@@ -166,12 +167,14 @@ impl Scheduler {
 
     pub(crate) fn try_provided(&mut self, turn: &mut Turn<'_>, id: JobId) {
         turn.budget.spend();
-        let Some(job) = self.jobs.get_mut(&id).filter(|job| job.fetch.hold == Hold::Delayed) else {
+        let Some(job) = self.jobs.get_mut(&id).filter(|job| job.extras.fetch.hold == Hold::Delayed)
+        else {
             return;
         };
-        job.fetch.delays = 0;
+        job.extras.to_mut().fetch.delays = 0;
         // A slot that failed on its node waits for longer, whatever has appeared.
-        let pinned = job.pending.iter().filter(|slot| slot.pinned.is_some() && slot.due.is_some());
+        let pinned =
+            job.extras.pending.iter().filter(|slot| slot.pinned.is_some() && slot.due.is_some());
         let pinned = pinned.filter(|slot| !slot.avoids_its_node(turn.now));
         let pinned: Vec<_> = pinned.map(|slot| slot.index).collect();
         self.timers.cancel(Timer::FetchDelay(id));
@@ -196,8 +199,8 @@ impl Scheduler {
 
     pub(crate) fn fetch_delay_ended(&mut self, turn: &mut Turn<'_>, id: JobId) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        if job.fetch.hold == Hold::Delayed {
-            job.fetch.hold = Hold::ProbeWanted;
+        if job.extras.fetch.hold == Hold::Delayed {
+            job.extras.to_mut().fetch.hold = Hold::ProbeWanted;
         }
         self.place_waiting(turn, id);
         self.refresh_job(turn, id);
@@ -206,8 +209,10 @@ impl Scheduler {
     /// An execution of the job obtained its image and inputs, so the other slots may be placed.
     pub(crate) fn fetch_worked(&mut self, turn: &mut Turn<'_>, id: JobId) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        let held = job.fetch.hold != Hold::Open;
-        job.fetch = FetchTrouble::default();
+        let held = job.extras.fetch.hold != Hold::Open;
+        if let Some(extra) = job.extras.existing() {
+            extra.fetch = FetchTrouble::NONE;
+        }
         if held {
             self.forget_missing(id);
             self.timers.cancel(Timer::FetchDelay(id));
@@ -223,8 +228,8 @@ impl Scheduler {
         execution: ExecutionId,
     ) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        if job.fetch.hold == Hold::Probing(execution) {
-            job.fetch.hold = Hold::ProbeWanted;
+        if job.extras.fetch.hold == Hold::Probing(execution) {
+            job.extras.to_mut().fetch.hold = Hold::ProbeWanted;
             self.place_waiting(turn, id);
         }
     }

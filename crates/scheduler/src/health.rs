@@ -215,7 +215,8 @@ impl Scheduler {
         execution: ExecutionId,
         id: NodeId,
     ) {
-        if self.jobs.get_mut(&job).is_some_and(|job| job.fetch.placed(execution)) {
+        let extra = self.jobs.get_mut(&job).and_then(|job| job.extras.existing());
+        if extra.is_some_and(|extra| extra.fetch.placed(execution)) {
             self.withdraw_from_queue(job);
         }
         let Some(node) = self.nodes.get_mut(&id) else { return };

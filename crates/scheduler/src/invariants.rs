@@ -65,7 +65,7 @@ fn check_nodes(scheduler: &Scheduler) {
         );
         for (rank, index) in &node.pinned {
             let job = &scheduler.jobs[&rank.job];
-            let slot = job.pending.get(*index).expect("a pinned slot is pending");
+            let slot = job.extras.pending.get(*index).expect("a pinned slot is pending");
             assert_eq!(slot.pinned, Some(*id), "slot {index} of {} is pinned elsewhere", rank.job);
             assert_eq!(slot.due, None, "slot {index} of {} is not ready", rank.job);
         }
@@ -77,7 +77,7 @@ fn check_jobs(scheduler: &Scheduler) {
     for (id, job) in scheduler.jobs.iter() {
         held += job.executions.len();
         let mut running = 0;
-        let mut indices: Vec<u32> = job.pending.iter().map(|slot| slot.index).collect();
+        let mut indices: Vec<u32> = job.extras.pending.iter().map(|slot| slot.index).collect();
         for execution in &job.executions {
             let row = &scheduler.executions[execution];
             assert_eq!(row.job, *id, "execution {execution} belongs to another job");
@@ -156,8 +156,10 @@ fn check_queue(scheduler: &Scheduler) {
                 job.id()
             );
         }
-        let waiting = job.ready.len() + job.aside.values().map(|slots| slots.len()).sum::<usize>();
-        let ready = job.pending.iter().filter(|slot| slot.due.is_none() && slot.pinned.is_none());
+        let waiting = job.extras.ready.len()
+            + job.extras.aside.values().map(|slots| slots.len()).sum::<usize>();
+        let ready =
+            job.extras.pending.iter().filter(|slot| slot.due.is_none() && slot.pinned.is_none());
         assert_eq!(ready.count(), waiting, "a slot of job {} is in no queue", job.id());
     }
     for (id, pool) in scheduler.queue.pools() {

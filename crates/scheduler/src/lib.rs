@@ -34,6 +34,7 @@ mod ending;
 pub mod exclusion;
 mod execution;
 mod explain;
+mod extras;
 mod fetch;
 mod heads;
 pub mod health;

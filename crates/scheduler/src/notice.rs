@@ -30,10 +30,9 @@ pub(crate) struct Notice {
 
 // === impl Notice ===
 
-impl Default for Notice {
-    fn default() -> Self {
-        Self { retry: Text::Constant(""), silence: Text::Constant("") }
-    }
+impl Notice {
+    /// Nothing to report.
+    pub(crate) const NONE: Self = Self { retry: Text::Constant(""), silence: Text::Constant("") };
 }
 
 // === impl LiveJob: what it says ===
@@ -41,8 +40,8 @@ impl Default for Notice {
 impl LiveJob {
     /// The current notice: failures and silent nodes.
     pub(crate) fn notice(&self) -> Notice {
-        let retry = self.retry.clone().filter(|_| self.is_retrying());
-        let silence = self.silent.values().next().map(|silent| silent.text.clone());
+        let retry = self.extras.retry.clone().filter(|_| self.is_retrying());
+        let silence = self.extras.silent.values().next().map(|silent| silent.text.clone());
         Notice {
             retry: retry.unwrap_or(Text::Constant("")),
             silence: silence.unwrap_or(Text::Constant("")),
@@ -51,10 +50,11 @@ impl LiveJob {
 
     /// An execution on a silent node has ended.
     pub(crate) fn silent_execution_ended(&mut self, node: NodeId) {
-        if let Some(silent) = self.silent.get_mut(&node) {
+        let Some(extra) = self.extras.existing() else { return };
+        if let Some(silent) = extra.silent.get_mut(&node) {
             silent.executions -= 1;
             if silent.executions == 0 {
-                self.silent.remove(&node);
+                extra.silent.remove(&node);
             }
         }
     }
@@ -87,10 +87,10 @@ impl Scheduler {
             (true, _, false) | (false, false, false) => JobStateType::Pending,
         };
         let notice = job.notice();
-        let silence_changed = notice.silence.is_empty() != job.shown.silence.is_empty();
+        let silence_changed = notice.silence.is_empty() != job.extras.shown.silence.is_empty();
         let is_event =
             state != job.row.state || waits != job.row.waiting_since.is_some() || silence_changed;
-        if !is_event && notice == job.shown {
+        if !is_event && notice == job.extras.shown {
             return;
         }
         self.note_waiting(turn, id, waits);
@@ -112,7 +112,9 @@ impl Scheduler {
         };
         let Some(job) = self.jobs.get_mut(&id) else { return };
         job.row.message = message;
-        job.shown = notice;
+        if notice != job.extras.shown {
+            job.extras.to_mut().shown = notice;
+        }
         if is_event {
             self.note_job(turn, id, state, comment);
         } else {
@@ -128,7 +130,7 @@ impl Scheduler {
             .classes()
             .into_iter()
             .any(|class| job.has_ready_slot(class) && self.queue.class(class).blocked);
-        job.pending.has_pinned() || anywhere || daemon_without_node
+        job.extras.pending.has_pinned() || anywhere || daemon_without_node
     }
 
     fn note_waiting(&mut self, turn: &mut Turn<'_>, id: JobId, waits: bool) {
@@ -136,7 +138,7 @@ impl Scheduler {
         match (waits, job.row.waiting_since) {
             (true, None) => {
                 job.row.waiting_since = Some(turn.now);
-                if let Some(bound) = job.plan.queue_timeout {
+                if let Some(bound) = job.plan.queue_timeout() {
                     self.timers.set(turn.now + bound, Timer::QueueTimeout(id));
                 }
             }

@@ -44,7 +44,7 @@ impl Scheduler {
         silent_since: Moment,
     ) -> Option<Duration> {
         let least = self.lease();
-        match (job.plan.job_type, job.plan.lost_after) {
+        match (job.plan.job_type, job.plan.lost_after()) {
             // No other node can run it.
             (JobType::Daemon, _) => None,
             (_, Some(wanted)) => Some(wanted.max(least)),
@@ -104,7 +104,7 @@ impl Scheduler {
         if self.nodes.get(&row.node)?.abandoned.is_some() {
             return Some(Moment::ZERO);
         }
-        let explicit = self.jobs.get(&row.job).is_some_and(|job| job.plan.lost_after.is_some());
+        let explicit = self.jobs.get(&row.job).is_some_and(|job| job.plan.lost_after().is_some());
         Some(self.held_back(self.give_up_at(row, since)?, explicit))
     }
 
@@ -114,7 +114,7 @@ impl Scheduler {
             return Some(Moment::ZERO);
         }
         let due = since + self.patience(job, None, since)?;
-        Some(self.held_back(due, job.plan.lost_after.is_some()))
+        Some(self.held_back(due, job.plan.lost_after().is_some()))
     }
 
     fn held_back(&self, due: Moment, explicit: bool) -> Moment {

@@ -7,7 +7,6 @@ use alloc::collections::BTreeMap;
 
 use crate::change::PendingSlotRow;
 
-#[derive(Default)]
 pub(crate) struct PendingSlots {
     slots: BTreeMap<u32, PendingSlotRow>,
     /// Slots that wait for the end of a delay.
@@ -19,6 +18,8 @@ pub(crate) struct PendingSlots {
 // === impl PendingSlots ===
 
 impl PendingSlots {
+    pub(crate) const NONE: Self = Self { slots: BTreeMap::new(), delayed: 0, pinned: 0 };
+
     pub(crate) fn insert(&mut self, slot: PendingSlotRow) {
         self.remove(slot.index);
         self.count(&slot, 1);

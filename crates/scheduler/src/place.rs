@@ -99,10 +99,15 @@ impl Scheduler {
     pub(crate) fn leave_empty_classes(&mut self, id: JobId) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let rank = job.plan.rank;
-        let empty: Vec<_> =
-            job.aside.iter().filter(|(_, slots)| slots.is_empty()).map(|(id, _)| *id).collect();
+        let empty: Vec<_> = job
+            .extras
+            .aside
+            .iter()
+            .filter(|(_, slots)| slots.is_empty())
+            .map(|(id, _)| *id)
+            .collect();
         for class in empty {
-            job.aside.remove(&class);
+            job.extras.to_mut().aside.remove(&class);
             self.queue.leave(class, rank);
         }
     }
@@ -118,29 +123,30 @@ impl Scheduler {
     /// Records the class in which the slot waits.
     pub(crate) fn queue_slot(&mut self, now: Moment, id: JobId, index: u32) -> Option<ClassId> {
         let job = self.jobs.get_mut(&id)?;
-        let (main, slot) = (job.class?, job.pending.get(index)?);
+        let (main, slot) = (job.class?, job.extras.pending.get(index)?);
         let excluded = slot.tries.exclusions.nodes(now);
         if excluded.is_empty() {
-            job.ready.insert(index);
+            job.extras.to_mut().ready.insert(index);
             return Some(main);
         }
         if let Some(end) = slot.tries.exclusions.next_end(now) {
             self.timers.set(end, Timer::Exclusion(id, index));
         }
         let class = self.queue.enter_beside(main, excluded, self.nodes.values_mut());
-        if job.aside.contains_key(&class) {
+        if job.extras.aside.contains_key(&class) {
             self.queue.count_out(class);
         }
-        job.aside.entry(class).or_default().insert(index);
+        job.extras.to_mut().aside.entry(class).or_default().insert(index);
         Some(class)
     }
 
     pub(crate) fn exclusion_ended(&mut self, turn: &mut Turn<'_>, id: JobId, index: u32) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let rank = job.plan.rank;
-        let class = job.aside.iter().find(|(_, slots)| slots.contains(&index)).map(|(id, _)| *id);
+        let class =
+            job.extras.aside.iter().find(|(_, slots)| slots.contains(&index)).map(|(id, _)| *id);
         let Some(class) = class else { return };
-        if let Some(slots) = job.aside.get_mut(&class) {
+        if let Some(slots) = job.extras.to_mut().aside.get_mut(&class) {
             slots.remove(&index);
         }
         if !job.has_ready_slot(class) {
@@ -253,12 +259,12 @@ impl Scheduler {
 
     fn cover_node(&mut self, turn: &mut Turn<'_>, id: JobId, node_id: NodeId) {
         let job = self.jobs.get_mut(&id).expect("only live jobs cover nodes");
-        if job.covered.contains_key(&node_id) {
+        if job.extras.covered.contains_key(&node_id) {
             return;
         }
         let index = job.row.slots.extend();
         job.row.fresh = job.row.slots.end();
-        job.covered.insert(node_id, index);
+        job.extras.to_mut().covered.insert(node_id, index);
         turn.out.changes.jobs.insert(id, job.row.clone());
         let slot = PendingSlotRow {
             job: id,
@@ -270,7 +276,7 @@ impl Scheduler {
             previous: None,
         };
         turn.out.changes.pending_slots.insert((id, index), Some(slot.clone()));
-        job.pending.insert(slot);
+        job.extras.to_mut().pending.insert(slot);
         let rank = job.plan.rank;
         if let Some(node) = self.nodes.get_mut(&node_id) {
             node.pin(rank, index);
@@ -310,10 +316,10 @@ impl Scheduler {
     /// Sets the timers of a job that was loaded from the store.
     pub(crate) fn set_job_timers(&mut self, id: JobId) {
         let job = &self.jobs[&id];
-        if let Some(bound) = job.plan.total_timeout {
+        if let Some(bound) = job.plan.total_timeout() {
             self.timers.set(job.plan.rank.created + bound, Timer::TotalTimeout(id));
         }
-        for slot in job.pending.iter() {
+        for slot in job.extras.pending.iter() {
             if let Some(due) = slot.due {
                 self.timers.set(due, Timer::Retry(id, slot.index));
             }

@@ -51,11 +51,7 @@ pub(crate) struct Plan {
     /// Whether the task names secrets or credentials of the namespace.
     pub(crate) names_secrets: bool,
     pub(crate) retry: RetryPolicy,
-    pub(crate) queue_timeout: Option<Duration>,
-    /// How long a node may be silent before its executions are replaced, if the job sets it.
-    pub(crate) lost_after: Option<Duration>,
-    pub(crate) total_timeout: Option<Duration>,
-    execution_timeout: Option<Duration>,
+    timeouts: Timeouts,
 }
 
 /// A specification that validation should have refused, or that is damaged.
@@ -214,7 +210,6 @@ impl Plan {
         created: Moment,
     ) -> Self {
         let JobPlan { job_type, priority, retry, timeouts, names_secrets, .. } = *plan;
-        let bound = |seconds: u64| (seconds > 0).then(|| Duration::from_secs(seconds));
         Self {
             job_type,
             rank: Rank { priority: Reverse(priority), created, job },
@@ -222,16 +217,26 @@ impl Plan {
             namespace,
             names_secrets,
             retry,
-            queue_timeout: bound(timeouts.queue_timeout),
-            lost_after: bound(timeouts.lost_after),
-            total_timeout: bound(timeouts.total_timeout),
-            execution_timeout: bound(timeouts.execution_timeout),
+            timeouts,
         }
     }
 
     /// The longest that a run of the job takes, if its specification bounds it.
     pub(crate) fn longest_run(&self) -> Option<Duration> {
-        self.execution_timeout.filter(|_| self.job_type.is_finite())
+        bound(self.timeouts.execution_timeout).filter(|_| self.job_type.is_finite())
+    }
+
+    pub(crate) fn queue_timeout(&self) -> Option<Duration> {
+        bound(self.timeouts.queue_timeout)
+    }
+
+    pub(crate) fn total_timeout(&self) -> Option<Duration> {
+        bound(self.timeouts.total_timeout)
+    }
+
+    /// How long a node may be silent before its executions are replaced, if the job sets it.
+    pub(crate) fn lost_after(&self) -> Option<Duration> {
+        bound(self.timeouts.lost_after)
     }
 
     /// Whether the job has one slot per node rather than a count.
@@ -274,6 +279,11 @@ impl StoredRequirement {
         let test = test.ok_or(UnreadablePlan::Test(word))?;
         Ok(Requirement { key, test })
     }
+}
+
+/// 0 is no bound.
+fn bound(seconds: u64) -> Option<Duration> {
+    (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {

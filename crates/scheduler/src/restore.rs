@@ -90,7 +90,7 @@ impl Restore {
                     Some(_) => drop(node.delayed.insert((slot.job, slot.index))),
                 }
             }
-            job.pending.insert(slot);
+            job.extras.to_mut().pending.insert(slot);
         }
         for (job, index, node) in live.covered {
             // A forgotten node is covered anew when it joins again.
@@ -98,7 +98,7 @@ impl Restore {
                 continue;
             }
             if let Some(job) = scheduler.jobs.get_mut(&job) {
-                job.covered.insert(node, index);
+                job.extras.to_mut().covered.insert(node, index);
             }
         }
         scheduler.restore_order(now);
@@ -164,7 +164,7 @@ impl Scheduler {
         if class.is_some() && plan.job_type == JobType::Daemon {
             self.daemons.insert(id);
         }
-        if let (Some(since), Some(bound)) = (row.waiting_since, plan.queue_timeout) {
+        if let (Some(since), Some(bound)) = (row.waiting_since, plan.queue_timeout()) {
             self.timers.set(since + bound, Timer::QueueTimeout(id));
         }
         self.jobs.insert(id, Box::new(LiveJob::new(row, plan, class)));
@@ -180,7 +180,7 @@ impl Scheduler {
             self.set_job_timers(id);
             let job = &self.jobs[&id];
             let rank = job.plan.rank;
-            let waiting = job.pending.iter().filter(|slot| slot.due.is_none());
+            let waiting = job.extras.pending.iter().filter(|slot| slot.due.is_none());
             let waiting: Vec<_> =
                 waiting.filter(|slot| slot.pinned.is_none()).map(|slot| slot.index).collect();
             for index in waiting {
@@ -188,8 +188,8 @@ impl Scheduler {
             }
             let Some(job) = self.jobs.get_mut(&id) else { continue };
             if job.is_retrying() {
-                job.retry = Some(job.row.message.clone());
-                job.shown = job.notice();
+                job.extras.to_mut().retry = Some(job.row.message.clone());
+                job.extras.to_mut().shown = job.notice();
             }
             for class in job.classes().into_iter().filter(|class| job.has_ready_slot(*class)) {
                 self.queue.wait(class, rank);

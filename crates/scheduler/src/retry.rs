@@ -130,7 +130,7 @@ impl Scheduler {
         let of_slot = if job.plan.is_per_node() { delay } else { Duration::ZERO };
         self.pend(turn, Retry { row, tries, delay: of_slot });
         if let Some(job) = self.jobs.get_mut(&id) {
-            job.retry = Some(message);
+            job.extras.to_mut().retry = Some(message);
         }
     }
 
@@ -138,7 +138,8 @@ impl Scheduler {
     pub(crate) fn retry_due(&mut self, turn: &mut Turn<'_>, id: JobId, index: u32) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let rank = job.plan.rank;
-        let Some(pinned) = job.pending.end_delay(index).map(|slot| slot.pinned) else { return };
+        let Some(extra) = job.extras.existing() else { return };
+        let Some(pinned) = extra.pending.end_delay(index).map(|slot| slot.pinned) else { return };
         match pinned {
             Some(node_id) => {
                 if let Some(node) = self.nodes.get_mut(&node_id) {
@@ -167,7 +168,7 @@ impl Scheduler {
         let Retry { mut row, tries, delay } = retry;
         let evaluation = self.mint.evaluation();
         let job = self.jobs.get_mut(&row.job).expect("retries are of live jobs");
-        job.retry = Some(Text::from(retry_message(&row, delay, turn.wall)));
+        job.extras.to_mut().retry = Some(Text::from(retry_message(&row, delay, turn.wall)));
         let pinned = job.plan.is_per_node().then_some(row.node);
         let due = (delay > Duration::ZERO).then(|| turn.now + delay);
         let slot = PendingSlotRow {
@@ -179,7 +180,7 @@ impl Scheduler {
             due,
             previous: Some(row.id),
         };
-        job.pending.insert(slot.clone());
+        job.extras.to_mut().pending.insert(slot.clone());
         turn.out.changes.pending_slots.insert((row.job, row.index), Some(slot));
         row.followup = Some(evaluation);
         let (id, index) = (row.job, row.index);

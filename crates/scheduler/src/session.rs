@@ -279,7 +279,7 @@ impl Scheduler {
         let slots: Vec<_> = ready.chain(node.delayed.iter().copied()).collect();
         for (job_id, index) in slots {
             let Some(job) = self.jobs.get_mut(&job_id) else { continue };
-            if job.pending.get(index).is_none_or(|slot| slot.pinned != Some(id)) {
+            if job.extras.pending.get(index).is_none_or(|slot| slot.pinned != Some(id)) {
                 continue;
             }
             self.timers.cancel(Timer::Retry(job_id, index));
@@ -287,7 +287,9 @@ impl Scheduler {
                 JobType::Ops => self.abandon_ops(turn, job_id, index, "its node was forgotten"),
                 JobType::Batch | JobType::Service | JobType::Daemon => {
                     job.take_pending(index, &mut turn.out.changes);
-                    job.covered.remove(&id);
+                    if let Some(extra) = job.extras.existing() {
+                        extra.covered.remove(&id);
+                    }
                     self.refresh_job(turn, job_id);
                 }
             }
@@ -321,8 +323,9 @@ impl Scheduler {
         self.drop_pinned(turn, id);
         // A daemon covers the node again when it rejoins.
         for job in &self.daemons {
-            if let Some(job) = self.jobs.get_mut(job) {
-                job.covered.remove(&id);
+            let job = self.jobs.get_mut(job);
+            if let Some(extra) = job.and_then(|job| job.extras.existing()) {
+                extra.covered.remove(&id);
             }
         }
         self.note_forgotten(turn, id);

@@ -208,8 +208,9 @@ impl Scheduler {
         let was_holding = self.is_mass_silence();
         self.judge_mass_silence(turn.now);
         for id_of_job in self.jobs_on(id) {
-            if let Some(job) = self.jobs.get_mut(&id_of_job) {
-                job.silent.remove(&id);
+            let job = self.jobs.get_mut(&id_of_job);
+            if let Some(extra) = job.and_then(|job| job.extras.existing()) {
+                extra.silent.remove(&id);
             }
             self.refresh_job(turn, id_of_job);
         }
@@ -269,7 +270,8 @@ impl Scheduler {
                     format!("node {node} has been silent since {silent_since}; {what} waited for")
                 }
             };
-            job.silent.insert(id, SilentNode { executions: *executions, text: text.into() });
+            let silent = SilentNode { executions: *executions, text: text.into() };
+            job.extras.to_mut().silent.insert(id, silent);
         }
         found.into_keys().collect()
     }
@@ -287,10 +289,10 @@ impl Scheduler {
             for job in self.note_silent(id, now, Timestamp::ZERO) {
                 let Some(job) = self.jobs.get_mut(&job) else { continue };
                 let text = job.row.message.clone();
-                if let Some(silent) = job.silent.get_mut(&id) {
+                if let Some(silent) = job.extras.to_mut().silent.get_mut(&id) {
                     silent.text = text;
                 }
-                job.shown = job.notice();
+                job.extras.to_mut().shown = job.notice();
             }
             self.arm_give_up(id);
         }

@@ -4,6 +4,7 @@
 //! that runs some slots of another one has several. Rejected: a bit for each slot, which is 125 kB
 //! for each change of the job's row.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -19,8 +20,15 @@ enum Ranges {
     #[default]
     None,
     One(Range),
-    /// Two or more, and the number of slots in them.
-    Many(Arc<[Range]>, u32),
+    Many(Arc<Many>),
+}
+
+/// Two ranges or more, and the number of slots in them. A million jobs without any need not be
+/// larger for it.
+#[derive(PartialEq, Eq)]
+struct Many {
+    ranges: Box<[Range]>,
+    len: u32,
 }
 
 /// Indexes from `first` to `last`, both included. `last` is below `u32::MAX`, so that the number of
@@ -60,7 +68,7 @@ impl Slots {
         Self(match merged.as_slice() {
             [] => Ranges::None,
             [one] => Ranges::One(*one),
-            _ => Ranges::Many(merged.into(), len),
+            _ => Ranges::Many(Arc::new(Many { ranges: merged.into(), len })),
         })
     }
 
@@ -68,7 +76,7 @@ impl Slots {
         match &self.0 {
             Ranges::None => 0,
             Ranges::One(range) => range.len(),
-            Ranges::Many(_, len) => *len,
+            Ranges::Many(many) => many.len,
         }
     }
 
@@ -112,7 +120,7 @@ impl Slots {
         match &self.0 {
             Ranges::None => &[],
             Ranges::One(range) => core::slice::from_ref(range),
-            Ranges::Many(ranges, _) => ranges,
+            Ranges::Many(many) => &many.ranges,
         }
     }
 

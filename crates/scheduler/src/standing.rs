@@ -72,7 +72,8 @@ impl Scheduler {
     /// per node ask only about nodes where one of their slots waits.
     fn chances(&self, job: &LiveJob, class: ClassId, node: &LiveNode) -> Option<DryRunNode> {
         let id = node.id();
-        if job.plan.is_per_node() && !job.pending.iter().any(|slot| slot.pinned == Some(id)) {
+        if job.plan.is_per_node() && !job.extras.pending.iter().any(|slot| slot.pinned == Some(id))
+        {
             return None;
         }
         let demand = &self.queue.class(class).demand;
@@ -124,15 +125,16 @@ impl Scheduler {
 impl LiveJob {
     /// Slots that wait for room, not for the end of a delay.
     fn waiting_slots(&self) -> u32 {
-        let tried = self.pending.iter().filter(|slot| slot.due.is_none()).count();
+        let tried = self.extras.pending.iter().filter(|slot| slot.due.is_none()).count();
         self.untried_slots().saturating_add(u32::try_from(tried).unwrap_or(u32::MAX))
     }
 
     /// Whether every slot that waits has failed on the node and excludes it for a while.
     fn stays_away_from(&self, node: NodeId) -> bool {
         self.untried_slots() == 0
-            && !self.pending.is_empty()
+            && !self.extras.pending.is_empty()
             && self
+                .extras
                 .pending
                 .iter()
                 .filter(|slot| slot.due.is_none())

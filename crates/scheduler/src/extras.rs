@@ -1,0 +1,83 @@
+//! What most jobs never need: it is allocated when it is first used.
+//!
+//! A million jobs that wait for room have none of it, and it is as large as the rest of a job.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use core::ops::Deref;
+
+use api_types::NodeId;
+
+use crate::fetch::FetchTrouble;
+use crate::notice::{Notice, SilentNode};
+use crate::pending::PendingSlots;
+use crate::pool::ClassId;
+use crate::text::Text;
+
+/// Reads as [`Extra::NONE`] until something is recorded.
+#[derive(Default)]
+pub(crate) struct Extras(Option<Box<Extra>>);
+
+pub(crate) struct Extra {
+    /// Slots that were tried before and wait for room or for the end of a delay.
+    pub(crate) pending: PendingSlots,
+    /// Of these, the slots that any node of the pool may run now.
+    pub(crate) ready: BTreeSet<u32>,
+    /// Of these, the slots that exclude some nodes, by the class in which they wait.
+    pub(crate) aside: BTreeMap<ClassId, BTreeSet<u32>>,
+    /// Whether the job's image or inputs could be fetched.
+    pub(crate) fetch: FetchTrouble,
+    /// The latest failure that is being retried, as a message.
+    pub(crate) retry: Option<Text>,
+    /// The silent nodes that hold executions of the job.
+    pub(crate) silent: BTreeMap<NodeId, SilentNode>,
+    /// The notice from which its message was last built.
+    pub(crate) shown: Notice,
+    /// For jobs with one slot per node: the nodes that have one.
+    pub(crate) covered: BTreeMap<NodeId, u32>,
+}
+
+// === impl Extras ===
+
+impl Deref for Extras {
+    type Target = Extra;
+
+    fn deref(&self) -> &Extra {
+        static NONE: Extra = Extra::NONE;
+        self.0.as_deref().unwrap_or(&NONE)
+    }
+}
+
+impl Extras {
+    pub(crate) fn to_mut(&mut self) -> &mut Extra {
+        self.0.get_or_insert_with(|| Box::new(Extra::NONE))
+    }
+
+    /// For changes to what was recorded before, if anything was.
+    pub(crate) fn existing(&mut self) -> Option<&mut Extra> {
+        self.0.as_deref_mut()
+    }
+
+    /// Removes the slots that wait, and the classes in which some of them wait aside.
+    pub(crate) fn take_slots(&mut self) -> (PendingSlots, BTreeMap<ClassId, BTreeSet<u32>>) {
+        let Some(extra) = self.existing() else { return (PendingSlots::NONE, BTreeMap::new()) };
+        extra.ready.clear();
+        let pending = core::mem::replace(&mut extra.pending, PendingSlots::NONE);
+        (pending, core::mem::take(&mut extra.aside))
+    }
+}
+
+// === impl Extra ===
+
+impl Extra {
+    const NONE: Self = Self {
+        pending: PendingSlots::NONE,
+        ready: BTreeSet::new(),
+        aside: BTreeMap::new(),
+        fetch: FetchTrouble::NONE,
+        retry: None,
+        silent: BTreeMap::new(),
+        shown: Notice::NONE,
+        covered: BTreeMap::new(),
+    };
+}
