@@ -11,14 +11,18 @@ demo *arguments:
 test:
     cargo test --workspace
 
+# Run the tests of the pages in Chromium, which `cargo test` leaves out.
+test-pages:
+    cargo test --workspace --test pages
+
 # Run the tests that `cargo test` leaves out because each takes a minute of a machine or more.
 test-long:
-    cargo test --workspace --test it -- --ignored
+    cargo test --workspace --test it --test pages -- --ignored
 
 # Check what a change must pass besides the tests: formatting, lints, documentation, dependencies.
 check:
     cargo fmt --all -- --check
-    cargo clippy --workspace --all-targets -- -D warnings
+    cargo clippy --workspace --all-targets --test pages -- -D warnings
     RUSTDOCFLAGS='-D warnings -A rustdoc::private-intra-doc-links' cargo doc --workspace --no-deps --document-private-items --quiet
     if cargo deny --version >/dev/null 2>&1; then cargo deny check bans licenses sources; else echo "cargo-deny is not installed: skipped the check of dependencies"; fi
 
@@ -42,7 +46,7 @@ upgrade-test:
 # Open the pages with 100,000 jobs, a log of a million lines and 5,000 lifecycles a second, and print what they take.
 ui-scale jobs='100000' lines='1000000' rate='5000':
     cargo build --release --workspace --bins
-    TESTBED_BIN_DIR="${CARGO_TARGET_DIR:-{{justfile_directory()}}/target}/release" UI_SCALE_JOBS={{jobs}} UI_SCALE_LINES={{lines}} UI_SCALE_RATE={{rate}} cargo test --workspace --test it -- --nocapture --ignored --test-threads=1 ui::scale ui::large_logs ui::load
+    TESTBED_BIN_DIR="${CARGO_TARGET_DIR:-{{justfile_directory()}}/target}/release" UI_SCALE_JOBS={{jobs}} UI_SCALE_LINES={{lines}} UI_SCALE_RATE={{rate}} cargo test --workspace --test pages -- --nocapture --ignored --test-threads=1 scale:: large_logs:: load::
 
 # The orchestrator is the release program, whose first build takes long.
 # Put a thousand simulated agents under full load, and print the rates; no lease may end by mistake.

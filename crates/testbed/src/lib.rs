@@ -4,3 +4,5 @@
 
 pub mod fleet;
 pub mod harness;
+pub mod issuer;
+pub mod python;

@@ -5,7 +5,7 @@ use std::path::Path;
 use testbed::harness::{AgentSpec, ClusterSpec};
 use tokio::process::Command;
 
-use crate::python;
+use testbed::python;
 
 /// Names the interpreter that has the package; `.ci/run` installs it.
 const PYTHON_VARIABLE: &str = "SDK_PYTHON";

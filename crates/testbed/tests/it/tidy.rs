@@ -157,3 +157,24 @@ fn no_test_is_skipped_but_the_long_ones_and_none_is_meant_to_panic() {
     }
     assert_none("a test is run, and says what it expects", &broken);
 }
+
+/// A target without tests is not compiled as one; a test in it would never run.
+#[test]
+fn no_test_lies_where_cargo_looks_for_none() {
+    let mut broken = Vec::new();
+    for manifest in files(&root().join("crates"), "toml") {
+        let Some(folder) = manifest.path.strip_suffix("/Cargo.toml") else { continue };
+        let without_tests = |title: &str| {
+            let mut sections = manifest.text.split("\n[");
+            sections.any(|section| section.starts_with(title) && section.contains("\ntest = false"))
+        };
+        for source in files(&root().join("crates").join(folder).join("src"), "rs") {
+            let title = if source.path == "main.rs" { "[bin]]" } else { "lib]" };
+            let has_test = source.text.contains("#[test]") || source.text.contains("#[tokio::test");
+            if without_tests(title) && has_test {
+                broken.push(format!("{folder}/src/{}", source.path));
+            }
+        }
+    }
+    assert_none("tests are in targets that are tested; see Cargo.toml", &broken);
+}

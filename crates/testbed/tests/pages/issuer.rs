@@ -7,7 +7,7 @@ use testbed::harness::ClusterSpec;
 use super::accessibility::{assert_accessible, axe};
 use super::browser::{Browser, in_browser};
 use super::guarded::{Guarded, PLAIN_WITH_TOKENS, asks_for_a_token, is_live, sign_out};
-use crate::oidc::Provider;
+use testbed::issuer::Provider;
 
 /// The link of the page that signs in.
 fn link(provider: &Provider) -> String {

@@ -7,7 +7,7 @@ use tokio::process::Command;
 
 /// An interpreter of Python that has the package: `python3`, or the one that the variable names. None,
 /// with the reason printed, where it lacks the package; where `CI` is set that is a failure.
-pub(crate) async fn with(package: &str, variable: &str) -> Option<PathBuf> {
+pub async fn with(package: &str, variable: &str) -> Option<PathBuf> {
     let python = std::env::var_os(variable).map_or_else(|| PathBuf::from("python3"), PathBuf::from);
     let imports = Command::new(&python)
         .args(["-c", &format!("import {package}")])
