@@ -1,8 +1,11 @@
 //! A node that fails every execution backs off, and its work completes elsewhere.
 
+use std::time::Duration;
+
 use api_types::execution::ComputeState;
 use api_types::job::JobStateType;
-use api_types::node::HealthState;
+use api_types::node::{HealthState, NodeHealth};
+use api_types::{NodeId, Timestamp};
 use failpoint::ERROR;
 use serde_json::{Value, json};
 use testbed::harness::{Agent, AgentSpec, Cluster, ClusterSpec, batch, eventually};
@@ -12,6 +15,9 @@ const JOBS: usize = 100;
 /// Executions that the broken node gets before it backs off, and as probes while the other node
 /// works the backlog off.
 const MAX_TRIES: usize = 30;
+
+/// How far two readings of the same moment may differ.
+const CLOCKS: Duration = Duration::from_millis(100);
 
 #[tokio::test]
 #[ignore = "long"]
@@ -26,14 +32,7 @@ async fn a_node_whose_docker_fails_every_start_backs_off_and_the_other_runs_its_
     for _ in 0..JOBS {
         jobs.push(cluster.submit(&batch(&cluster.image, &["echo"])).await);
     }
-    let reason = eventually("the broken node backs off", async || {
-        let health = cluster.client().describe_node(broken.node_id()).await.unwrap().health;
-        match health.state {
-            HealthState::BackingOff if !health.next_try.is_empty() => Ok(health.reason),
-            other => Err(format!("{other}: {}", health.reason)),
-        }
-    })
-    .await;
+    let reason = backing_off(&cluster, broken.node_id()).await.reason;
     assert!(reason.contains("docker answers 500"), "{reason}");
     let mut tries = 0;
     for id in jobs {
@@ -45,6 +44,47 @@ async fn a_node_whose_docker_fails_every_start_backs_off_and_the_other_runs_its_
 
     broken.failpoints().disarm("docker.start").await;
     takes_work_again(&cluster, broken).await;
+}
+
+#[tokio::test]
+async fn a_node_that_backs_off_does_so_over_a_restart_of_the_orchestrator() {
+    let spec = ClusterSpec::new().agent(AgentSpec::new().label("docker", "broken"));
+    let Some(mut cluster) = spec.start().await else { return };
+    let id = cluster.agents[0].node_id();
+    cluster.agents[0].failpoints().arm_always("docker.start", ERROR).await;
+    let mut jobs = Vec::new();
+    for _ in 0..4 {
+        jobs.push(cluster.submit(&batch(&cluster.image, &["echo"])).await);
+    }
+    let before = backing_off(&cluster, id).await;
+    cluster.orchestrator.kill();
+    cluster.orchestrator.restart().await;
+    let after = backing_off(&cluster, id).await;
+    assert_eq!(after.reason, before.reason);
+    let time = |text: &str| Timestamp::parse(text).unwrap_or_else(|| panic!("no time: '{text}'"));
+    let (planned, next) = (time(&before.next_try), time(&after.next_try));
+    let moved = next.since(planned).max(planned.since(next));
+    assert!(moved < CLOCKS, "planned for {}, then for {}", before.next_try, after.next_try);
+
+    cluster.agents[0].failpoints().disarm("docker.start").await;
+    for job in jobs {
+        cluster.wait_for_job(job, JobStateType::Completed).await;
+        let executions = cluster.executions(job).await;
+        let last = executions.iter().map(|one| one.create_time).max().expect("it ran");
+        assert!(planned.since(last) < CLOCKS, "a try {:?} too early", planned.since(last));
+    }
+}
+
+async fn backing_off(cluster: &Cluster, id: NodeId) -> NodeHealth {
+    eventually("the node backs off", async || {
+        let described = cluster.client().describe_node(id).await;
+        let health = described.map_err(|error| error.to_string())?.health;
+        match health.state {
+            HealthState::BackingOff if !health.next_try.is_empty() => Ok(health),
+            other => Err(format!("{other}: {}", health.reason)),
+        }
+    })
+    .await
 }
 
 /// The next probe is a run that goes well, and the node is healthy.
