@@ -7,6 +7,8 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read};
+use std::thread;
+use std::time::Duration;
 
 /// A title line, then one line per socket, including sockets without a process.
 const TABLES: [&str; 12] = [
@@ -22,6 +24,10 @@ const TIME_WAIT: &str = "06";
 /// About 400 sockets; a namespace with more is not ready for the next task. The memory of this
 /// program is bounded.
 const MAX_TABLE_BYTES: u64 = 64 << 10;
+
+/// The kernel counts a socket that was closed for some milliseconds longer.
+const COUNTS: usize = 10;
+const COUNT_AGAIN: Duration = Duration::from_millis(5);
 
 /// The sockets that are there before any task: those of this program, and one that the Engine
 /// holds to configure the namespace. All are sockets to the kernel.
@@ -76,8 +82,13 @@ impl Sockets {
             return Err(NETLINK_TABLE);
         }
         let known = sockets.iter().filter(|socket| socket.port != 0).count();
-        let count = table("sockstat").ok().flatten().and_then(|text| count(&text));
-        if count == Some(known) { Ok(lingering) } else { Err("sockstat") }
+        for _ in 0..COUNTS {
+            if table("sockstat").ok().flatten().and_then(|text| count(&text)) == Some(known) {
+                return Ok(lingering);
+            }
+            thread::sleep(COUNT_AGAIN);
+        }
+        Err("sockstat")
     }
 }
 
