@@ -1,4 +1,4 @@
-//! Checks whether anything of the last task is left in this network namespace.
+//! Checks whether a task changed the files that the Engine shares with a network namespace.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -7,13 +7,6 @@ use rustix::io::Errno;
 
 /// The writable files that the Engine shares with every container of a network namespace.
 pub(crate) const SHARED_FILES: [&str; 3] = ["/etc/hostname", "/etc/hosts", "/etc/resolv.conf"];
-
-/// The kernel's socket tables of this namespace: a title line, then one line per socket, including
-/// sockets without a process.
-const SOCKET_TABLES: [&str; 12] = [
-    "tcp", "tcp6", "udp", "udp6", "udplite", "udplite6", "raw", "raw6", "icmp", "icmp6", "unix",
-    "packet",
-];
 
 /// Far more than the Engine writes to any of these files.
 const MAX_BYTES: u64 = 64 << 10;
@@ -33,20 +26,12 @@ pub(crate) struct Mark {
     modified: (i64, i64),
 }
 
-pub(crate) fn inspect(marks: &[Option<Mark>; SHARED_FILES.len()]) -> String {
-    for (path, before) in SHARED_FILES.iter().zip(marks) {
-        if mark(path) != *before {
-            return format!("dirty {path}");
-        }
-    }
-    for table in SOCKET_TABLES {
-        // A kernel without the protocol has no table for it.
-        let Ok(text) = fs::read_to_string(format!("/proc/self/net/{table}")) else { continue };
-        if text.lines().nth(1).is_some() {
-            return format!("busy {table}");
-        }
-    }
-    "clean".to_owned()
+pub(crate) type Marks = [Option<Mark>; SHARED_FILES.len()];
+
+/// Which file is not what it was, if any.
+pub(crate) fn changed(marks: &Marks) -> Option<&'static str> {
+    let mut files = SHARED_FILES.into_iter().zip(marks);
+    files.find(|(path, before)| mark(path) != **before).map(|(path, _)| path)
 }
 
 /// None when the file does not exist, or exceeds the limit.

@@ -6,7 +6,8 @@
 //! ```text
 //! IDLE LEASED                  holds a namespace
 //! IDLE LEASED DENIED ALLOWED   first restricts what the namespace reaches (lists of address
-//!                              ranges), then gives up its rights
+//!                              ranges), then gives up all rights but the one that it needs
+//!                              to remove what tasks leave in the namespace
 //! addresses                    prints the addresses of its namespace, and ends
 //! ```
 //!
@@ -17,26 +18,31 @@
 //!
 //! ```text
 //! inspect TOKEN   TOKEN clean, TOKEN busy WHERE (a socket is left, which the kernel may still
-//!                 drop by itself), TOKEN dirty WHICH (a file that it shares with its tasks is not
-//!                 what it was), TOKEN used (a restricted namespace is for one task) or
-//!                 TOKEN failed WHY (the namespace is not restricted)
+//!                 drop by itself), TOKEN dirty WHAT (a file that it shares with its tasks, or
+//!                 what the kernel learnt in it, is not what it was) or TOKEN failed WHY (the
+//!                 namespace is not restricted, or cannot be inspected)
 //! hold TOKEN      TOKEN held: a task leases it, and it stays without requests; or TOKEN failed WHY
 //! ```
 
 mod addresses;
 mod guard;
 mod inspection;
+mod netlink;
 mod nft;
+mod rights;
+mod sockets;
+mod traces;
 
 use std::io::{self, BufRead, Write};
-use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use guard::Policy;
-use inspection::{Mark, SHARED_FILES, inspect, mark};
+use inspection::{Marks, SHARED_FILES, changed, mark};
+use sockets::Sockets;
+use traces::Traces;
 
 /// The smallest stack that the system allows, for a thread that reads lines.
 const STACK_BYTES: usize = 64 << 10;
@@ -44,11 +50,7 @@ const STACK_BYTES: usize = 64 << 10;
 /// `EX_USAGE`.
 const BAD_ARGUMENTS: u8 = 64;
 
-/// An unprivileged user and group, by number: the image has no names.
-const NOBODY: u32 = 65534;
-
-/// How this program, executed again without rights, knows what became of the restrictions.
-const GUARDED: &str = "guarded";
+/// What an answer begins with when a namespace cannot be used.
 const FAILED: &str = "failed";
 
 /// What this program holds open.
@@ -56,7 +58,7 @@ enum Namespace {
     /// One without any network.
     Empty,
     /// One with restrictions.
-    Guarded { is_used: bool },
+    Guarded(Traces),
     /// One that should have restrictions.
     Open { reason: String },
 }
@@ -73,27 +75,23 @@ fn main() -> ExitCode {
             }
         }
         [idle, leased] => hold(idle, leased, Namespace::Empty),
-        [idle, leased, GUARDED, ""] => hold(idle, leased, Namespace::Guarded { is_used: false }),
-        [idle, leased, FAILED, reason] => {
-            hold(idle, leased, Namespace::Open { reason: (*reason).to_owned() })
-        }
         [idle, leased, denied, allowed] => {
-            let outcome = Policy::parse(denied, allowed).and_then(Policy::apply);
-            let outcome = match &outcome {
-                Ok(()) => [GUARDED, ""],
-                Err(reason) => [FAILED, reason.as_str()],
+            let namespace = match restrict(denied, allowed) {
+                Ok(traces) => Namespace::Guarded(traces),
+                Err(reason) => Namespace::Open { reason },
             };
-            // Another user has none of the capabilities.
-            let _ = Command::new("/proc/self/exe")
-                .args([idle, leased])
-                .args(outcome)
-                .uid(NOBODY)
-                .gid(NOBODY)
-                .exec();
-            ExitCode::FAILURE
+            hold(idle, leased, namespace)
         }
         _ => ExitCode::from(BAD_ARGUMENTS),
     }
+}
+
+/// Restricts what this namespace reaches, and then this program.
+fn restrict(denied: &str, allowed: &str) -> Result<Traces, String> {
+    Policy::parse(denied, allowed)?.apply()?;
+    let traces = Traces::open().map_err(|error| format!("cannot open netlink: {error}"))?;
+    rights::give_up().map_err(|error| format!("cannot give up its rights: {error}"))?;
+    Ok(traces)
 }
 
 /// Responds to requests, until none has come for too long.
@@ -102,7 +100,7 @@ fn hold(idle: &str, leased: &str, mut namespace: Namespace) -> ExitCode {
         return ExitCode::from(BAD_ARGUMENTS);
     };
     let (idle, leased) = (Duration::from_secs(idle), Duration::from_secs(leased));
-    let marks = SHARED_FILES.map(mark);
+    let (marks, sockets) = (SHARED_FILES.map(mark), Sockets::known());
     let (sender, lines) = mpsc::sync_channel(1);
     let reading = move || {
         for line in io::stdin().lock().lines() {
@@ -120,7 +118,7 @@ fn hold(idle: &str, leased: &str, mut namespace: Namespace) -> ExitCode {
         let (token, answer) = match line.split_once(' ') {
             Some(("inspect", token)) => {
                 silence = idle;
-                (token, namespace.inspect(&marks))
+                (token, namespace.inspect(&marks, &sockets))
             }
             Some(("hold", token)) => {
                 silence = leased;
@@ -140,20 +138,50 @@ fn hold(idle: &str, leased: &str, mut namespace: Namespace) -> ExitCode {
 // === impl Namespace ===
 
 impl Namespace {
-    fn inspect(&self, marks: &[Option<Mark>; SHARED_FILES.len()]) -> String {
-        match self {
-            Self::Guarded { is_used: true } => "used".to_owned(),
-            Self::Open { reason } => format!("{FAILED} {reason}"),
-            Self::Empty | Self::Guarded { is_used: false } => inspect(marks),
+    fn inspect(&mut self, marks: &Marks, sockets: &Sockets) -> String {
+        let outcome = match self {
+            Self::Open { reason } => Err(format!("{FAILED} {reason}")),
+            _ if let Some(path) = changed(marks) => Err(format!("dirty {path}")),
+            Self::Empty => match sockets.left() {
+                // A connection in this state would keep its port from the next task.
+                Ok(lingering) if !lingering.is_empty() => Err("busy tcp".to_owned()),
+                Ok(_) => Ok(()),
+                Err(place) => Err(format!("busy {place}")),
+            },
+            Self::Guarded(traces) => renew(traces, sockets),
+        };
+        match outcome {
+            Ok(()) => "clean".to_owned(),
+            Err(answer) => answer,
         }
     }
 
     fn hold(&mut self) -> String {
         match self {
-            Self::Open { reason } => return format!("{FAILED} {reason}"),
-            Self::Guarded { is_used } => *is_used = true,
-            Self::Empty => {}
+            Self::Open { reason } => format!("{FAILED} {reason}"),
+            Self::Empty | Self::Guarded(_) => "held".to_owned(),
         }
-        "held".to_owned()
+    }
+}
+
+/// Makes a restricted namespace as good as new; or the answer that says why it is not.
+///
+/// Without sockets nothing can begin a connection here, and the rules drop what comes in for one
+/// that is no longer tracked: so what is gone stays gone.
+fn renew(traces: &mut Traces, sockets: &Sockets) -> Result<(), String> {
+    let busy = |place: &str| format!("busy {place}");
+    let lingering = sockets.left().map_err(busy)?;
+    rights::raised(|| traces.remove(&lingering));
+    match sockets.left() {
+        Ok(lingering) if lingering.is_empty() => {}
+        Ok(_) => return Err(busy("tcp")),
+        Err(place) => return Err(busy(place)),
+    }
+    match traces.left() {
+        Ok(None) => Ok(()),
+        // It may be that of a packet that is just being dropped.
+        Ok(Some("conntrack")) => Err(busy("conntrack")),
+        Ok(Some(what)) => Err(format!("dirty {what}")),
+        Err(reason) => Err(format!("{FAILED} {reason}")),
     }
 }

@@ -4,16 +4,10 @@
 //! `linux/netfilter/nf_tables.h`.
 
 use std::io;
-use std::time::Duration;
 
-use rustix::net::netlink::{NETFILTER, SocketAddrNetlink};
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, sendto, socket_with,
-};
+use rustix::net::netlink::NETFILTER;
 
-/// The kernel answers while it takes the batch; a missing answer would hold the program forever.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+use crate::netlink::{ACKNOWLEDGE, Connection, NESTED, REQUEST, attribute, message, text};
 
 const SUBSYSTEM: u16 = 10;
 const BATCH_BEGIN: u16 = 16;
@@ -22,15 +16,8 @@ const NEW_TABLE: u16 = SUBSYSTEM << 8;
 const NEW_CHAIN: u16 = (SUBSYSTEM << 8) | 3;
 const NEW_RULE: u16 = (SUBSYSTEM << 8) | 6;
 
-const REQUEST: u16 = 0x001;
-const ACKNOWLEDGE: u16 = 0x004;
 const CREATE: u16 = 0x400;
 const APPEND: u16 = 0x800;
-
-const NESTED: u16 = 0x8000;
-const HEADER_BYTES: usize = 16;
-/// The type of the kernel's answers, errors and acknowledgements alike.
-const ANSWER: u16 = 2;
 
 const TABLE: &str = "guard";
 
@@ -58,8 +45,6 @@ pub(crate) struct Batch {
     family: Family,
     bytes: Vec<u8>,
     sequence: u32,
-    /// Where the message begins that is being written.
-    begin: usize,
 }
 
 // === impl Family ===
@@ -200,7 +185,7 @@ impl Step {
 impl Batch {
     /// Makes the table; it must not exist.
     pub(crate) fn new(family: Family) -> Self {
-        let mut batch = Self { family, bytes: Vec::new(), sequence: 0, begin: 0 };
+        let mut batch = Self { family, bytes: Vec::new(), sequence: 0 };
         batch.message(BATCH_BEGIN, REQUEST, |_| ());
         batch.message(NEW_TABLE, REQUEST | CREATE, |bytes| text(bytes, 1, TABLE));
         batch
@@ -230,78 +215,24 @@ impl Batch {
 
     fn message(&mut self, kind: u16, flags: u16, body: impl FnOnce(&mut Vec<u8>)) {
         self.sequence += 1;
-        self.begin = self.bytes.len();
-        self.bytes.extend(0_u32.to_ne_bytes());
-        self.bytes.extend(kind.to_ne_bytes());
-        self.bytes.extend(flags.to_ne_bytes());
-        self.bytes.extend(self.sequence.to_ne_bytes());
-        self.bytes.extend(0_u32.to_ne_bytes());
         // A batch names the subsystem that it is for, everything within it the family.
         let (family, resource) = match kind {
             BATCH_BEGIN | BATCH_END => (0, SUBSYSTEM),
             _ => (self.family.number(), 0),
         };
-        self.bytes.extend([family, 0]);
-        self.bytes.extend(resource.to_be_bytes());
-        body(&mut self.bytes);
-        let length = u32::try_from(self.bytes.len() - self.begin).unwrap_or(u32::MAX);
-        self.bytes[self.begin..self.begin + 4].copy_from_slice(&length.to_ne_bytes());
+        message(&mut self.bytes, kind, flags, self.sequence, |bytes| {
+            bytes.extend([family, 0]);
+            bytes.extend(resource.to_be_bytes());
+            body(bytes);
+        });
     }
 
     /// In effect, as a whole, when this returns.
     pub(crate) fn commit(mut self) -> io::Result<()> {
         let last = self.sequence;
         self.message(BATCH_END, REQUEST, |_| ());
-        let flags = SocketFlags::CLOEXEC;
-        let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(NETFILTER))?;
-        set_socket_timeout(&socket, Timeout::Recv, Some(ANSWER_TIMEOUT))?;
-        sendto(&socket, &self.bytes, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
-        let mut answer = vec![0; 64 << 10];
-        loop {
-            let (length, _) = recv(&socket, &mut answer[..], RecvFlags::empty())?;
-            for (sequence, error) in answers(&answer[..length]) {
-                match error {
-                    0 if sequence == last => return Ok(()),
-                    0 => {}
-                    error => return Err(io::Error::from_raw_os_error(-error)),
-                }
-            }
-        }
+        Connection::open(Some(NETFILTER))?.exchange(&self.bytes, last, |_, _| ())
     }
-}
-
-/// The sequence number of each answer, and its error: 0 or a negative number.
-fn answers(mut bytes: &[u8]) -> Vec<(u32, i32)> {
-    let word =
-        |bytes: &[u8], at: usize| -> Option<[u8; 4]> { bytes.get(at..at + 4)?.try_into().ok() };
-    let mut found = Vec::new();
-    while let Some(length) = word(bytes, 0) {
-        let length = u32::from_ne_bytes(length) as usize;
-        let kind = bytes.get(4..6).map(|kind| u16::from_ne_bytes([kind[0], kind[1]]));
-        if kind == Some(ANSWER)
-            && let (Some(sequence), Some(error)) = (word(bytes, 8), word(bytes, HEADER_BYTES))
-        {
-            found.push((u32::from_ne_bytes(sequence), i32::from_ne_bytes(error)));
-        }
-        let next = length.next_multiple_of(4).max(HEADER_BYTES);
-        bytes = bytes.get(next..).unwrap_or_default();
-    }
-    found
-}
-
-// === attributes ===
-
-fn attribute(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
-    // Only a name or an address is in here: far below the 64 KiB that an attribute may have.
-    let length = u16::try_from(value.len() + 4).unwrap_or(u16::MAX);
-    bytes.extend(length.to_ne_bytes());
-    bytes.extend(kind.to_ne_bytes());
-    bytes.extend(value);
-    bytes.resize(bytes.len().next_multiple_of(4), 0);
-}
-
-fn text(bytes: &mut Vec<u8>, kind: u16, value: &str) {
-    attribute(bytes, kind, &[value.as_bytes(), &[0]].concat());
 }
 
 fn wrapped(kind: u16, value: &[u8]) -> Vec<u8> {
@@ -323,25 +254,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_answers_are_read() {
-        let answer = |sequence: u32, error: i32| {
-            let mut bytes = Vec::new();
-            bytes.extend(20_u32.to_ne_bytes());
-            bytes.extend(ANSWER.to_ne_bytes());
-            bytes.extend([0; 2]);
-            bytes.extend(sequence.to_ne_bytes());
-            bytes.extend([0; 4]);
-            bytes.extend(error.to_ne_bytes());
-            bytes
-        };
-        let both = [answer(7, 0), answer(8, -1)].concat();
-        assert_eq!(answers(&both), [(7, 0), (8, -1)]);
-        assert_eq!(answers(&both[..30]), [(7, 0)]);
-        assert!(answers(&[]).is_empty());
-    }
-
-    #[test]
-    fn attributes_are_padded_but_their_length_is_not() {
-        assert_eq!(wrapped(1, &[9]), [5, 0, 1, 0, 9, 0, 0, 0]);
+    fn a_batch_names_the_subsystem_and_its_messages_the_family() {
+        let mut batch = Batch::new(Family::V6);
+        let (begin, table) = batch.bytes.split_at(20);
+        assert_eq!(begin[16..], [0, 0, 0, 10]);
+        let name = [10, 0, 1, 0, b'g', b'u', b'a', b'r', b'd', 0, 0, 0];
+        assert_eq!(table[16..20], [10, 0, 0, 0]);
+        assert_eq!(table[20..], name);
+        batch.chain(Chain::Input, false);
+        assert_eq!(batch.sequence, 3, "each is acknowledged by its own number");
     }
 }

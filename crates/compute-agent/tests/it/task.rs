@@ -88,6 +88,11 @@ fn main() {
                 let path = next();
                 println!("{path}: {}", std::fs::read_dir(&path).expect("list").count());
             }
+            "lines" => {
+                let path = next();
+                let text = std::fs::read_to_string(&path).expect("read");
+                println!("{path}: {}", text.lines().count());
+            }
             "listen" => said("listen", TcpListener::bind(format!("127.0.0.1:{}", next()))),
             "connect" => said("connect", TcpStream::connect(format!("127.0.0.1:{}", next()))),
             "reach" => {

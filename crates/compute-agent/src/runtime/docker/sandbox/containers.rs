@@ -20,9 +20,10 @@ const MAX_PIDS: i64 = 8;
 /// An unprivileged user, by number: the image has no user names.
 pub(super) const NOBODY: &str = "65534:65534";
 
-/// Who may restrict a network namespace, and become another user afterwards.
+/// Who may restrict a network namespace, and afterwards become another user that keeps only
+/// `NET_ADMIN`.
 pub(super) const ROOT: &str = "0:0";
-const CAPABILITIES: [&str; 3] = ["NET_ADMIN", "SETUID", "SETGID"];
+const CAPABILITIES: [&str; 4] = ["NET_ADMIN", "SETUID", "SETGID", "SETPCAP"];
 
 /// On the Engine's bridge, with the rights to restrict what can be reached from there.
 pub(super) fn guarded() -> HostConfig {

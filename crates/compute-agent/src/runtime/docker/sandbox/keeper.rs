@@ -15,7 +15,7 @@ use super::super::error::chain;
 use super::super::{LABEL_EXECUTION, LABEL_NODE};
 use super::containers::{NOBODY, ROOT, guarded, hardened, list, remove};
 use super::inspect::{hold, inspect};
-use super::pool::{Found, Seen};
+use super::pool::Seen;
 use super::{JOINS, LABEL_GUARDED_OF, LABEL_POLICY, LABEL_SANDBOX_OF, Sandboxes, image};
 use crate::host::{clock, mint};
 
@@ -72,39 +72,73 @@ impl Sandboxes {
         docker: &Docker,
         compared_at: &mut Option<tokio::time::Instant>,
     ) -> Result<(), Error> {
-        if compared_at.is_none_or(|at| at.elapsed() >= ROUND) {
-            let policy = match &self.guard {
-                Some(guard) if self.wanted() > 0 => {
-                    Some(guard.policy(docker, self.labels()).await?)
-                }
-                Some(_) | None => None,
-            };
+        let is_round = compared_at.is_none_or(|at| at.elapsed() >= ROUND);
+        if is_round {
             let alone = self.making.write().await;
             let seen = self.see(docker).await?;
             let mut unneeded = self.pool().reconcile(&seen, clock::steady());
             drop(alone);
-            if let Some(policy) = policy {
-                unneeded.extend(self.pool().take_outdated(&seen, &policy.stamp()));
-            }
+            unneeded.extend(self.take_outdated(docker, &seen).await?);
             remove(docker, unneeded).await;
             self.pool().doubt(clock::steady());
             *compared_at = Some(tokio::time::Instant::now());
         }
         self.inspect_cooling(docker).await;
         self.hold_leased(docker).await;
-        let surplus = self.kept().saturating_sub(self.wanted());
-        let surplus = self.pool().take_idle(surplus);
+        let surplus = self.take_surplus(is_round);
         remove(docker, surplus).await;
         while self.kept() < self.wanted() {
             let _making = self.making.read().await;
             let sandbox = self.make(docker).await?;
-            self.pool().add(sandbox, clock::steady());
+            self.pool().add(sandbox.clone(), clock::steady());
             self.inspect_cooling(docker).await;
+            if !self.pool().has(&sandbox) {
+                // Another one would end like it.
+                break;
+            }
         }
         Ok(())
     }
 
-    /// Slots of the pool: all of them, or those without a task where none comes back from one.
+    /// Sandboxes whose restrictions are no longer those of the settings and the node, for removal.
+    ///
+    /// Every round, as the node's addresses may change; a restarted agent, with other settings,
+    /// does it before any sandbox that it finds gets a task.
+    async fn take_outdated(&self, docker: &Docker, seen: &Seen) -> Result<Vec<String>, Error> {
+        let Some(guard) = &self.guard else { return Ok(Vec::new()) };
+        if self.wanted() == 0 && seen.sandboxes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let policy = guard.policy(docker, self.labels()).await?;
+        Ok(self.pool().take_outdated(seen, &policy.stamp()))
+    }
+
+    /// Sandboxes without a task that are too many, for removal.
+    fn take_surplus(&self, is_round: bool) -> Vec<String> {
+        let (wanted, mut pool) = (self.wanted(), self.pool());
+        match &self.guard {
+            Some(_) => {
+                // A task that talks to a slow peer leaves its sandbox busy for a minute; many such
+                // tasks must not leave many.
+                let mut surplus = pool.take_busy(wanted);
+                // A task that found none ready had one made: as many as run at a time come
+                // together, and stay while they do.
+                if is_round && wanted > 0 {
+                    surplus.extend(pool.take_spare(wanted));
+                }
+                if wanted == 0 {
+                    surplus.extend(pool.take_idle(usize::MAX));
+                }
+                surplus
+            }
+            None => {
+                let surplus = pool.len().saturating_sub(wanted);
+                pool.take_idle(surplus)
+            }
+        }
+    }
+
+    /// Slots of the pool: all of them, or those without a task where a task waits if there is none.
     fn kept(&self) -> usize {
         match &self.guard {
             Some(_) => self.pool().free(),
@@ -167,9 +201,7 @@ impl Sandboxes {
         let looks = cooling.into_iter().map(async |sandbox| {
             let found = inspect(docker, &sandbox).await;
             if self.pool().inspected(&sandbox, &found, clock::steady()) {
-                if found != Found::Used {
-                    info!(sandbox, ?found, "replacing a network sandbox");
-                }
+                info!(sandbox, ?found, "replacing a network sandbox");
                 remove(docker, vec![sandbox]).await;
             }
         });

@@ -1,6 +1,6 @@
 //! The slots of the pool and their leases, without Docker.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use api_types::{ExecutionId, Timestamp};
@@ -22,6 +22,11 @@ const HOLD_AGAIN: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     slots: BTreeMap<String, Slot>,
+    /// Those of tasks whose policy is no longer the current one.
+    outdated: BTreeSet<String>,
+    /// The fewest idle slots that a lease left since the spare ones were last taken out; none
+    /// without a lease.
+    fewest_idle: Option<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,8 +60,6 @@ pub(super) enum Found {
     Clean,
     /// Sockets are left; they may close by themselves.
     Busy(String),
-    /// It was for one task.
-    Used,
     /// It cannot be reused.
     Spoilt(String),
 }
@@ -79,7 +82,9 @@ impl Pool {
         }
         let (sandbox, slot) = self.slots.iter_mut().find(|(_, slot)| matches!(slot, Slot::Idle))?;
         *slot = Slot::leased(id, now);
-        Some(sandbox.clone())
+        let sandbox = sandbox.clone();
+        self.note_idle();
+        Some(sandbox)
     }
 
     /// Idle => Leased, for a container that exists already.
@@ -116,6 +121,7 @@ impl Pool {
     /// A new sandbox that a task waits for.
     pub(super) fn add_leased(&mut self, sandbox: String, to: ExecutionId, now: Timestamp) {
         self.slots.insert(sandbox, Slot::Leased { to, since: now, held_at: now });
+        self.fewest_idle = Some(0);
     }
 
     /// The sandbox has ended.
@@ -129,6 +135,10 @@ impl Pool {
         slots.find(|(_, slot)| leased(slot)).map(|(sandbox, _)| sandbox.clone())
     }
 
+    pub(super) fn has(&self, sandbox: &str) -> bool {
+        self.slots.contains_key(sandbox)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.slots.len()
     }
@@ -138,13 +148,17 @@ impl Pool {
         self.slots.values().filter(|slot| !matches!(slot, Slot::Leased { .. })).count()
     }
 
+    fn note_idle(&mut self) {
+        let idle = self.idle();
+        self.fewest_idle = Some(self.fewest_idle.map_or(idle, |fewest| fewest.min(idle)));
+    }
+
     pub(super) fn cooling(&self) -> Vec<String> {
         let slots = self.slots.iter();
         let cooling = slots.filter(|(_, slot)| matches!(slot, Slot::Cooling { .. }));
         cooling.map(|(sandbox, _)| sandbox.clone()).collect()
     }
 
-    #[cfg(test)]
     pub(super) fn idle(&self) -> usize {
         self.slots.values().filter(|slot| matches!(slot, Slot::Idle)).count()
     }
@@ -157,16 +171,44 @@ impl Pool {
         taken
     }
 
-    /// Takes the slots without a task out of the pool that have another policy, for removal.
+    /// Takes the idle slots out of the pool, for removal, that no task needed since the last call,
+    /// except for this many.
+    pub(super) fn take_spare(&mut self, kept: usize) -> Vec<String> {
+        let spare = self.fewest_idle.take().unwrap_or(usize::MAX).min(self.idle());
+        self.take_idle(spare.saturating_sub(kept))
+    }
+
+    /// Takes the slots out of the pool, for removal, that have cooled for the longest time, if more
+    /// do than tasks hold others and this many. Just after an inspection all of them are busy.
+    pub(super) fn take_busy(&mut self, kept: usize) -> Vec<String> {
+        let since = |(sandbox, slot): (&String, &Slot)| match slot {
+            Slot::Cooling { since } => Some((*since, sandbox.clone())),
+            Slot::Idle | Slot::Leased { .. } => None,
+        };
+        let mut busy: Vec<_> = self.slots.iter().filter_map(since).collect();
+        busy.sort();
+        let kept = kept + self.len() - self.free();
+        busy.truncate(busy.len().saturating_sub(kept));
+        let busy: Vec<_> = busy.into_iter().map(|(_, sandbox)| sandbox).collect();
+        self.slots.retain(|sandbox, _| !busy.contains(sandbox));
+        busy
+    }
+
+    /// Takes the slots without a task out of the pool that have another policy, for removal; the
+    /// others follow when their tasks have ended.
     pub(super) fn take_outdated(&mut self, seen: &Seen, stamp: &str) -> Vec<String> {
-        let is_free = |slot: &Slot| matches!(slot, Slot::Idle | Slot::Cooling { .. });
         let is_outdated =
-            |sandbox: &String| seen.stamps.get(sandbox).is_some_and(|has| has.as_str() != stamp);
-        let slots = self.slots.iter();
-        let outdated = slots.filter(|(sandbox, slot)| is_free(slot) && is_outdated(sandbox));
-        let outdated: Vec<_> = outdated.map(|(sandbox, _)| sandbox.clone()).collect();
-        self.slots.retain(|sandbox, _| !outdated.contains(sandbox));
-        outdated
+            |sandbox: &str| seen.stamps.get(sandbox).is_some_and(|has| has.as_str() != stamp);
+        let (mut free, mut held) = (Vec::new(), BTreeSet::new());
+        for (sandbox, slot) in self.slots.iter().filter(|(sandbox, _)| is_outdated(sandbox)) {
+            match slot {
+                Slot::Idle | Slot::Cooling { .. } => free.push(sandbox.clone()),
+                Slot::Leased { .. } => drop(held.insert(sandbox.clone())),
+            }
+        }
+        self.outdated = held;
+        self.slots.retain(|sandbox, _| !free.contains(sandbox));
+        free
     }
 
     /// The leased sandboxes that are due a (new) notification.
@@ -218,12 +260,12 @@ impl Pool {
             return false;
         };
         match found {
-            Found::Clean => {
+            Found::Clean if !self.outdated.contains(sandbox) => {
                 self.slots.insert(sandbox.to_owned(), Slot::Idle);
                 false
             }
             Found::Busy(_) if now.since(since) < COOLING_LIMIT => false,
-            Found::Busy(_) | Found::Used | Found::Spoilt(_) => {
+            Found::Clean | Found::Busy(_) | Found::Spoilt(_) => {
                 self.slots.remove(sandbox);
                 true
             }

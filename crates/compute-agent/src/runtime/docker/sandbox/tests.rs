@@ -174,12 +174,12 @@ async fn a_prepared_task_with_a_network_gets_another_sandbox_when_its_own_has_en
     let other = bench.mode_of(&run).await;
     assert_ne!(other, mode);
     let other = other.strip_prefix(JOINS).expect("it joins another sandbox");
-    assert_eq!(inspect::inspect(&bench.docker, other).await, pool::Found::Used);
     bench.engine.remove(run.id).await.expect("it is removed");
-    eventually("the sandbox to be removed", async || {
-        !bench.engine.guarded.runs(&bench.docker, other).await.expect("an answer")
+    eventually("the sandbox to be free again", async || {
+        inspect::inspect(&bench.docker, other).await == pool::Found::Clean
     })
     .await;
+    assert_eq!(bench.engine.guarded.pool().slot_of(run.id), None);
     bench.engine.guarded.close(&bench.docker).await;
     bench.end(&[run]).await;
 }

@@ -153,10 +153,50 @@ fn free_sandboxes_with_another_policy_are_replaced() {
 }
 
 #[test]
-fn a_used_sandbox_is_removed() {
-    let mut pool = pool_of(&["a"]);
-    pool.lease(execution_id(1), NOW);
-    pool.give_back(execution_id(1), NOW);
-    assert!(pool.inspected("a", &Found::Used, NOW));
-    assert_eq!(pool.len(), 0);
+fn a_sandbox_with_another_policy_goes_when_its_task_has_ended() {
+    let mut pool = pool_of(&["a", "b"]);
+    for id in [1, 2] {
+        pool.lease(execution_id(id), NOW);
+    }
+    let stamps = [("a", "old"), ("b", "new")].map(|(id, stamp)| (id.to_owned(), stamp.to_owned()));
+    let seen = Seen { stamps: stamps.into(), ..Seen::default() };
+    assert!(pool.take_outdated(&seen, "new").is_empty());
+    for id in [1, 2] {
+        pool.give_back(execution_id(id), NOW);
+    }
+    assert!(pool.inspected("a", &Found::Clean, NOW), "no task gets the old policy");
+    assert!(!pool.inspected("b", &Found::Clean, NOW));
+    assert_eq!(pool.idle(), 1);
+}
+
+#[test]
+fn sandboxes_that_no_task_needed_are_spare() {
+    let mut pool = pool_of(&["a", "b", "c", "d"]);
+    for id in [1, 2] {
+        pool.lease(execution_id(id), NOW);
+        pool.give_back(execution_id(id), NOW);
+    }
+    for sandbox in pool.cooling() {
+        pool.inspected(&sandbox, &Found::Clean, NOW);
+    }
+    assert_eq!(pool.take_spare(1), ["a"], "two were never needed, and one is kept");
+    assert_eq!(pool.take_spare(2), ["b"], "nobody needed any since then");
+    assert_eq!(pool.take_spare(2), [""; 0]);
+    pool.add_leased("e".to_owned(), execution_id(3), NOW);
+    assert_eq!(pool.take_spare(0), [""; 0], "a task waited for one");
+    assert_eq!(pool.take_spare(0), ["c", "d"]);
+}
+
+#[test]
+fn no_more_sandboxes_stay_busy_than_tasks_hold_others() {
+    let mut pool = pool_of(&["a", "b", "c", "d"]);
+    for (id, seconds) in [(1, 3), (2, 2), (3, 1)] {
+        pool.lease(execution_id(id), NOW);
+        pool.give_back(execution_id(id), later(Duration::from_secs(seconds)));
+    }
+    assert_eq!(pool.take_busy(3), [""; 0]);
+    assert_eq!(pool.lease(execution_id(4), NOW).as_deref(), Some("d"));
+    assert_eq!(pool.take_busy(1), ["c"], "it has been busy for the longest time");
+    pool.give_back(execution_id(4), NOW);
+    assert_eq!(pool.take_busy(0), ["d", "b", "a"]);
 }
