@@ -171,10 +171,11 @@ async fn a_stalled_reader_delays_no_other_and_misses_nothing() {
     let server = Server::start().await;
     let mut stalled = Events::open(&server, "since=0").await;
     let mut prompt = Events::open(&server, "since=0").await;
-    // More than the sockets on both sides buffer, so that the stalled stream really blocks.
-    let reason = "x".repeat(1000);
+    // More than the sockets on both sides buffer, so that the stalled stream really blocks: the
+    // longest reasons, of four bytes a character.
+    let reason = "%F0%9F%8C%8D".repeat(1000);
     let mut ids = Vec::new();
-    for _ in 0..60 {
+    for _ in 0..25 {
         let jobs = (0..100).map(|_| server.submit(plain_job()));
         for id in futures_util::future::join_all(jobs).await {
             ids.push(id);

@@ -23,6 +23,10 @@ const LOG_LINES_SHOWN: usize = 200;
 const INHERITED: [&str; 6] =
     ["PATH", "HOME", "TMPDIR", "DOCKER_HOST", "RUST_BACKTRACE", "LLVM_PROFILE_FILE"];
 
+/// What the unit and the image set for the orchestrator's allocator, so that the tests and the bench
+/// see its memory and its pauses as they are where it is deployed.
+const PURGE_DELAY: (&str, &str) = ("MIMALLOC_PURGE_DELAY", "1");
+
 /// Parameters of a daemon process.
 #[derive(Debug, Clone)]
 pub(crate) struct Start {
@@ -233,6 +237,7 @@ impl Daemon {
         let filter = std::env::var("RUST_LOG").unwrap_or_else(|_| "info".to_owned());
         let child = command
             .env("RUST_LOG", filter)
+            .env(PURGE_DELAY.0, PURGE_DELAY.1)
             .envs(&self.start.environment)
             .env(self.start.listen_variable, self.address.to_string())
             .env(failpoint::DIRECTORY_VARIABLE, self.failpoints.directory())
