@@ -13,6 +13,7 @@
 //! phase holds everything its next step needs. An agent that crashed soon after the order to run
 //! may find the execution only `Accepted` in its ledger; the orchestrator then repeats the order.
 
+mod ending;
 mod event;
 mod phase;
 mod report;
@@ -27,15 +28,14 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use api_types::execution::{ComputeState, DesiredState, RunOutput};
-use api_types::protocol::{Report, Work};
+use api_types::execution::{ComputeState, DesiredState};
+use api_types::protocol::Work;
 use api_types::{ExecutionId, Timestamp};
 
 use crate::boot::Now;
 
 pub use event::{Collected, Effect, Event, Exit, Failure, Publishing};
 pub use phase::{Phase, StopReason};
-use verdict::Outage;
 pub use verdict::Verdict;
 
 pub use api_types::execution::NO_EXIT_CODE;
@@ -100,6 +100,10 @@ impl Execution {
                 let reason = StopReason::NoLongerWanted { message: message.clone() };
                 self.phase = Phase::Stopping { reason };
                 vec![Effect::Stop, Effect::Watch { deadline: None }]
+            }
+            // Its process ended with the machine, before any deadline that has passed meanwhile.
+            Phase::Running { boot_id, .. } if boot_id.differs_from(now.boot_id) => {
+                vec![Effect::Watch { deadline: None }]
             }
             Phase::Running { started_at, .. } => vec![self.watch(*started_at)],
             Phase::Stopping { .. } => vec![Effect::Stop, Effect::Watch { deadline: None }],
@@ -259,107 +263,6 @@ impl Execution {
         }
     }
 
-    /// Running, Stopping => Collecting.
-    fn exited(&mut self, exit: &Exit, now: Now) -> Vec<Effect> {
-        let verdict = match &self.phase {
-            Phase::Running { boot_id, .. } => {
-                Verdict::of_exit(exit, Outage::of(exit, *boot_id, now.boot_id), &self.work)
-            }
-            Phase::Stopping { reason } => Verdict::of_stop(reason, exit, &self.work),
-            Phase::Accepted
-            | Phase::Preparing
-            | Phase::Withdrawing { .. }
-            | Phase::Starting { .. }
-            | Phase::Overtaken { .. }
-            | Phase::Collecting { .. }
-            | Phase::Done { .. } => return Vec::new(),
-        };
-        let exit_code = verdict.exit_code;
-        self.phase = Phase::Collecting { verdict };
-        let collect = Effect::Collect { exit_code };
-        // Otherwise the end follows at once.
-        if self.leaves_results() {
-            vec![self.report_process_ended(), collect]
-        } else {
-            vec![collect]
-        }
-    }
-
-    /// Collecting => Done.
-    fn collected(&mut self, collected: Collected, now: Timestamp) -> Vec<Effect> {
-        let Phase::Collecting { verdict } = &self.phase else { return Vec::new() };
-        let mut verdict = verdict.clone();
-        let message = verdict.message.clone();
-        let mut notes = collected.notes;
-        if let Some(Failure { cause, message }) = collected.spoilt {
-            // A run that was stopped for the same reason has already reported it.
-            if verdict.message != message {
-                notes.insert(0, verdict.spoilt(cause, message));
-            }
-        }
-        let published = match collected.publishing {
-            Publishing::NotAsked => None,
-            Publishing::Done(result) => Some(result),
-            Publishing::Failed(failure) => {
-                notes.push(verdict.unpublished(failure));
-                None
-            }
-        };
-        let told = [message].into_iter().filter(|told| !told.is_empty()).chain(notes);
-        let message = told.collect::<Vec<_>>().join("; ");
-        self.finish(verdict.state, &message, now);
-        let usage = collected.usage.map(|usage| verdict.complete(usage, &self.work));
-        let output = RunOutput {
-            exit_code: verdict.exit_code,
-            runner_error: verdict.runner_error,
-            ..collected.output
-        };
-        let has_failed = verdict.state == ComputeState::Failed;
-        let report = Report {
-            cause: verdict.cause,
-            run_output: Some(output),
-            published_result: published,
-            tail: collected.tail.filter(|_| has_failed),
-            usage,
-            ..self.next_report(verdict.state, &message)
-        };
-        vec![Effect::Report(Box::new(report)), Effect::Discard]
-    }
-
-    /// Any phase under way => Done.
-    fn failed(&mut self, mut failure: Failure, now: Now) -> Vec<Effect> {
-        match &self.phase {
-            Phase::Withdrawing { message } | Phase::Overtaken { message } => {
-                let message = message.clone();
-                return self.cancelled(&message, now.time);
-            }
-            Phase::Stopping { reason: StopReason::NoLongerWanted { message } } => {
-                let message = message.clone();
-                return self.cancelled(&message, now.time);
-            }
-            Phase::Accepted | Phase::Done { .. } => return Vec::new(),
-            Phase::Running { boot_id, .. } if boot_id.differs_from(now.boot_id) => {
-                failure = Failure::node(format!("{}; {failure}", Outage::Machine));
-            }
-            Phase::Preparing
-            | Phase::Starting { .. }
-            | Phase::Running { .. }
-            | Phase::Stopping { reason: StopReason::ExecutionTimeout | StopReason::Overfull(_) }
-            | Phase::Collecting { .. } => {}
-        }
-        // Once the verdict exists, what the process did is known, even if its output is lost.
-        let exit_code = match &self.phase {
-            Phase::Collecting { verdict } => verdict.exit_code,
-            _ => NO_EXIT_CODE,
-        };
-        self.finish(ComputeState::Failed, &failure.message, now.time);
-        let mut report = self.next_report(ComputeState::Failed, &failure.message);
-        report.cause = failure.cause;
-        report.run_output =
-            Some(RunOutput { exit_code, runner_error: failure.message, ..RunOutput::default() });
-        vec![Effect::Report(Box::new(report)), Effect::Discard]
-    }
-
     /// Repeats the outcome for an orchestrator that acknowledged it and no longer knows it. The
     /// output went with the first report only.
     pub fn repeat_outcome(&mut self) -> Vec<Effect> {
@@ -379,19 +282,14 @@ impl Execution {
         }
     }
 
-    fn cancelled(&mut self, message: &str, now: Timestamp) -> Vec<Effect> {
-        self.finish(ComputeState::Cancelled, message, now);
-        vec![self.report(ComputeState::Cancelled, message), Effect::Discard]
-    }
-
-    fn finish(&mut self, state: ComputeState, message: &str, now: Timestamp) {
-        self.phase = Phase::Done { state, message: message.to_owned(), finished_at: now };
-    }
-
     fn watch(&self, started_at: Timestamp) -> Effect {
+        Effect::Watch { deadline: self.deadline(started_at) }
+    }
+
+    /// None for a task without a timeout.
+    fn deadline(&self, started_at: Timestamp) -> Option<Timestamp> {
         let timeout = self.work.task.timeouts.execution_timeout;
-        let deadline = (timeout > 0).then(|| started_at + Duration::from_secs(timeout));
-        Effect::Watch { deadline }
+        (timeout > 0).then(|| started_at + Duration::from_secs(timeout))
     }
 }
 

@@ -5,8 +5,9 @@
 //! simulator runs it with crashes between any two steps.
 //!
 //! An execution takes a few hundred bytes here besides its specification, which a finished one does
-//! not keep; at most [`MAX_FINISHED`] finished ones are kept.
+//! not keep; the number of finished ones is bounded ([`Finished`]).
 
+mod finished;
 mod queries;
 mod reconcile;
 mod slot;
@@ -30,20 +31,16 @@ use crate::boot::Now;
 use crate::execution::{Effect, Event, Execution, Phase};
 use crate::ledger::Contents;
 
+use finished::Finished;
 pub use queries::{Found, Usage};
 use slot::Slot;
 pub use turn::Turn;
 use turn::Unwritten;
 
-/// Finished executions that the node remembers with their directories; beyond this number the node
-/// forgets the oldest one early.
-const MAX_FINISHED: usize = 1000;
-
 /// Every execution that this node has not forgotten.
 pub struct NodeState {
     table: BTreeMap<ExecutionId, Slot>,
-    /// Done, with every report acknowledged; ordered by the time of their end.
-    finished: BTreeSet<(Timestamp, ExecutionId)>,
+    finished: Finished,
     /// Reports about executions that this node never had, until they are acknowledged.
     unknown_executions: BTreeSet<ExecutionId>,
     unwritten: Unwritten,
@@ -94,9 +91,9 @@ impl NodeState {
             }
         }
         let next_position = contents.reports.last().map_or(1, |last| last.position + 1);
-        let mut finished = BTreeSet::new();
+        let mut finished = Finished::default();
         for slot in table.values_mut() {
-            finished.extend(slot.finish());
+            finished.enter(slot);
         }
         let unwritten = Unwritten::default();
         Self { table, finished, unknown_executions, unwritten, next_position, limits }
@@ -285,7 +282,7 @@ impl NodeState {
     fn store_report(&mut self, report: Report, turn: &mut Turn) {
         if let Some(slot) = self.table.get_mut(&report.execution_id) {
             slot.unacknowledged += 1;
-            self.finished.remove(&slot.finished_key());
+            self.finished.leave(slot);
         }
         turn.store(self.next_position, report);
         self.next_position += 1;
@@ -297,7 +294,7 @@ impl NodeState {
                 Some(slot) => {
                     slot.unacknowledged = slot.unacknowledged.saturating_sub(1);
                     slot.acknowledged_at = now;
-                    self.finished.extend(slot.finish());
+                    self.finished.enter(slot);
                 }
                 None => drop(self.unknown_executions.remove(execution_id)),
             }
@@ -307,11 +304,7 @@ impl NodeState {
 
     /// Forgets finished executions that exceed the retention time or number.
     fn retire(&mut self, now: Timestamp, turn: &mut Turn) {
-        while let Some((finished_at, id)) = self.finished.first().copied() {
-            if self.finished.len() <= MAX_FINISHED && now.since(finished_at) < self.limits.retain {
-                break;
-            }
-            self.finished.pop_first();
+        while let Some(id) = self.finished.take_expired(now, self.limits.retain) {
             self.table.remove(&id);
             turn.batch.forgotten.push(id);
         }

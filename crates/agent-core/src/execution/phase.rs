@@ -17,17 +17,13 @@ pub enum Phase {
     /// The agent fetches the image and inputs and creates the container.
     Preparing,
     /// As `Preparing`, but no longer wanted.
-    Withdrawing {
-        message: String,
-    },
+    Withdrawing { message: String },
     Starting {
         /// The boot in which its process starts.
         boot_id: BootId,
     },
     /// As `Starting`, but no longer wanted.
-    Overtaken {
-        message: String,
-    },
+    Overtaken { message: String },
     Running {
         started_at: Timestamp,
         /// Unknown in ledgers of releases that did not note it.
@@ -35,17 +31,16 @@ pub enum Phase {
         boot_id: BootId,
     },
     /// The agent requested its end; its process may still run.
-    Stopping {
-        reason: StopReason,
-    },
+    Stopping { reason: StopReason },
     /// Its process has ended; the agent collects and publishes output and results.
-    Collecting {
-        verdict: Verdict,
-    },
+    Collecting { verdict: Verdict },
     Done {
         state: ComputeState,
         message: String,
         finished_at: Timestamp,
+        /// Whether its results are here alone, because they could not be published.
+        #[serde(default)]
+        unpublished: bool,
     },
 }
 

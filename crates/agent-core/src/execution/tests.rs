@@ -1,8 +1,10 @@
 //! Every path through the lifecycle of an execution, ending with "and nothing else came out".
 
+mod losses;
 mod outages;
 
 use api_types::engine::PublisherType;
+use api_types::execution::RunOutput;
 use api_types::protocol::{FailureCause, Report};
 use api_types::source::ResultPath;
 use api_types::testing;
@@ -364,6 +366,7 @@ fn a_phase_reads_back_from_the_ledger() {
             state: ComputeState::Failed,
             message: "exit code 3".to_owned(),
             finished_at: NOW.time,
+            unpublished: true,
         },
     ] {
         let text = serde_json::to_string(&phase).unwrap();

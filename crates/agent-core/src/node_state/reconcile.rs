@@ -39,6 +39,7 @@ mod tests {
             state: ComputeState::Completed,
             message: String::new(),
             finished_at: Timestamp(1),
+            unpublished: false,
         };
         let running = Phase::Running { started_at: Timestamp(1), boot_id: BootId::UNKNOWN };
         let held =

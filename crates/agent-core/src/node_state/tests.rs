@@ -6,7 +6,7 @@ use api_types::testing::{execution_id, plain_work};
 
 use super::*;
 use crate::boot::BootId;
-use crate::execution::Exit;
+use crate::execution::{Collected, Exit, Publishing};
 
 const NOW: Now = Now { time: Timestamp(1), boot_id: BootId::UNKNOWN };
 
@@ -141,4 +141,42 @@ fn a_finished_execution_keeps_no_specification() {
     node.take(Input::Acknowledged(acknowledged.collect()), true);
     assert_eq!(kept(&node), 0);
     assert_eq!(kept(&node.crashed()), 0);
+}
+
+/// Runs a task to its end, with every report acknowledged.
+fn finish(node: &mut Node, number: u128, end: Collected, now: Timestamp) {
+    let id = execution_id(number);
+    let assignment = Assignment { execution_id: id, ..assignment(DesiredState::Running) };
+    let steps = [Event::Prepared, Event::Started { at: now }, Event::Exited(Exit::default())];
+    let events = steps.into_iter().chain([Event::Collected(Box::new(end))]);
+    let acknowledged =
+        (1..=3).map(|sequence| Acknowledgement { execution_id: id, sequence }).collect();
+    let inputs = [Input::Change(Box::new(assignment))]
+        .into_iter()
+        .chain(events.map(|event| Input::Event(id, event)))
+        .chain([Input::Acknowledged(acknowledged)]);
+    for input in inputs {
+        let mut turn = Turn::default();
+        node.core.take(input, &|_| Ok(()), Now { time: now, ..NOW }, &mut turn);
+        node.core.close(now, true, &mut turn);
+        node.ledger.apply(&turn.batch);
+    }
+}
+
+#[test]
+fn results_that_could_not_be_published_stay_however_many_executions_finish() {
+    let refused = crate::execution::Failure::node("no bucket 'b'");
+    let publishing = Publishing::Failed(refused);
+    let mut node = Node::of(Contents::default());
+    finish(&mut node, 1, Collected { publishing, ..Collected::default() }, NOW.time);
+    let mut node = node.crashed();
+    for number in 2..=1 + 1001 {
+        finish(&mut node, number, Collected::default(), NOW.time);
+    }
+    let is_known = |node: &Node, number| node.core.execution(execution_id(number)).is_some();
+    assert!(!is_known(&node, 2), "beyond the number");
+    assert!(is_known(&node, 1) && is_known(&node, 3));
+    let minute = NOW.time + Duration::from_secs(60);
+    finish(&mut node, 2000, Collected::default(), minute);
+    assert!(!is_known(&node, 1), "expired");
 }

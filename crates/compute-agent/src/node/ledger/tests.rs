@@ -167,6 +167,7 @@ fn a_row_that_does_not_read_back_refuses_the_start() {
         state: ComputeState::Completed,
         message: String::new(),
         finished_at: Timestamp(9),
+        unpublished: false,
     };
     let admitted = vec![(execution.id, execution.work.clone())];
     let changed = [(execution.id, execution)].into();

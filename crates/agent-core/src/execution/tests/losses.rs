@@ -1,0 +1,93 @@
+//! What a node loses of a run does not change how the run ended.
+
+use super::*;
+
+const LATER: Now = Now { time: Timestamp(7_000_000_000), boot_id: BOOT };
+
+fn lost() -> Event {
+    Event::Failed(Failure::node("docker answers 500"))
+}
+
+/// A run with a timeout of five seconds, started at [`NOW`].
+fn running_for_five_seconds() -> Execution {
+    let mut execution = accepted(5);
+    for event in
+        [desired(DesiredState::Running, ""), Event::Prepared, Event::Started { at: NOW.time }]
+    {
+        execution.handle(event, NOW);
+    }
+    execution
+}
+
+#[test]
+fn a_failed_collection_leaves_a_run_that_did_not_succeed_as_it_ended() {
+    let mut cancelled = running();
+    cancelled.handle(stopped(), NOW);
+    let mut late = running();
+    late.handle(Event::TimedOut, NOW);
+    let timeout = "execution timeout: still running after 0 s";
+    for (mut execution, code, state, cause, message) in [
+        (running(), 3, ComputeState::Failed, FailureCause::Task, "exit code 3"),
+        (late, 143, ComputeState::Failed, FailureCause::Timeout, timeout),
+        (cancelled, 143, ComputeState::Cancelled, FailureCause::Task, "enough"),
+    ] {
+        execution.handle(exited(code), NOW);
+        let (report, rest) = split(execution.handle(lost(), NOW));
+        assert_eq!((report.compute_state, report.cause), (state, cause));
+        assert_eq!(report.message, format!("{message}; docker answers 500"));
+        assert_eq!(report.run_output.unwrap().exit_code, code);
+        assert_eq!(rest, [Effect::Discard]);
+    }
+}
+
+#[test]
+fn a_successful_run_whose_collection_fails_has_failed_on_its_node() {
+    let mut execution = running();
+    execution.handle(exited(0), NOW);
+    let (report, rest) = split(execution.handle(lost(), NOW));
+    assert_eq!((report.compute_state, report.cause), (ComputeState::Failed, FailureCause::Node));
+    assert_eq!(report.message, "docker answers 500");
+    let output = report.run_output.unwrap();
+    assert_eq!((output.exit_code, output.runner_error), (0, report.message));
+    assert_eq!(rest, [Effect::Discard]);
+}
+
+/// The kernel ends a wasm program that uses too much CPU time while its agent is away.
+#[test]
+fn a_process_that_is_gone_after_its_deadline_has_timed_out() {
+    let mut found_gone = running_for_five_seconds();
+    assert_eq!(
+        found_gone.resume(LATER),
+        [Effect::Watch { deadline: Some(Timestamp(6_000_000_000)) }]
+    );
+    let mut timed_out_first = running_for_five_seconds();
+    timed_out_first.handle(Event::TimedOut, LATER);
+    for mut execution in [found_gone, timed_out_first] {
+        let collect = [Effect::Collect { exit_code: NO_EXIT_CODE }];
+        assert_eq!(execution.handle(lost(), LATER), collect);
+        let (report, _) = split(execution.handle(Event::Collected(Box::default()), LATER));
+        assert_eq!(report.cause, FailureCause::Timeout);
+        assert_eq!(report.message, "execution timeout: still running after 5 s");
+        assert_eq!(report.run_output.unwrap().exit_code, NO_EXIT_CODE);
+    }
+    let (report, _) = split(running_for_five_seconds().handle(lost(), NOW));
+    assert_eq!(report.cause, FailureCause::Node);
+}
+
+#[test]
+fn a_process_that_vanishes_while_it_is_ended_for_its_disk_ended_for_that() {
+    let mut execution = running();
+    execution.handle(Event::Overfull(Failure::task("too much")), NOW);
+    execution.handle(lost(), NOW);
+    let (report, _) = split(execution.handle(Event::Collected(Box::default()), NOW));
+    assert_eq!((report.cause, report.message.as_str()), (FailureCause::Task, "too much"));
+}
+
+#[test]
+fn a_run_that_ended_with_its_machine_did_not_time_out() {
+    let rebooted = Now { boot_id: OTHER_BOOT, ..LATER };
+    let mut execution = running_for_five_seconds();
+    assert_eq!(execution.resume(rebooted), [Effect::Watch { deadline: None }]);
+    let (report, _) = split(execution.handle(lost(), rebooted));
+    assert_eq!(report.cause, FailureCause::Node);
+}
