@@ -128,7 +128,7 @@ impl Scheduler {
         }
         row.compute_message.clone_from(&message);
         self.observe(turn, id, end.compute_state(), message);
-        let row = self.executions.remove(&id).expect("it was there a line above");
+        let row = *self.executions.take(&id).expect("it was there a line above");
         let job_type = self.jobs.get(&row.job).map(|job| job.plan.job_type);
         if let Some(node) = self.nodes.get_mut(&row.node) {
             node.executions.remove(&id);

@@ -3,6 +3,7 @@
 //! The desired state (the scheduler's decision) and the compute state (the node's observation)
 //! change independently. Every change of either increments the revision and records one event.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -18,6 +19,7 @@ use crate::change::{
 };
 use crate::ending::{Cause, End};
 use crate::job::Slot;
+use crate::keyed::Record;
 use crate::text::Text;
 use crate::timer::Timer;
 use crate::{Scheduler, Turn};
@@ -25,6 +27,16 @@ use crate::{Scheduler, Turn};
 /// How long a connected node may take to answer an offer; after that the slot is placed elsewhere.
 /// The node cannot have started anything, because it never received a go-ahead.
 const OFFER_TIMEOUT: Duration = Duration::from_secs(15);
+
+// === impl ExecutionRow ===
+
+impl Record for ExecutionRow {
+    type Id = ExecutionId;
+
+    fn id(&self) -> &ExecutionId {
+        &self.id
+    }
+}
 
 // === impl Scheduler: executions ===
 
@@ -93,7 +105,7 @@ impl Scheduler {
             Some(previous) => Text::from(format!("created to retry {previous}")),
         };
         let work = work_order(&row, job.row.slots.len());
-        self.executions.insert(id, row);
+        self.executions.put(Box::new(row));
         self.observe(turn, id, ComputeState::New, created);
         self.observe(turn, id, ComputeState::AskForBid, Text::Constant("offered to its node"));
         self.assign(turn, id, Some(work));

@@ -153,14 +153,14 @@ fn check_queue(scheduler: &Scheduler) {
                 job.has_ready_slot(class),
                 scheduler.queue.class(class).waiting.contains(&job.plan.rank),
                 "job {} and its queue disagree on whether it waits",
-                job.id()
+                job.row.id
             );
         }
         let waiting = job.extras.ready.len()
             + job.extras.aside.values().map(|slots| slots.len()).sum::<usize>();
         let ready =
             job.extras.pending.iter().filter(|slot| slot.due.is_none() && slot.pinned.is_none());
-        assert_eq!(ready.count(), waiting, "a slot of job {} is in no queue", job.id());
+        assert_eq!(ready.count(), waiting, "a slot of job {} is in no queue", job.row.id);
     }
     for (id, pool) in scheduler.queue.pools() {
         for (node_id, node) in &scheduler.nodes {

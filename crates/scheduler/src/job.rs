@@ -13,6 +13,7 @@ use crate::change::{
 };
 use crate::extras::Extras;
 use crate::input::{Answer, Refusal, Submit};
+use crate::keyed::Record;
 use crate::plan::{JobPlan, Plan};
 use crate::pool::ClassId;
 use crate::slots::Slots;
@@ -45,10 +46,6 @@ impl LiveJob {
     /// A job of which nothing is placed and nothing waits yet.
     pub(crate) fn new(row: JobRow, plan: Plan, class: Option<ClassId>) -> Self {
         Self { row, plan, class, executions: BTreeSet::new(), extras: Extras::default() }
-    }
-
-    pub(crate) fn id(&self) -> JobId {
-        self.row.id
     }
 
     pub(crate) fn is_terminal(&self) -> bool {
@@ -124,6 +121,14 @@ impl LiveJob {
     }
 }
 
+impl Record for LiveJob {
+    type Id = JobId;
+
+    fn id(&self) -> &JobId {
+        &self.row.id
+    }
+}
+
 // === impl Scheduler: jobs ===
 
 impl Scheduler {
@@ -170,7 +175,7 @@ impl Scheduler {
         if let Some(bound) = plan.total_timeout() {
             self.timers.set(turn.now + bound, Timer::TotalTimeout(id));
         }
-        self.jobs.insert(id, Box::new(LiveJob::new(row, plan, Some(class))));
+        self.jobs.put(Box::new(LiveJob::new(row, plan, Some(class))));
         self.note_job(turn, id, JobStateType::Pending, Text::Constant("submitted"));
         self.place_new(turn, id);
         Answer::Submitted { job: id, evaluation }
@@ -273,7 +278,7 @@ impl Scheduler {
         job.row.live = false;
         job.row.ended_at = Some(turn.now);
         turn.out.changes.jobs.insert(id, job.row.clone());
-        self.jobs.remove(&id);
+        self.jobs.take(&id);
     }
 
     /// Records a job-level event; the state may be unchanged.

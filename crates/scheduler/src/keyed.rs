@@ -6,6 +6,7 @@
 //! moves all of them when it grows, which took 60 ms; a shard moves a 256th. Rejected: `BTreeMap`
 //! everywhere, which costs twenty comparisons for each of a million jobs.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
@@ -19,10 +20,31 @@ use crate::mint::Mint;
 /// Tables of one map.
 const SHARDS: usize = 256;
 
-pub(crate) struct HashMap<K, V> {
+/// A map of entries that know their keys.
+pub(crate) struct Table<E> {
     key: HashKey,
-    shards: Vec<HashTable<(K, V)>>,
+    shards: Vec<HashTable<E>>,
     len: usize,
+}
+
+/// A key beside its value.
+pub(crate) type HashMap<K, V> = Table<(K, V)>;
+
+/// What is stored in a [`Table`].
+pub(crate) trait Entry {
+    type Key: Hash + Eq;
+    type Value;
+
+    fn key(&self) -> &Self::Key;
+    fn value(&self) -> &Self::Value;
+    fn value_mut(&mut self) -> &mut Self::Value;
+}
+
+/// A record that holds its key. Boxed, since a table is up to twice as large as its entries.
+pub(crate) trait Record {
+    type Id: Hash + Eq;
+
+    fn id(&self) -> &Self::Id;
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -30,76 +52,122 @@ pub(crate) struct HashKey {
     key: [u64; 2],
 }
 
-// === impl HashMap ===
+// === impl Entry ===
 
-impl<K: Hash + Eq, V> HashMap<K, V> {
+impl<K: Hash + Eq, V> Entry for (K, V) {
+    type Key = K;
+    type Value = V;
+
+    fn key(&self) -> &K {
+        &self.0
+    }
+
+    fn value(&self) -> &V {
+        &self.1
+    }
+
+    fn value_mut(&mut self) -> &mut V {
+        &mut self.1
+    }
+}
+
+impl<R: Record> Entry for Box<R> {
+    type Key = R::Id;
+    type Value = R;
+
+    fn key(&self) -> &R::Id {
+        self.id()
+    }
+
+    fn value(&self) -> &R {
+        self
+    }
+
+    fn value_mut(&mut self) -> &mut R {
+        self
+    }
+}
+
+// === impl Table ===
+
+impl<E: Entry> Table<E> {
     pub(crate) fn with_hasher(key: HashKey) -> Self {
         Self { key, shards: (0..SHARDS).map(|_| HashTable::new()).collect(), len: 0 }
     }
 
-    pub(crate) fn get<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<&V>
+    pub(crate) fn get<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<&E::Value>
     where
-        K: Borrow<Q>,
+        E::Key: Borrow<Q>,
     {
         let hash = self.key.hash_one(key);
         self.shards[shard_of(hash)]
-            .find(hash, |(known, _)| known.borrow() == key)
-            .map(|(_, value)| value)
+            .find(hash, |entry| entry.key().borrow() == key)
+            .map(Entry::value)
     }
 
-    pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+    pub(crate) fn get_mut(&mut self, key: &E::Key) -> Option<&mut E::Value> {
         let hash = self.key.hash_one(key);
-        let found = self.shards[shard_of(hash)].find_mut(hash, |(known, _)| known == key);
-        found.map(|(_, value)| value)
+        let found = self.shards[shard_of(hash)].find_mut(hash, |entry| entry.key() == key);
+        found.map(Entry::value_mut)
     }
 
-    pub(crate) fn contains_key(&self, key: &K) -> bool {
+    pub(crate) fn contains_key(&self, key: &E::Key) -> bool {
         self.get(key).is_some()
     }
 
-    /// Inserts the value, and returns the one that was there.
-    pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
-        if let Some(known) = self.get_mut(&key) {
-            return Some(core::mem::replace(known, value));
-        }
+    /// Puts the entry in the place of the one with its key, which it returns.
+    pub(crate) fn put(&mut self, entry: E) -> Option<E> {
         let hasher = self.key;
-        let hash = hasher.hash_one(&key);
+        let hash = hasher.hash_one(entry.key());
         let shard = &mut self.shards[shard_of(hash)];
-        shard.insert_unique(hash, (key, value), |(key, _)| hasher.hash_one(key));
+        if let Some(known) = shard.find_mut(hash, |known| known.key() == entry.key()) {
+            return Some(core::mem::replace(known, entry));
+        }
+        shard.insert_unique(hash, entry, |entry| hasher.hash_one(entry.key()));
         self.len += 1;
         None
     }
 
-    pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
+    pub(crate) fn take(&mut self, key: &E::Key) -> Option<E> {
         let hash = self.key.hash_one(key);
         let shard = &mut self.shards[shard_of(hash)];
-        let entry = shard.find_entry(hash, |(known, _)| known == key).ok()?;
-        let ((_, value), _) = entry.remove();
+        let entry = shard.find_entry(hash, |entry| entry.key() == key).ok()?;
         self.len -= 1;
-        Some(value)
+        Some(entry.remove().0)
     }
 
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
-        self.shards.iter().flat_map(|shard| shard.iter().map(|(key, value)| (key, value)))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&E::Key, &E::Value)> {
+        self.shards.iter().flatten().map(|entry| (entry.key(), entry.value()))
     }
 
-    pub(crate) fn keys(&self) -> impl Iterator<Item = &K> {
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &E::Key> {
         self.iter().map(|(key, _)| key)
     }
 
-    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
+    pub(crate) fn values(&self) -> impl Iterator<Item = &E::Value> {
         self.iter().map(|(_, value)| value)
     }
 }
 
-impl<K: Hash + Eq, V> Index<&K> for HashMap<K, V> {
-    type Output = V;
+impl<K: Hash + Eq, V> HashMap<K, V> {
+    /// Inserts the value, and returns the one that was there.
+    pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
+        self.put((key, value)).map(|(_, value)| value)
+    }
 
-    fn index(&self, key: &K) -> &V {
+    pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
+        self.take(key).map(|(_, value)| value)
+    }
+}
+
+impl<E: Entry> Index<&E::Key> for Table<E> {
+    type Output = E::Value;
+
+    fn index(&self, key: &E::Key) -> &E::Value {
         self.get(key).expect("the map has the key")
     }
 }

@@ -23,7 +23,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use api_types::node::Node;
-use api_types::{ExecutionId, JobId, NodeId, Timestamp};
+use api_types::{JobId, NodeId, Timestamp};
 
 mod backlog;
 mod census;
@@ -70,7 +70,7 @@ use change::{Changes, Effect, ExecutionRow, Fact};
 use fetch::Missing;
 use input::{Answer, Input};
 use job::LiveJob;
-use keyed::{HashKey, HashMap};
+use keyed::{HashKey, Table};
 use mint::Mint;
 use node::LiveNode;
 use pool::Queue;
@@ -104,8 +104,8 @@ pub struct Scheduler {
     mint: Mint,
     nodes: BTreeMap<NodeId, LiveNode>,
     /// Boxed, because half of a large table may be empty.
-    jobs: HashMap<JobId, Box<LiveJob>>,
-    executions: HashMap<ExecutionId, ExecutionRow>,
+    jobs: Table<Box<LiveJob>>,
+    executions: Table<Box<ExecutionRow>>,
     queue: Queue,
     /// Live daemon jobs; a node that joins may have to run them.
     daemons: BTreeSet<JobId>,
@@ -164,8 +164,8 @@ impl Scheduler {
             settings,
             mint,
             nodes: BTreeMap::new(),
-            jobs: HashMap::with_hasher(key),
-            executions: HashMap::with_hasher(key),
+            jobs: Table::with_hasher(key),
+            executions: Table::with_hasher(key),
             queue: Queue::new(key),
             daemons: BTreeSet::new(),
             timers: Timers::new(key),

@@ -131,7 +131,7 @@ impl Scheduler {
         let Some(node) = self.nodes.get(&id) else { return Vec::new() };
         let slots = node.pinned.iter().map(|(rank, index)| (rank.job, *index));
         let is_ops = |job: &LiveJob| job.plan.job_type == JobType::Ops;
-        slots.filter(|(job, _)| self.jobs.get(job).is_some_and(|job| is_ops(job))).collect()
+        slots.filter(|(job, _)| self.jobs.get(job).is_some_and(is_ops)).collect()
     }
 
     /// Whether the node has work to give up but no timer for it.

@@ -1,6 +1,7 @@
 //! Restores the scheduler from the store; recovery uses the ordinary code path.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -73,7 +74,7 @@ impl Restore {
                 node.unending = node.unending.plus(&row.held());
             }
             node.running += u64::from(row.compute == ComputeState::BidAccepted);
-            scheduler.executions.insert(row.id, row);
+            scheduler.executions.put(Box::new(row));
         }
         for mut slot in live.pending_slots {
             let Some(job) = scheduler.jobs.get_mut(&slot.job) else { continue };
@@ -167,7 +168,7 @@ impl Scheduler {
         if let (Some(since), Some(bound)) = (row.waiting_since, plan.queue_timeout()) {
             self.timers.set(since + bound, Timer::QueueTimeout(id));
         }
-        self.jobs.insert(id, Box::new(LiveJob::new(row, plan, class)));
+        self.jobs.put(Box::new(LiveJob::new(row, plan, class)));
     }
 
     /// Derives queues, pools and timers from the records.
@@ -176,6 +177,7 @@ impl Scheduler {
             self.queue.reclassify(node);
         }
         let ids: Vec<_> = self.jobs.keys().copied().collect();
+        let mut ranks = BTreeMap::<_, Vec<_>>::new();
         for id in ids {
             self.set_job_timers(id);
             let job = &self.jobs[&id];
@@ -192,8 +194,11 @@ impl Scheduler {
                 job.extras.to_mut().shown = job.notice();
             }
             for class in job.classes().into_iter().filter(|class| job.has_ready_slot(*class)) {
-                self.queue.wait(class, rank);
+                ranks.entry(class).or_default().push(rank);
             }
+        }
+        for (class, ranks) in ranks {
+            self.queue.wait_all(class, ranks);
         }
         let waiting = self.queue.waiting_classes();
         let first = waiting.filter_map(|(id, class)| Some((*class.waiting.first()?, id)));
