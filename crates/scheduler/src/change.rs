@@ -7,6 +7,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use api_types::execution::{ComputeState, DesiredState, PublishedResult, RunOutput};
 use api_types::history::{EventType, NodeStateType};
@@ -185,10 +186,21 @@ pub struct NodeRow {
     pub last_heartbeat: Timestamp,
     /// When a disconnected node was last heard from.
     pub silent_since: Option<Moment>,
+    pub grant: Grant,
     pub health: Health,
     /// How far its history is, and what it says.
     pub history: History,
     pub record: Arc<SessionRequest>,
+}
+
+/// The lease of a node, in whole seconds. It is stored because an agent keeps to the lease that it
+/// was told, whatever the next process of the orchestrator is told to grant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Grant {
+    /// What the answers to its heartbeats say.
+    pub lease: Duration,
+    /// What its agent keeps to: the answer before the last one said it.
+    pub told: Duration,
 }
 
 /// One event of the history.

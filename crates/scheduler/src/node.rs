@@ -46,8 +46,8 @@ pub(crate) struct LiveNode {
     pub(crate) heard_at: Moment,
     /// When its last lease ended.
     pub(crate) lost_lease_at: Moment,
-    /// The lease duration last granted to the agent.
-    pub(crate) granted: Duration,
+    /// The lease that the answer to its last heartbeat told.
+    pub(crate) answered: Duration,
     /// The agent hangs: its heartbeats arrive, but it makes no progress.
     pub(crate) stalled: bool,
     /// Why its executions are not waited for, although it is silent.
@@ -90,6 +90,7 @@ pub(crate) enum Obstacle {
 
 impl LiveNode {
     pub(crate) fn new(row: NodeRow, lease_until: Moment) -> Self {
+        let answered = row.grant.lease.max(row.grant.told);
         let mut node = Self {
             row,
             capacity: Resources::ZERO,
@@ -102,7 +103,7 @@ impl LiveNode {
             lease_until,
             heard_at: Moment::ZERO,
             lost_lease_at: Moment::ZERO,
-            granted: Duration::ZERO,
+            answered,
             stalled: false,
             abandoned: None,
             is_forgotten: false,

@@ -13,11 +13,12 @@ use api_types::node::{Connection, Eligibility, Membership, NodeAction, set_opera
 use api_types::protocol::{Heartbeat, Report, SessionRequest};
 use api_types::{ExecutionId, NodeId, Timestamp};
 
-use crate::change::{Effect, NodeRow};
+use crate::change::{Effect, Grant, NodeRow};
 use crate::health::Health;
 use crate::input::{Answer, Refusal, acknowledge};
 use crate::node::LiveNode;
 use crate::node_event::History;
+use crate::silence::Heard;
 use crate::text::Text;
 use crate::timer::Timer;
 use crate::{Scheduler, Turn};
@@ -36,7 +37,7 @@ impl Scheduler {
         } else {
             Membership::Pending
         };
-        let record = Arc::new(request);
+        let (record, lease) = (Arc::new(request), self.lease());
         let node = self.nodes.entry(id).or_insert_with(|| {
             let row = NodeRow {
                 id,
@@ -48,6 +49,7 @@ impl Scheduler {
                 drain_deadline: None,
                 last_heartbeat: Timestamp::ZERO,
                 silent_since: None,
+                grant: Grant::default(),
                 health: Health::default(),
                 history: History::default(),
                 record: Arc::clone(&record),
@@ -60,16 +62,17 @@ impl Scheduler {
         node.row.session += 1;
         node.row.connection = Connection::Connected;
         node.row.last_heartbeat = turn.wall;
-        node.granted = Duration::ZERO;
+        node.row.grant = Grant { lease, told: lease };
+        node.answered = lease;
         node.stalled = false;
         node.replace_record(record);
         let (session, membership) = (node.row.session, node.row.membership);
-        self.renew(id, turn.now);
-        self.timers.set(turn.now + self.lease(), Timer::Lease(id));
+        self.renew(id, turn.now, lease);
+        self.timers.set(turn.now + lease, Timer::Lease(id));
         self.is_back(turn, id);
         turn.out.effects.push(Effect::CloseStream { node: id });
         self.node_changed(turn, id);
-        Answer::Joined { session, membership, lease: self.lease() }
+        Answer::Joined { session, membership, lease }
     }
 
     pub(crate) fn heartbeat(
@@ -82,8 +85,13 @@ impl Scheduler {
             return Answer::Refused(refusal);
         }
         let stalled = Duration::from_millis(heartbeat.stalled_millis);
-        self.beat(turn, id, turn.now, stalled);
-        Answer::Renewed { lease: self.lease() }
+        // The answer leaves once the grant is stored.
+        let told = self.lease();
+        self.beat(
+            turn,
+            &Heard { node: id, session: heartbeat.session, at: turn.now, stalled, told },
+        );
+        Answer::Renewed { lease: told }
     }
 
     pub(crate) fn open_assignments(&mut self, id: NodeId, session: u64) -> Answer {

@@ -14,7 +14,7 @@ use api_types::execution::{ComputeState, DesiredState};
 use api_types::node::Connection;
 use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 
-use crate::change::{Effect, Fact};
+use crate::change::{Effect, Fact, Grant};
 use crate::ending::{Cause, End};
 use crate::notice::SilentNode;
 use crate::text::Text;
@@ -24,7 +24,10 @@ use crate::{Scheduler, Turn};
 
 /// The lease grows with the number of nodes, so that all heartbeats together, three per lease, stay
 /// below a thousand per second.
-const LEASE_PER_NODE: Duration = Duration::from_millis(3);
+const MILLIS_PER_NODE: u64 = 3;
+
+/// It grows by steps of so many seconds: each change is stored with every node.
+const LEASE_STEP: u64 = 5;
 
 /// An agent that has been busy with one operation for this long hangs, and gets no new work.
 const STALLED: Duration = Duration::from_secs(5);
@@ -37,6 +40,15 @@ pub struct Heard {
     pub at: Moment,
     /// How long the agent's current operation has been running.
     pub stalled: Duration,
+    /// The lease that the answer told.
+    pub told: Duration,
+}
+
+/// The lease that a node holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Held {
+    pub session: u64,
+    pub lease: Duration,
 }
 
 /// The silent nodes, and whether the silence is attributed to the orchestrator itself.
@@ -80,8 +92,11 @@ impl Mass {
 impl Scheduler {
     /// How long a node may be silent before its lease ends; it sends three heartbeats per lease.
     pub fn lease(&self) -> Duration {
-        let nodes = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
-        self.settings.lease.max(LEASE_PER_NODE.saturating_mul(nodes))
+        let needed = Duration::from_millis(MILLIS_PER_NODE.saturating_mul(self.nodes.len() as u64));
+        if needed <= self.settings.lease {
+            return self.settings.lease;
+        }
+        Duration::from_secs((needed.as_secs() + 1).next_multiple_of(LEASE_STEP))
     }
 
     /// Whether most nodes are silent, so that nothing is given up for now.
@@ -91,17 +106,27 @@ impl Scheduler {
 
     /// Handles the heartbeats that arrived since the last call, ahead of everything queued.
     pub(crate) fn heard(&mut self, turn: &mut Turn<'_>, arrivals: Vec<Heard>) {
-        for Heard { node, session, at, stalled } in arrivals {
-            if self.check_session(node, session).is_none() {
-                self.beat(turn, node, at, stalled);
+        for heard in arrivals {
+            if self.check_session(heard.node, heard.session).is_none() {
+                self.beat(turn, &heard);
             }
         }
     }
 
     /// Handles a heartbeat of the node's session that arrived at this moment.
-    pub(crate) fn beat(&mut self, turn: &mut Turn<'_>, id: NodeId, at: Moment, stalled: Duration) {
-        self.renew(id, at);
+    pub(crate) fn beat(&mut self, turn: &mut Turn<'_>, heard: &Heard) {
+        let Heard { node: id, at, stalled, told, .. } = *heard;
+        let lease = self.lease();
         let Some(node) = self.nodes.get_mut(&id) else { return };
+        // A heartbeat shows that the answer to the last one has been read.
+        let grant = Grant { lease, told: core::mem::replace(&mut node.answered, told) };
+        let before = core::mem::replace(&mut node.row.grant, grant);
+        self.renew(id, at, told);
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        if grant.told < before.told {
+            node.lease_until = turn.now + lease.max(told).max(grant.told);
+            self.timers.set(node.lease_until, Timer::Lease(id));
+        }
         // The listener noted it a while ago: the lease counts from then, and so does what is shown.
         let ago = i64::try_from(turn.now.since(at).as_nanos()).unwrap_or(i64::MAX);
         let arrived = Timestamp(turn.wall.0.saturating_sub(ago));
@@ -110,23 +135,25 @@ impl Scheduler {
         if stalled != node.stalled {
             node.stalled = stalled;
             self.node_changed(turn, id);
+        } else if grant != before {
+            self.store_node(turn, id);
         }
     }
 
-    /// The session under which the node holds a lease.
-    pub fn session_of(&self, id: NodeId) -> Option<u64> {
-        let node = self.nodes.get(&id)?;
-        self.check_session(id, node.row.session).is_none().then_some(node.row.session)
+    /// The lease that the node holds.
+    pub fn held_by(&self, id: NodeId) -> Option<Held> {
+        let row = &self.nodes.get(&id)?.row;
+        let held = Held { session: row.session, lease: row.grant.lease };
+        self.check_session(id, held.session).is_none().then_some(held)
     }
 
-    /// Renews the lease of a connected node as of this moment.
-    pub(crate) fn renew(&mut self, id: NodeId, at: Moment) {
+    /// Renews the lease of a connected node as of this moment, when its agent was told this.
+    ///
+    /// A longer lease counts at once, a shorter one once its agent keeps to it.
+    pub(crate) fn renew(&mut self, id: NodeId, at: Moment, told: Duration) {
         let lease = self.lease();
         let Some(node) = self.nodes.get_mut(&id) else { return };
-        // A longer lease applies immediately; a shorter one once the node has been notified, which
-        // the response to this heartbeat does.
-        let until = at + lease.max(node.granted);
-        node.granted = lease;
+        let until = at + lease.max(told).max(node.row.grant.told);
         node.heard_at = node.heard_at.max(at);
         node.lease_until = node.lease_until.max(until);
         self.touched.insert(id);
@@ -282,7 +309,7 @@ impl Scheduler {
         let ids: Vec<_> = self.nodes.keys().copied().collect();
         for id in ids {
             if self.nodes[&id].row.connection == Connection::Connected {
-                self.renew(id, now);
+                self.renew(id, now, self.nodes[&id].row.grant.lease);
                 continue;
             }
             // The stored message of these jobs is still valid.

@@ -47,6 +47,8 @@ pub(super) const TRUST: Duration = Duration::from_secs(1);
 
 pub(super) struct Orchestrator {
     pub(super) machine: Machine,
+    /// As the operator has set it, for the next process.
+    pub(super) lease: Duration,
     sabotage: Option<Sabotage>,
     pub(super) disk: Disk,
     pub(super) witness: Witness,
@@ -93,6 +95,7 @@ impl Orchestrator {
     pub(super) fn new(now: Timestamp, sabotage: Option<Sabotage>) -> Self {
         Self {
             machine: Machine::new(now),
+            lease: LEASE,
             sabotage,
             disk: Disk::new(sabotage),
             witness: Witness::default(),
@@ -161,13 +164,14 @@ impl Orchestrator {
         };
         self.started += 1;
         self.witness.process_begins(stamp.moment);
-        self.process = Some(Process::start(self.started, clock, taken, stamp.moment));
+        self.process = Some(Process::start(self.started, self.lease, clock, taken, stamp.moment));
         true
     }
 
     fn load(&mut self, progress: Progress, now: Moment, random: &mut Random) -> Taken {
         let mint = Mint::from_seed(random.seed());
-        Taken::load(&mut self.disk.store, progress, settings(self.sabotage), mint, now)
+        let settings = settings(self.lease, self.sabotage);
+        Taken::load(&mut self.disk.store, progress, settings, mint, now)
             .expect("the store holds what the scheduler wrote")
     }
 
@@ -210,11 +214,11 @@ impl Orchestrator {
 /// Longer than any run of the simulation.
 const FOR_EVER: Duration = Duration::from_hours(24 * 365);
 
-fn settings(sabotage: Option<Sabotage>) -> Settings {
+fn settings(lease: Duration, sabotage: Option<Sabotage>) -> Settings {
     match sabotage {
-        Some(Sabotage::NoReservations) => Settings { starvation: None, ..SETTINGS },
+        Some(Sabotage::NoReservations) => Settings { lease, starvation: None, ..SETTINGS },
         Some(Sabotage::NoSilence) => Settings { lease: FOR_EVER, ..SETTINGS },
-        _ => SETTINGS,
+        _ => Settings { lease, ..SETTINGS },
     }
 }
 
@@ -236,6 +240,7 @@ fn sabotaged(stamp: Stamp, sabotage: Option<Sabotage>) -> Stamp {
             | Sabotage::ForgetLostAfter
             | Sabotage::FillInPatience
             | Sabotage::ForgetAcceptance
+            | Sabotage::ForgetLease
             | Sabotage::BlameTasks
             | Sabotage::BlameImages
             | Sabotage::BlameRoom

@@ -40,6 +40,8 @@ pub struct Summary {
     pub mass_silences: u64,
     /// Runs in which an agent's ledger was full for longer than a lease.
     pub full_ledgers: u64,
+    /// Runs in which the operator shortened the lease.
+    pub changed_leases: u64,
     /// Executions that were given up because their node was silent.
     pub given_up: u64,
     /// Executions whose secret did not exist.
@@ -70,6 +72,7 @@ impl Summary {
             long_runs: self.long_runs + other.long_runs,
             mass_silences: self.mass_silences + other.mass_silences,
             full_ledgers: self.full_ledgers + other.full_ledgers,
+            changed_leases: self.changed_leases + other.changed_leases,
             given_up: self.given_up + other.given_up,
             missing_secrets: self.missing_secrets + other.missing_secrets,
         }
@@ -98,6 +101,7 @@ impl fmt::Display for Summary {
             long_runs,
             mass_silences,
             full_ledgers,
+            changed_leases,
             given_up,
             missing_secrets,
         } = self;
@@ -111,7 +115,7 @@ impl fmt::Display for Summary {
              {given_up} executions given up, {missing_secrets} missing secrets; \
              at the end {crowds} crowds, {broken_nodes} broken nodes, {lost_registries} lost \
              registries, {long_runs} silences in long runs, {mass_silences} mass silences, \
-             {full_ledgers} full ledgers"
+             {full_ledgers} full ledgers, {changed_leases} changed leases"
         )
     }
 }
@@ -143,6 +147,8 @@ pub enum Sabotage {
     FillInPatience,
     /// The store does not keep when an execution was accepted.
     ForgetAcceptance,
+    /// The store does not keep which lease an agent was told.
+    ForgetLease,
     /// The failures of a node are taken for those of tasks.
     BlameTasks,
     /// The failures of a node are taken for images that cannot be had.

@@ -120,6 +120,11 @@ fn a_long_run_that_is_given_up_like_a_short_one_is_detected() {
 }
 
 #[test]
+fn a_lease_that_is_forgotten_is_detected() {
+    assert!(is_detected(Sabotage::ForgetLease));
+}
+
+#[test]
 fn heartbeats_that_wait_for_the_ledger_are_detected() {
     assert!(is_detected(Sabotage::HeartbeatsWait));
 }

@@ -11,6 +11,7 @@ use api_types::NodeId;
 use api_types::node::Node;
 use scheduler::Scheduler;
 use scheduler::demand::Want;
+use scheduler::silence;
 use scheduler::time::Moment;
 
 use super::event::Held;
@@ -35,9 +36,8 @@ pub enum Trust {
 pub struct Release<C> {
     /// Nodes whose record changed; `None` for a forgotten one.
     pub nodes: Vec<(NodeId, Option<Node>)>,
-    /// The session under which each of these nodes holds a lease.
-    pub sessions: Vec<(NodeId, Option<u64>)>,
-    pub lease: Duration,
+    /// The lease that each of these nodes holds: what the answers to its heartbeats say is stored.
+    pub leases: Vec<(NodeId, Option<silence::Held>)>,
     /// Why jobs wait, where that changed; `None` for a demand that no longer waits.
     pub explanations: Vec<(Want, Option<Arc<str>>)>,
     pub batch: Arc<Batch>,
@@ -87,13 +87,13 @@ impl Gate {
         now: Moment,
     ) -> Release<C> {
         let nodes = scheduler.take_touched_nodes();
-        let sessions = nodes.iter().map(|(id, _)| (*id, scheduler.session_of(*id))).collect();
+        let leases = nodes.iter().map(|(id, _)| (*id, scheduler.held_by(*id))).collect();
         let explanations = if now >= self.explain_due {
             self.explain_due = now + EXPLAIN_EVERY;
             scheduler.refresh_explanations()
         } else {
             Vec::new()
         };
-        Release { nodes, sessions, lease: scheduler.lease(), explanations, batch, held }
+        Release { nodes, leases, explanations, batch, held }
     }
 }

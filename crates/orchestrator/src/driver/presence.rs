@@ -11,6 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use api_types::NodeId;
+use scheduler::silence::Held;
 
 /// Interval of the listener's own tick.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
@@ -20,15 +21,9 @@ pub(super) const LATE: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Default)]
 pub(crate) struct Presence {
-    /// The nodes that hold a lease, as last published by the driver.
-    known: RwLock<Known>,
+    /// The leases that nodes hold, as last published by the driver.
+    known: RwLock<HashMap<NodeId, Held>>,
     noted: Mutex<Notes>,
-}
-
-#[derive(Debug, Default)]
-struct Known {
-    sessions: HashMap<NodeId, u64>,
-    lease: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -50,6 +45,8 @@ pub(super) struct Arrival {
     pub(super) boot: u64,
     /// How long the agent's current operation has been running.
     pub(super) stalled: Duration,
+    /// The lease that the answer told.
+    pub(super) told: Duration,
 }
 
 /// What the driver collects in each turn.
@@ -72,11 +69,9 @@ impl Presence {
         stalled: Duration,
     ) -> Option<Duration> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        if known.sessions.get(&node) != Some(&session) {
-            return None;
-        }
-        self.notes().arrivals.insert(node, Arrival { session, boot, stalled });
-        Some(known.lease)
+        let lease = known.get(&node).filter(|held| held.session == session)?.lease;
+        self.notes().arrivals.insert(node, Arrival { session, boot, stalled, told: lease });
+        Some(lease)
     }
 
     /// Records that the listener is running.
@@ -98,21 +93,16 @@ impl Presence {
 
     /// No session is known: heartbeats go to the driver until sessions are published again.
     pub(crate) fn clear(&self) {
-        self.known.write().unwrap_or_else(PoisonError::into_inner).sessions.clear();
+        self.known.write().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Publishes the session under which each node holds a lease, or that it holds none.
-    pub(super) fn publish(
-        &self,
-        sessions: impl IntoIterator<Item = (NodeId, Option<u64>)>,
-        lease: Duration,
-    ) {
+    /// Publishes the lease that each of these nodes holds, or that it holds none.
+    pub(super) fn publish(&self, leases: impl IntoIterator<Item = (NodeId, Option<Held>)>) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        known.lease = lease;
-        for (node, session) in sessions {
-            match session {
-                Some(session) => drop(known.sessions.insert(node, session)),
-                None => drop(known.sessions.remove(&node)),
+        for (node, held) in leases {
+            match held {
+                Some(held) => drop(known.insert(node, held)),
+                None => drop(known.remove(&node)),
             }
         }
     }
@@ -154,14 +144,16 @@ mod tests {
     fn a_heartbeat_is_noted_only_under_the_session_that_is_known() {
         let presence = Presence::default();
         assert_eq!(presence.heard(node(), 1, 5, Duration::ZERO), None);
-        presence.publish([(node(), Some(1))], Duration::from_secs(10));
+        let lease = Duration::from_secs(10);
+        presence.publish([(node(), Some(Held { session: 1, lease }))]);
         assert_eq!(presence.heard(node(), 2, 6, Duration::ZERO), None);
-        assert_eq!(presence.heard(node(), 1, 7, Duration::ZERO), Some(Duration::from_secs(10)));
-        assert_eq!(presence.heard(node(), 1, 8, Duration::ZERO), Some(Duration::from_secs(10)));
-        let arrivals = vec![(node(), Arrival { session: 1, boot: 8, stalled: Duration::ZERO })];
+        assert_eq!(presence.heard(node(), 1, 7, Duration::ZERO), Some(lease));
+        assert_eq!(presence.heard(node(), 1, 8, Duration::ZERO), Some(lease));
+        let arrival = Arrival { session: 1, boot: 8, stalled: Duration::ZERO, told: lease };
+        let arrivals = vec![(node(), arrival)];
         assert_eq!(presence.take(9), Noted { deaf: Duration::ZERO, arrivals });
         assert_eq!(presence.take(9), Noted::default());
-        presence.publish([(node(), None)], Duration::from_secs(10));
+        presence.publish([(node(), None)]);
         assert_eq!(presence.heard(node(), 1, 9, Duration::ZERO), None);
     }
 

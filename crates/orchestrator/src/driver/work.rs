@@ -127,6 +127,7 @@ impl Work {
             session: arrival.session,
             at: self.clock.moment_of(arrival.boot),
             stalled: arrival.stalled,
+            told: arrival.told,
         });
         let arrivals = heard.collect();
         self.on(Event::Heard { deaf, arrivals }, now)
@@ -249,8 +250,8 @@ impl Work {
 
     /// Wakes waiting reads after publishing the nodes, and before answering the callers.
     fn release(&mut self, release: Release<Caller>) {
-        let Release { nodes, sessions, lease, explanations, batch, held, .. } = release;
-        self.view.presence().publish(sessions, lease);
+        let Release { nodes, leases, explanations, batch, held, .. } = release;
+        self.view.presence().publish(leases);
         let changes = &batch.output.changes;
         self.view.records().update(&batch.records);
         let nodes = self.view.update_nodes(nodes);

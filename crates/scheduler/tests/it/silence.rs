@@ -5,11 +5,13 @@ use std::time::Duration;
 use api_types::execution::ComputeState;
 use api_types::job::{JobStateType, JobType};
 use api_types::node::Connection;
+use scheduler::Settings;
 use scheduler::change::Effect;
 use scheduler::input::{Input, Refusal};
+use scheduler::silence::Heard;
 
 use crate::specs::{batch, job, node};
-use crate::world::{LEASE, World};
+use crate::world::{LEASE, SETTINGS, World};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -187,7 +189,51 @@ fn a_hiccup_of_the_others_holds_a_dead_nodes_work_for_no_longer_than_it_lasts() 
 }
 
 #[test]
-fn a_lease_grows_with_the_number_of_nodes() {
-    let (world, _) = World::with_nodes(3);
+fn a_lease_grows_with_the_number_of_nodes_and_in_steps() {
+    let (mut world, _) = World::with_nodes(3);
     assert_eq!(world.scheduler.lease(), LEASE);
+    // 600 nodes send a thousand heartbeats a second when each sends three in 1.8 seconds.
+    let (crowded, _) = World::with_nodes(600);
+    world.store = crowded.store;
+    world.restart_with(Settings { lease: Duration::from_secs(1), ..SETTINGS });
+    assert_eq!(world.scheduler.lease(), Duration::from_secs(5));
+}
+
+#[test]
+fn a_shorter_lease_counts_from_the_heartbeat_after_the_answer_that_told_it() {
+    const SHORT: Duration = Duration::from_secs(10);
+    let almost = LEASE.saturating_sub(Duration::from_secs(1));
+    let (mut world, nodes) = World::with_nodes(1);
+    let settings = Settings { lease: SHORT, ..SETTINGS };
+    world.restart_with(settings);
+    let is_connected =
+        |world: &World| world.store.nodes[&nodes[0]].connection == Connection::Connected;
+    let heard = |world: &mut World, told| {
+        let (node, at, stalled) = (nodes[0], world.now, Duration::ZERO);
+        world.handle(Input::Heard(vec![Heard { node, session: 1, at, stalled, told }]));
+    };
+    // The agent keeps to what it was told before the restart.
+    world.pass(almost);
+    assert!(is_connected(&world));
+    for (told, why) in [(LEASE, "not stored before"), (SHORT, "perhaps not read")] {
+        heard(&mut world, told);
+        world.pass(almost);
+        assert!(is_connected(&world), "the shorter lease was {why}");
+    }
+    world.restart_with(settings);
+    world.pass(almost);
+    assert!(is_connected(&world), "nobody knows what was answered");
+    heard(&mut world, SHORT);
+    heard(&mut world, SHORT);
+    world.pass(SHORT);
+    assert!(!is_connected(&world));
+}
+
+#[test]
+fn a_longer_lease_counts_at_once() {
+    const LONG: Duration = Duration::from_secs(60);
+    let (mut world, nodes) = World::with_nodes(1);
+    world.restart_with(Settings { lease: LONG, ..SETTINGS });
+    world.pass(LONG.saturating_sub(Duration::from_secs(1)));
+    assert_eq!(world.store.nodes[&nodes[0]].connection, Connection::Connected);
 }

@@ -27,7 +27,7 @@ use crate::specs::node;
 
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
 
-const SETTINGS: Settings = Settings {
+pub(crate) const SETTINGS: Settings = Settings {
     lease: LEASE,
     approve_new_nodes: true,
     drain_deadline: Duration::from_secs(3600),
@@ -120,7 +120,11 @@ impl World {
 
     /// Crashes the orchestrator and restores it from its store.
     pub(crate) fn restart(&mut self) {
-        let mut restore = Restore::new(SETTINGS, Mint::from_seed([8; 32]));
+        self.restart_with(SETTINGS);
+    }
+
+    pub(crate) fn restart_with(&mut self, settings: Settings) {
+        let mut restore = Restore::new(settings, Mint::from_seed([8; 32]));
         let live = self.store.clone().load(&mut |job| restore.job(job)).expect("memory answers");
         self.scheduler = restore.finish(live, self.now).expect("stored records are whole");
         self.effects.clear();

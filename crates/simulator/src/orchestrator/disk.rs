@@ -5,6 +5,7 @@ use control_plane::batch::NumberedCommit;
 use control_plane::clock::Reading;
 use control_plane::store::memory::MemoryStore;
 use control_plane::store::{Admission, Outcome, Progress, Store, StoreError};
+use scheduler::change::Grant;
 
 use crate::summary::Sabotage;
 
@@ -61,6 +62,9 @@ impl Disk {
         let outcome = commit.write_to(&mut self.store)?;
         if self.sabotage == Some(Sabotage::ForgetAcceptance) {
             self.store.executions.values_mut().for_each(|row| row.accepted_at = None);
+        }
+        if self.sabotage == Some(Sabotage::ForgetLease) {
+            self.store.nodes.values_mut().for_each(|row| row.grant = Grant::default());
         }
         if let Outcome::Written(_) = outcome {
             self.committed = Some((commit.stamp.reading, now));

@@ -11,16 +11,15 @@ use control_plane::batch::NumberedCommit;
 use control_plane::clock::{ServiceClock, Stamp};
 use control_plane::step::{Action, Event, Lookups, Step, TakeError, Taken, Trust};
 use control_plane::store::{Outcome, Removed, Retention, StoreError};
-use scheduler::Scheduler;
 use scheduler::invariants;
 use scheduler::mint::Mint;
-use scheduler::silence::Heard;
+use scheduler::silence::{self, Heard};
 use scheduler::time::Moment;
 
 use super::disk::Disk;
 use super::requests::envelope;
 use super::witness::Witness;
-use super::{Outgoing, SETTINGS, Stream, TRUST, sabotaged, settings};
+use super::{Outgoing, Stream, TRUST, sabotaged, settings};
 use crate::machine::Machine;
 use crate::network::{Answer, Caller, Request, RequestBody, StreamLine};
 use crate::random::Random;
@@ -32,14 +31,16 @@ const SHORTEST_SLEEP: Duration = Duration::from_micros(100);
 pub(crate) struct Process {
     pub(crate) number: u64,
     step: Step<Caller>,
+    /// As it is set for this process.
+    lease: Duration,
     clock: ServiceClock,
     /// Until the first turn.
     taken: Option<Taken>,
     pub(crate) inbox: VecDeque<Request>,
     /// The connection on which each node's stream is open.
     streams: BTreeMap<NodeId, Stream>,
-    /// The session under which each node holds a lease, as the listener knows it.
-    sessions: BTreeMap<NodeId, u64>,
+    /// The lease that each node holds, as the listener knows it.
+    leases: BTreeMap<NodeId, silence::Held>,
     /// It does nothing before this moment.
     pub(crate) paused_until: Timestamp,
     /// The store does not answer it before this moment.
@@ -94,16 +95,23 @@ pub(super) struct Surroundings<'a> {
 
 impl Process {
     /// Begins to serve under this term with its first turn.
-    pub(super) fn start(number: u64, clock: ServiceClock, taken: Taken, now: Moment) -> Self {
+    pub(super) fn start(
+        number: u64,
+        lease: Duration,
+        clock: ServiceClock,
+        taken: Taken,
+        now: Moment,
+    ) -> Self {
         let (step, _) = Step::start(Retention::default(), Trust::AfterCommit(TRUST), now);
         Self {
             number,
             step,
+            lease,
             clock,
             taken: Some(taken),
             inbox: VecDeque::new(),
             streams: BTreeMap::new(),
-            sessions: BTreeMap::new(),
+            leases: BTreeMap::new(),
             paused_until: Timestamp::ZERO,
             cut_off_until: Timestamp::ZERO,
             noted: Vec::new(),
@@ -166,7 +174,7 @@ impl Process {
         };
         for Heard { node, session, at, .. } in self.noted.drain(..) {
             if let Some(witness) = &mut around.witness
-                && scheduler.session_of(node) == Some(session)
+                && scheduler.held_by(node).is_some_and(|held| held.session == session)
             {
                 witness.hears(node, at);
             }
@@ -181,19 +189,19 @@ impl Process {
     fn hear(&mut self, stamp: Stamp, outgoing: &mut Vec<Outgoing>) -> VecDeque<Request> {
         let mut arrivals = Vec::new();
         let mut unknown = VecDeque::new();
-        let lease = self.step.scheduler().map_or(SETTINGS.lease, Scheduler::lease);
         for request in std::mem::take(&mut self.inbox) {
             match &request.body {
                 RequestBody::Heartbeat { node, heartbeat } => {
                     let (node, session) = (*node, heartbeat.session);
-                    if self.sessions.get(&node) == Some(&session) {
-                        let at = stamp.moment;
-                        arrivals.push(Heard { node, session, at, stalled: Duration::ZERO });
-                        let answer = Answer::Renewed(HeartbeatAnswer::granting(lease));
-                        outgoing.push(Outgoing::Answer(request.caller(), answer));
-                    } else {
+                    let held = self.leases.get(&node).filter(|held| held.session == session);
+                    let Some(silence::Held { lease: told, .. }) = held.copied() else {
                         unknown.push_back(request);
-                    }
+                        continue;
+                    };
+                    let (at, stalled) = (stamp.moment, Duration::ZERO);
+                    arrivals.push(Heard { node, session, at, stalled, told });
+                    let answer = Answer::Renewed(HeartbeatAnswer::granting(told));
+                    outgoing.push(Outgoing::Answer(request.caller(), answer));
                 }
                 RequestBody::Join { .. }
                 | RequestBody::Open { .. }
@@ -310,13 +318,14 @@ impl Process {
         around: &mut Surroundings<'_>,
         random: &mut Random,
     ) -> Result<Taken, TakeError> {
-        self.sessions.clear();
+        self.leases.clear();
         if self.cut_off_until > around.now {
             return Err(StoreError::Unavailable.into());
         }
         let progress = around.disk.take(around.now)?;
         let mint = Mint::from_seed(random.seed());
-        Taken::load(&mut around.disk.store, progress, settings(around.sabotage), mint, stamp.moment)
+        let settings = settings(self.lease, around.sabotage);
+        Taken::load(&mut around.disk.store, progress, settings, mint, stamp.moment)
     }
 
     fn check(&self) {

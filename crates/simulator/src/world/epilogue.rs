@@ -24,6 +24,7 @@ pub(super) enum Epilogue {
     LongRun,
     MassSilence,
     FullLedger,
+    ChangedLease,
 }
 
 // === impl Epilogue ===
@@ -39,6 +40,7 @@ impl Epilogue {
             550..650 => Self::LongRun,
             650..800 => Self::MassSilence,
             800..900 => Self::FullLedger,
+            900..980 => Self::ChangedLease,
             _ => Self::None,
         }
     }
@@ -56,6 +58,7 @@ impl World {
             Epilogue::LongRun => self.long_run()?,
             Epilogue::MassSilence => self.mass_silence()?,
             Epilogue::FullLedger => self.full_ledger()?,
+            Epilogue::ChangedLease => self.changed_lease()?,
         }
         self.settle()
     }

@@ -1,8 +1,14 @@
-//! After the faults: nodes fall silent, for less time than their work deserves to be waited for.
+//! After the faults: nodes fall silent, or seem to, for less time than their work deserves to be
+//! waited for.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use api_types::NodeId;
+use api_types::node::Connection;
+
 use super::{SimEvent, World};
+use crate::orchestrator::LEASE;
 
 /// A run after which the orchestrator waits longer than a lease for its node, in seconds: 2 % of it.
 const LONG_RUN: std::ops::Range<u64> = 1_000..1_400;
@@ -26,6 +32,9 @@ const MASS_NODES: usize = 3;
 
 /// Nodes that have been silent for this long are no part of a mass silence any more.
 const FORGOTTEN_SILENCE: Duration = Duration::from_secs(75);
+
+/// A lease with an interval of twice the usual lease.
+const LONG_LEASE: Duration = Duration::from_mins(1);
 
 impl World {
     /// A node is silent in the middle of a long run, for less than 2 % of it. The orchestrator may
@@ -74,6 +83,37 @@ impl World {
         }
         self.settle()?;
         runs.into_iter().try_for_each(|(request, execution)| self.has_run_on(request, execution))
+    }
+
+    /// The operator sets a shorter lease. Each agent keeps to the interval of the longer one until it
+    /// is told, and none of them is silent.
+    pub(super) fn changed_lease(&mut self) -> Result<(), String> {
+        self.summary.changed_leases += 1;
+        self.orchestrator.lease = LONG_LEASE;
+        self.crash_orchestrator_briefly();
+        self.run_for(LONG_LEASE);
+        let request = self.submit_sleep(LONG_LEASE.as_secs());
+        let execution = self.wait_for_start(request)?;
+        let part = self.random.millis(0..20_000);
+        self.run_for(part);
+        let present = self.present();
+        self.orchestrator.lease = LEASE;
+        let end = self.now + LONG_LEASE;
+        self.crash_orchestrator_briefly();
+        while self.now < end {
+            self.run_for(Duration::from_secs(1));
+            if let Some(lost) = present.difference(&self.present()).next() {
+                return Err(format!("{lost} lost its lease, though it was never silent"));
+            }
+        }
+        self.settle()?;
+        self.has_run_on(request, execution)
+    }
+
+    /// The nodes that hold a lease.
+    fn present(&self) -> BTreeSet<NodeId> {
+        let rows = self.orchestrator.disk.store.nodes.values();
+        rows.filter(|row| row.connection == Connection::Connected).map(|row| row.id).collect()
     }
 
     /// The orchestrator is back before a lease has ended.

@@ -1,24 +1,18 @@
 //! Records to store, and a seeded source of variety.
 
+mod node;
+
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use api_types::engine::EngineType;
 use api_types::execution::{ComputeState, DesiredState};
-use api_types::history::NodeStateType;
 use api_types::job::{JobSpec, JobStateType, JobType, RetryPolicy, Task};
-use api_types::node::{ComputeNodeInfo, Connection, Eligibility, Membership};
-use api_types::protocol::SessionRequest;
-use api_types::quantity::{Capacity, Resources};
-use api_types::version::VersionRecord;
+use api_types::quantity::Resources;
 use api_types::{EvaluationId, ExecutionId, JobId, NodeId, Timestamp};
 use scheduler::change::{
-    Changes, EventRow, EventSubject, ExecutionRow, JobRow, NewJobRow, NodeRow, PendingSlotRow,
-    Tries,
+    Changes, EventRow, EventSubject, ExecutionRow, JobRow, NewJobRow, PendingSlotRow, Tries,
 };
 use scheduler::exclusion::{Exclusion, Exclusions};
-use scheduler::health::{Health, Trouble};
-use scheduler::node_event::{History, Standing};
 use scheduler::plan::JobPlan;
 use scheduler::slots::Slots;
 use scheduler::time::Moment;
@@ -29,6 +23,9 @@ use crate::store::{
     Commit, CommitId, IdempotencyRow, Outcome, Removal, Removed, RequestKey, Retention, Store,
     StoreError, Write,
 };
+
+pub(super) use self::node::node;
+pub(in crate::store) use self::node::session_request;
 
 /// SplitMix64: the same seed gives the same numbers.
 pub(in crate::store) struct Random(pub u64);
@@ -232,55 +229,6 @@ pub(super) fn plan(namespace: &str) -> JobPlan {
         tasks: vec![Task::new("main", EngineType::Docker)],
     })
     .unwrap()
-}
-
-pub(super) fn node(random: &mut Random) -> NodeRow {
-    NodeRow {
-        id: random.node_id(),
-        session: 9,
-        membership: Membership::Approved,
-        connection: Connection::Connected,
-        eligibility: Eligibility::Draining,
-        message: "moves to the other rack".to_owned(),
-        drain_deadline: Some(Moment(1_700_000_100_000_000_000)),
-        silent_since: Some(Moment(8)),
-        health: Health::BackingOff {
-            until: Moment(9),
-            length: std::time::Duration::from_secs(10),
-            trouble: Trouble {
-                began: Moment(7),
-                since: Timestamp(1_700_000_000_000_000_000),
-                reason: "docker answers 500".into(),
-            },
-        },
-        history: History {
-            revision: u64::MAX,
-            last_event_time: Timestamp(1_700_000_000_000_000_004),
-            standing: Standing {
-                session: 9,
-                connection: NodeStateType::Connected,
-                membership: NodeStateType::Approved,
-                eligibility: NodeStateType::Drained,
-                health: NodeStateType::BackingOff,
-            },
-        },
-        last_heartbeat: Timestamp(1_700_000_000_000_000_003),
-        record: Arc::new(session_request()),
-    }
-}
-
-pub(in crate::store) fn session_request() -> SessionRequest {
-    SessionRequest {
-        addrs: vec!["/ip4/10.0.0.1/tcp/1234".to_owned()],
-        labels: [("hostname".to_owned(), "a".to_owned())].into(),
-        compute_node_info: ComputeNodeInfo {
-            execution_engines: vec![EngineType::Docker],
-            max_capacity: Capacity { cpu: 3.5, memory: 1 << 33, disk: 5, gpu: 1 },
-            ..ComputeNodeInfo::default()
-        },
-        default_resources: Capacity { cpu: 0.5, memory: 512_000_000, disk: 0, gpu: 0 },
-        service_version: VersionRecord::default(),
-    }
 }
 
 /// Commits under the present term and without a word about the time, and single lookups.

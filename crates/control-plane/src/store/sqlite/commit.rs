@@ -182,8 +182,8 @@ fn write_node(transaction: &Transaction<'_>, row: &NodeRow) -> Result<(), StoreE
         .prepare_cached(
             "INSERT OR REPLACE INTO node
                 (id, session, membership, connection, eligibility, message, drain_deadline,
-                 last_heartbeat, silent_since, record, health, history)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+                 last_heartbeat, silent_since, record, health, history, lease, told_lease)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
         )?
         .execute(params![
             row.id.bytes(),
@@ -198,6 +198,8 @@ fn write_node(transaction: &Transaction<'_>, row: &NodeRow) -> Result<(), StoreE
             record,
             health::text(&row.health),
             nodes::to_text(&row.history)?,
+            row.grant.lease.as_secs().cast_signed(),
+            row.grant.told.as_secs().cast_signed(),
         ])?;
     Ok(())
 }

@@ -3,12 +3,13 @@
 use std::collections::HashSet;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use api_types::engine::UnknownWord;
 use api_types::job::JobType;
 use api_types::{JobId, NodeId};
 use rusqlite::{Connection, Row};
-use scheduler::change::{JobRow, Live, LiveJobRow, NodeRow, PendingSlotRow};
+use scheduler::change::{Grant, JobRow, Live, LiveJobRow, NodeRow, PendingSlotRow};
 
 use super::row::{self, Id, bad_record, counter, job_state, job_type, job_type_code};
 use super::specs::{self, JOIN_NEWEST};
@@ -118,7 +119,7 @@ fn pending_slots(connection: &Connection) -> Result<Vec<PendingSlotRow>, StoreEr
 fn nodes(connection: &Connection) -> Result<Vec<NodeRow>, StoreError> {
     let mut statement = connection.prepare(
         "SELECT id, session, membership, connection, eligibility, message, drain_deadline,
-            last_heartbeat, silent_since, record, health, history
+            last_heartbeat, silent_since, record, health, history, lease, told_lease
          FROM node ORDER BY id",
     )?;
     row::all(&mut statement, [], |row| {
@@ -134,10 +135,15 @@ fn nodes(connection: &Connection) -> Result<Vec<NodeRow>, StoreError> {
             last_heartbeat: row::time(row, 7)?,
             silent_since: row::moment_option(row, 8)?,
             health: health::read(row.get(10)?)?,
+            grant: Grant { lease: seconds(row, 12)?, told: seconds(row, 13)? },
             history: node_history::from_text(row.get(11)?)?,
             record: Arc::new(serde_json::from_str(&record).map_err(bad_record)?),
         })
     })
+}
+
+fn seconds(row: &Row<'_>, column: usize) -> Result<Duration, StoreError> {
+    Ok(Duration::from_secs(counter(row, column)?))
 }
 
 fn word<T: FromStr<Err = UnknownWord>>(row: &Row<'_>, column: usize) -> Result<T, StoreError> {

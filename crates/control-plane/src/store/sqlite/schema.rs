@@ -36,7 +36,7 @@ use super::{audit, nodes, outputs, records, specs};
 pub(super) const APPLICATION_ID: i32 = 0x6a6f_6273;
 
 /// The format this release writes: one more than the last step's place.
-pub(super) const FORMAT: u32 = 13;
+pub(super) const FORMAT: u32 = 14;
 
 /// The oldest format whose releases may open what this one writes.
 pub(super) const OLDEST: u32 = 11;
@@ -62,6 +62,7 @@ pub(super) const STEPS: [&str; FORMAT as usize] = [
     FORMAT_11,
     outputs::STEP,
     specs::STEP,
+    FORMAT_14,
 ];
 
 const FORMAT_1: &str = "
@@ -355,6 +356,12 @@ CREATE INDEX job_modified ON job (modify_time, id);
 const FORMAT_11: &str = "
 CREATE TABLE format (one INTEGER PRIMARY KEY CHECK (one = 1), oldest INTEGER NOT NULL);
 INSERT INTO format VALUES (1, 11);
+";
+
+/// The lease of each node: releases without this column granted 30 seconds by default.
+const FORMAT_14: &str = "
+ALTER TABLE node ADD COLUMN lease INTEGER NOT NULL DEFAULT 30;
+ALTER TABLE node ADD COLUMN told_lease INTEGER NOT NULL DEFAULT 30;
 ";
 
 /// Brings the file from `format` to [`FORMAT`], each step in a transaction of its own. A file of a

@@ -15,10 +15,10 @@ use crate::orchestrator::{Outgoing, Stream};
 
 impl Process {
     fn publish(&mut self, release: &Release<Caller>) {
-        for (node, session) in &release.sessions {
-            match session {
-                Some(session) => drop(self.sessions.insert(*node, *session)),
-                None => drop(self.sessions.remove(node)),
+        for (node, held) in &release.leases {
+            match held {
+                Some(held) => drop(self.leases.insert(*node, *held)),
+                None => drop(self.leases.remove(node)),
             }
         }
     }

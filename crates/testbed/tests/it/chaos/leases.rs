@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use api_client::NodeHistoryQuery;
 use api_types::execution::{ComputeState, Execution};
 use api_types::job::JobStateType;
 use api_types::node::Connection;
 use api_types::{JobId, NodeId, Timestamp};
 use serde_json::json;
-use testbed::harness::{AgentSpec, Cluster, ClusterSpec, batch, eventually, noop};
+use testbed::harness::{
+    AgentSpec, Cluster, ClusterSpec, batch, eventually, eventually_within, noop,
+};
 
 const LEASE: Duration = Duration::from_secs(3);
 
@@ -33,6 +36,55 @@ async fn a_paused_orchestrator_does_not_expire_leases_for_its_own_pause() {
     for agent in &cluster.agents {
         assert_eq!(connection(&cluster, agent.node_id()).await, Connection::Connected);
     }
+    cluster.no_container_left().await;
+}
+
+#[tokio::test]
+async fn a_shorter_lease_after_a_restart_ends_for_no_agent_that_keeps_to_the_longer_one() {
+    /// Of the heartbeats under the first lease: longer than the second.
+    const INTERVAL: Duration = Duration::from_secs(5);
+    let longer = 3 * INTERVAL.as_secs();
+    let spec = ClusterSpec::new().setting("ORCHESTRATOR_NODE_TTL", &longer.to_string());
+    let Some(mut cluster) = spec.agent(AgentSpec::new()).start().await else { return };
+    let id = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;
+    let execution = cluster.wait_for_execution(id, ComputeState::BidAccepted).await;
+    let node = execution.node_id;
+
+    let mut last = last_heartbeat(&cluster, node).await;
+    eventually("a heartbeat", async || {
+        let next = last_heartbeat(&cluster, node).await;
+        if next == last {
+            return Err(format!("the last one was at {last:?}"));
+        }
+        last = next;
+        Ok(())
+    })
+    .await;
+    cluster.orchestrator.kill();
+    cluster.orchestrator.set_variable("ORCHESTRATOR_NODE_TTL", &LEASE.as_secs().to_string());
+    cluster.orchestrator.restart().await;
+    eventually("the agent keeps to the shorter lease", async || {
+        let next = last_heartbeat(&cluster, node).await;
+        match next.since(std::mem::replace(&mut last, next)) {
+            apart if !apart.is_zero() && apart < LEASE => Ok(()),
+            apart => Err(format!("{apart:?} between two heartbeats")),
+        }
+    })
+    .await;
+    let history = cluster.client().node_history(node, &NodeHistoryQuery::default()).await.unwrap();
+    assert_eq!(history.history.len(), 1, "it joined, and lost no lease: {history:?}");
+    assert_eq!(cluster.executions(id).await.len(), 1);
+
+    cluster.agents[0].kill();
+    eventually_within(LEASE + INTERVAL, "the shorter lease ends", async || {
+        match connection(&cluster, node).await {
+            Connection::Disconnected => Ok(()),
+            Connection::Connected => Err("connected".to_owned()),
+        }
+    })
+    .await;
+    cluster.agents[0].restart().await;
+    cluster.client().stop_job(id, "").await.unwrap();
     cluster.no_container_left().await;
 }
 
@@ -175,6 +227,11 @@ async fn all_three_run(cluster: &Cluster, id: JobId) {
 
 async fn connection(cluster: &Cluster, node: NodeId) -> Connection {
     cluster.client().describe_node(node).await.expect("the node exists").connection
+}
+
+async fn last_heartbeat(cluster: &Cluster, node: NodeId) -> Timestamp {
+    let node = cluster.client().describe_node(node).await.expect("the node exists");
+    Timestamp::parse(&node.last_heartbeat).expect("a time")
 }
 
 async fn containers(cluster: &Cluster, node: NodeId) -> usize {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use api_types::{JobId, NodeId, Timestamp};
 use rusqlite::{Connection, params};
+use scheduler::change::Grant;
 use scheduler::node_event::History;
 use scheduler::time::Moment;
 use uuid::Uuid;
@@ -174,6 +175,8 @@ fn the_service_clock_continues_from_the_wall_time_of_the_last_commit() {
         assert_eq!(live.pending_slots[0].due, Some(at(60)));
         assert_eq!(live.nodes[0].drain_deadline, Some(at(60)));
         assert_eq!(live.nodes[0].silent_since, Some(at(20)));
+        let lease = Duration::from_secs(30);
+        assert_eq!(live.nodes[0].grant, Grant { lease, told: lease });
 
         let team = RequestKey { namespace: "team".to_owned(), ..key("k") };
         let row = store.idempotency(&team, at(0)).unwrap().unwrap();
