@@ -1,5 +1,6 @@
 //! Tasks with a network: what they reach, and what becomes of their sandboxes.
 
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -50,6 +51,27 @@ impl NetworkNode {
         let id = self.begin(steps).await;
         self.node.orchestrator().reported(id, ComputeState::BidAccepted).await;
         id
+    }
+
+    /// What a task prints, which then sleeps, up to a line with this end.
+    async fn printed(&self, id: ExecutionId, end: &str) -> String {
+        let url = self.node.node.url(&format!("/api/v1/agent/executions/{id}/logs"));
+        let mut printed = String::new();
+        eventually("a task to have printed all", async || {
+            printed = String::from_utf8(crate::http::get(&url).await.body).expect("text");
+            printed.ends_with(&format!("{end}\n"))
+        })
+        .await;
+        printed
+    }
+
+    /// The sandbox that a task with these steps ran in, and what it printed up to this end.
+    async fn ran_in(&self, steps: &[&str], end: &str) -> (String, String) {
+        let id = self.started(&[steps, &["sleep", "60000"]].concat()).await;
+        let sandbox = self.sandbox_of(id).await;
+        let printed = self.printed(id, end).await;
+        self.stop(id).await;
+        (sandbox, printed)
     }
 
     /// The sandbox that an execution is in.
@@ -113,13 +135,7 @@ async fn a_task_with_a_network_reaches_neither_its_host_nor_metadata_nor_other_t
     let port = listener().await;
     let gateway = SocketAddr::from((gateway(&node.node.docker).await, port)).to_string();
     let server = node.started(&["address", "serve", "7000", "sleep", "60000"]).await;
-    let url = node.node.node.url(&format!("/api/v1/agent/executions/{server}/logs"));
-    let mut printed = String::new();
-    eventually("the server to have said its address", async || {
-        printed = String::from_utf8(crate::http::get(&url).await.body).expect("text");
-        printed.ends_with("serves\n")
-    })
-    .await;
+    let printed = node.printed(server, "serves").await;
     let neighbour = format!("{}:7000", printed.lines().next().expect("its address"));
     let mut targets = vec![gateway.clone(), METADATA.to_owned(), neighbour];
     targets.extend(other_address().map(|address| SocketAddr::from((address, port)).to_string()));
@@ -187,28 +203,27 @@ async fn the_next_task_in_a_sandbox_finds_nothing_of_the_last_one() {
         return;
     };
     let target = SocketAddr::from((gateway(&node.node.docker).await, listener().await)).to_string();
-    let name = ["namespace", "net"];
     let first = ["listen", "7000", "abstract", "here", "connect", "7000", "linger", "7001"];
     let second =
         ["connect", "7000", "lines", "/proc/net/tcp", "listen", "7001", "abstract", "here"];
     let second = [&second[..], &["reach", &target]].concat();
+    let refused = format!("reach: {REFUSED}");
+    let mut used = HashSet::new();
     let mut found = String::new();
-    let last = node.run(&[&name[..], &first].concat()).await;
-    let (namespace, said) = last.split_once('\n').expect("lines");
-    assert_eq!(said, "listen: yes\nabstract: yes\nconnect: yes\nlingers\n");
-    // While its sandbox is inspected, a task gets another one.
-    eventually("a task to get the same sandbox", async || {
-        let next = node.run(&[&name[..], &second].concat()).await;
-        let (ran_in, said) = next.split_once('\n').expect("lines");
-        said.clone_into(&mut found);
-        ran_in == namespace
+    // While its sandbox is inspected, a task gets another one, and one of both is then removed.
+    eventually("a task to get a sandbox of another", async || {
+        let (sandbox, said) = node.ran_in(&first, "lingers").await;
+        assert_eq!(said, "listen: yes\nabstract: yes\nconnect: yes\nlingers\n");
+        used.insert(sandbox);
+        let (sandbox, said) = node.ran_in(&second, &refused).await;
+        found = said;
+        used.contains(&sandbox)
     })
     .await;
-    let refused = format!("reach: {REFUSED}\n");
     assert_eq!(
         found,
         format!(
-            "connect: connection refused\n/proc/net/tcp: 1\nlisten: yes\nabstract: yes\n{refused}"
+            "connect: connection refused\n/proc/net/tcp: 1\nlisten: yes\nabstract: yes\n{refused}\n"
         )
     );
     node.node.nothing_is_left().await;
