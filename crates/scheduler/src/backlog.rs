@@ -30,6 +30,10 @@ pub(crate) struct Backlog {
     refreshes: BTreeMap<ClassId, Option<Rank>>,
     /// Jobs that are over, some of whose executions are not asked to stop yet.
     pub(crate) stops: BTreeMap<JobId, Option<ExecutionId>>,
+    /// Draining nodes, some of whose executions are not asked to stop yet.
+    pub(crate) drains: BTreeSet<NodeId>,
+    /// Nodes that take work again, for daemons that do not run there.
+    pub(crate) covers: BTreeSet<NodeId>,
     /// Jobs that waited for something which may exist now.
     pub(crate) provided: BTreeSet<JobId>,
     /// Jobs of which nothing that scheduling needs could be read, and why. They are in no class.
@@ -60,11 +64,13 @@ impl Budget {
 
 impl Backlog {
     pub(crate) fn is_empty(&self) -> bool {
-        let Self { nodes, classes, refreshes, stops, provided, damaged } = self;
+        let Self { nodes, classes, refreshes, stops, drains, covers, provided, damaged } = self;
         nodes.is_empty()
             && classes.is_empty()
             && refreshes.is_empty()
             && stops.is_empty()
+            && drains.is_empty()
+            && covers.is_empty()
             && provided.is_empty()
             && damaged.is_empty()
     }
@@ -86,6 +92,16 @@ impl Scheduler {
             && let Some((job, after)) = self.backlog.stops.pop_first()
         {
             self.stop_executions(turn, job, after);
+        }
+        while !turn.budget.is_spent()
+            && let Some(node) = self.backlog.drains.pop_first()
+        {
+            self.move_work(turn, node);
+        }
+        while !turn.budget.is_spent()
+            && let Some(node) = self.backlog.covers.pop_first()
+        {
+            self.take_up_work(turn, node);
         }
         while !turn.budget.is_spent()
             && let Some(job) = self.backlog.provided.pop_first()

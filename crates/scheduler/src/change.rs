@@ -187,6 +187,10 @@ pub struct NodeRow {
     /// When a disconnected node was last heard from.
     pub silent_since: Option<Moment>,
     pub grant: Grant,
+    /// When it first joined since it was last forgotten.
+    pub joined_at: Moment,
+    /// An operator forgot it: it is removed once nothing is left on it.
+    pub is_forgotten: bool,
     pub health: Health,
     /// How far its history is, and what it says.
     pub history: History,
@@ -305,7 +309,17 @@ pub struct Live {
     /// The sequence number of the last event; 0 when there is none.
     pub last_seq: u64,
     /// For jobs with one slot per node, the node of each slot, including slots that have ended.
-    pub covered: Vec<(JobId, u32, NodeId)>,
+    pub covered: Vec<Covered>,
+}
+
+/// The node of a slot of a job that has one slot per node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Covered {
+    pub job: JobId,
+    pub index: u32,
+    pub node: NodeId,
+    /// When the slot was first placed there; `None` if it waits for that.
+    pub at: Option<Moment>,
 }
 
 /// A job whose row is `live`.

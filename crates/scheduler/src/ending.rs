@@ -45,8 +45,10 @@ pub(crate) enum Cause {
     Fetch,
     /// The node has a defect.
     Node,
-    /// The node fell silent, or was forgotten or rejected.
+    /// The node fell silent.
     Lost,
+    /// An operator forgot or rejected the node.
+    Removed,
     /// Something that the task names does not exist yet.
     Missing,
     /// Nothing failed: the node turned out to have no room, or an operator moved the execution.
@@ -60,7 +62,7 @@ impl Cause {
     pub(crate) const fn excludes(self) -> bool {
         match self {
             Self::Fetch | Self::Node => true,
-            Self::Missing | Self::Lost | Self::Room => false,
+            Self::Missing | Self::Lost | Self::Removed | Self::Room => false,
         }
     }
 
@@ -99,7 +101,7 @@ impl End {
             Self::Completed => "completed",
             Self::Failed { timeout: false } => "failed",
             Self::Failed { timeout: true } => "timed out",
-            Self::Disturbed(Cause::Lost) => "lost with its node",
+            Self::Disturbed(Cause::Lost | Cause::Removed) => "lost with its node",
             Self::Disturbed(_) => "failed for a reason unrelated to the task",
             Self::Unpublished => "its results cannot be published",
             Self::Declined(_) => "declined by its node",
@@ -192,7 +194,7 @@ impl Scheduler {
         if job.is_terminal() {
             return;
         }
-        let (job_id, node) = (row.job, row.node);
+        let job_id = row.job;
         match end {
             End::Completed if job.plan.job_type.is_finite() => {
                 job.row.completed += 1;
@@ -224,21 +226,18 @@ impl Scheduler {
             }
             // A job that names nothing lacks nothing: such a node is wrong about itself.
             End::Disturbed(Cause::Missing) if !job.plan.names_secrets => {
-                self.try_elsewhere(turn, row, Cause::Node);
+                self.try_elsewhere(turn, row, Cause::Node, was_probe);
             }
             End::Disturbed(Cause::Missing) => self.wait_for_missing(turn, row),
-            End::Disturbed(Cause::Node) | End::Unanswered if was_probe => {
-                self.probe_failed(turn, row);
-            }
             End::Disturbed(cause) | End::Declined(cause) => {
-                let id = row.id;
-                self.try_elsewhere(turn, row, cause);
-                if cause == Cause::Fetch {
-                    self.fetch_failed(turn, job_id, id, node);
+                let failed = (cause == Cause::Fetch).then(|| row.clone());
+                self.try_elsewhere(turn, row, cause, was_probe);
+                if let Some(failed) = failed {
+                    self.fetch_failed(turn, &failed);
                 }
             }
             End::Unanswered | End::Unwanted | End::Cancelled => {
-                self.try_elsewhere(turn, row, Cause::Node);
+                self.try_elsewhere(turn, row, Cause::Node, was_probe);
             }
         }
     }

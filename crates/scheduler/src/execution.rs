@@ -7,7 +7,6 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use api_types::execution::{ComputeState, DesiredState};
 use api_types::job::JobType;
@@ -23,10 +22,6 @@ use crate::keyed::Record;
 use crate::text::Text;
 use crate::timer::Timer;
 use crate::{Scheduler, Turn};
-
-/// How long a connected node may take to answer an offer; after that the slot is placed elsewhere.
-/// The node cannot have started anything, because it never received a go-ahead.
-const OFFER_TIMEOUT: Duration = Duration::from_secs(15);
 
 // === impl ExecutionRow ===
 
@@ -109,7 +104,7 @@ impl Scheduler {
         self.observe(turn, id, ComputeState::New, created);
         self.observe(turn, id, ComputeState::AskForBid, Text::Constant("offered to its node"));
         self.assign(turn, id, Some(work));
-        self.timers.set(turn.now + OFFER_TIMEOUT, Timer::Offer(id));
+        self.await_answer(id, turn.now);
         self.note_placed(turn, job_id, id, node_id);
         self.review_reservation(turn, node_id);
     }
@@ -246,15 +241,6 @@ impl Scheduler {
         self.fetch_worked(turn, job_id);
         self.probe_started(turn, node_id, id);
         self.refresh_job(turn, job_id);
-    }
-
-    /// AskForBid => Cancelled, when a connected node did not answer the offer.
-    pub(crate) fn offer_timed_out(&mut self, turn: &mut Turn<'_>, id: ExecutionId) {
-        let offered = self.executions.get(&id).filter(|row| row.compute == ComputeState::AskForBid);
-        if offered.is_some() {
-            let message = format!("no answer to the offer for {} s", OFFER_TIMEOUT.as_secs());
-            self.end(turn, id, End::Unanswered, message.into());
-        }
     }
 
     /// Decides that an execution must stop; its node reports when it has ended.

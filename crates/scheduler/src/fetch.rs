@@ -108,18 +108,13 @@ impl Missing {
 // === impl Scheduler: fetching ===
 
 impl Scheduler {
-    /// This node could not provide the image or inputs for an execution of the job.
-    pub(crate) fn fetch_failed(
-        &mut self,
-        turn: &mut Turn<'_>,
-        id: JobId,
-        execution: ExecutionId,
-        node: NodeId,
-    ) {
+    /// The node of this execution could not provide its image or inputs.
+    pub(crate) fn fetch_failed(&mut self, turn: &mut Turn<'_>, failed: &ExecutionRow) {
+        let id = failed.job;
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let trouble = &mut job.extras.to_mut().fetch;
-        trouble.nodes.insert(node);
-        let was_probe = trouble.hold == Hold::Probing(execution);
+        trouble.nodes.insert(failed.node);
+        let was_probe = trouble.hold == Hold::Probing(failed.id);
         let is_first = trouble.hold == Hold::Open && trouble.nodes.len() >= NODES;
         if !was_probe && !is_first {
             return;
@@ -128,8 +123,14 @@ impl Scheduler {
         trouble.hold = Hold::Delayed;
         let policy = job.plan.retry;
         let delay = backoff(policy.delay, policy.max_delay, trouble.delays);
+        let tries = job.extras.pending.get(failed.index).map(|slot| slot.tries.clone());
         self.timers.set(turn.now + delay, Timer::FetchDelay(id));
         self.withdraw_from_queue(id);
+        let Some(tries) = tries else { return };
+        let next = self.next_try(failed, &tries, turn.now + delay, turn.now);
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.extras.to_mut().retry = Some(next.message(failed, turn));
+        }
     }
 
     /// The job names something that does not exist, so no node can run it: it waits as a whole.

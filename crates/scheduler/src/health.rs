@@ -11,6 +11,7 @@ use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 
 use crate::change::ExecutionRow;
 use crate::ending::{Cause, End};
+use crate::node::LiveNode;
 use crate::text::Text;
 use crate::time::{Moment, Now};
 use crate::timer::Timer;
@@ -299,8 +300,12 @@ impl Scheduler {
             }
             Verdict::ProbeAgain => self.timers.cancel(Timer::Probe(id)),
         }
-        // Waiting slots are placed once the end of the execution has been handled.
+        // Waiting slots are placed once the end of the execution has been handled, and daemons that
+        // the node lacks with the next tick.
         self.store_node(turn, id);
+        if self.nodes.get(&id).is_some_and(LiveNode::takes_work) && !self.daemons.is_empty() {
+            self.backlog.covers.insert(id);
+        }
     }
 }
 

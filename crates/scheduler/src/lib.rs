@@ -47,6 +47,7 @@ pub mod mint;
 mod node;
 pub mod node_event;
 mod notice;
+mod offer;
 mod patience;
 mod pending;
 mod place;
@@ -111,6 +112,8 @@ pub struct Scheduler {
     daemons: BTreeSet<JobId>,
     timers: Timers,
     silence: Silence,
+    /// No offer is taken back before this moment: for a while before it, no answer could arrive.
+    answers_due: Moment,
     missing: Missing,
     reservations: Reservations,
     backlog: Backlog,
@@ -170,6 +173,7 @@ impl Scheduler {
             daemons: BTreeSet::new(),
             timers: Timers::new(key),
             silence: Silence::default(),
+            answers_due: Moment::ZERO,
             reservations: Reservations::default(),
             missing: Missing::default(),
             backlog: Backlog::default(),
@@ -248,7 +252,7 @@ impl Scheduler {
                 Timer::Probe(node) => self.probe_ran(turn, node),
                 Timer::QueueTimeout(job) => self.queue_timed_out(turn, job),
                 Timer::TotalTimeout(job) => self.total_timed_out(turn, job),
-                Timer::DrainDeadline(node) => self.drain_timer_fired(turn, node),
+                Timer::DrainDeadline(node) => self.move_work(turn, node),
                 Timer::Retention(node) => self.retention_timer_fired(turn, node),
                 Timer::Starvation(waiter) => self.starvation_due(turn, waiter),
                 Timer::Reserve => self.reserve_due(turn),

@@ -29,7 +29,12 @@ impl Scheduler {
         let (mut silent, mut held) = (0, 0);
         let overdue = now.before(self.lease() / 2);
         let recently = now.before(self.lease() * 2);
-        let window = now.before(MASS_WINDOW);
+        let window = match self.silence.mass {
+            // Nodes that were lost with the others count for as long as the silence lasts.
+            Mass::Holding(until) => until.before(MASS_HOLD).before(self.lease() * 2),
+            Mass::None | Mass::Spent => now,
+        };
+        let window = window.min(now.before(MASS_WINDOW));
         for node in self.nodes.values() {
             let is_silent = match node.row.silent_since {
                 None => node.heard_at < overdue,
@@ -41,14 +46,11 @@ impl Scheduler {
         }
         let is_mass = silent >= MASS_NODES && 2 * silent > held;
         self.silence.mass = match (is_mass, self.silence.mass) {
-            (false, Mass::None) => Mass::None,
-            // Nodes that have been silent for longer than the window no longer count.
-            (false, known) if 2 * self.silence.nodes.len() > self.nodes.len() => known,
+            (false, Mass::None | Mass::Spent) => Mass::None,
             (false, Mass::Holding(_)) => {
                 self.silence.others_may_follow_until = now + self.lease();
                 Mass::None
             }
-            (false, Mass::Spent) => Mass::None,
             (true, Mass::None) => {
                 self.judge_again(now, now + MASS_HOLD);
                 Mass::Holding(now + MASS_HOLD)
@@ -63,15 +65,42 @@ impl Scheduler {
     /// A mass silence is judged again every half lease while it lasts: nodes that were only overdue
     /// when it began may have been heard since, and then the work of the others waits for nothing.
     pub(crate) fn mass_silence_due(&mut self, now: Moment) {
-        let Some(until) = self.silence.mass.held_until() else { return };
-        if now >= until {
-            self.silence.mass = Mass::Spent;
-        } else {
-            self.judge_mass_silence(now);
+        let was_holding = self.is_mass_silence();
+        match self.silence.mass {
+            Mass::Holding(until) if now >= until => self.silence.mass = Mass::Spent,
+            Mass::Holding(_) | Mass::Spent | Mass::None => self.judge_mass_silence(now),
         }
-        match self.is_mass_silence() {
-            true => self.judge_again(now, until),
-            false => self.arm_all(),
+        match self.silence.mass {
+            Mass::Holding(until) => self.judge_again(now, until),
+            // Until it is over, the silence that is no longer waited for is no new one.
+            Mass::Spent => self.judge_again(now, now + MASS_WINDOW),
+            Mass::None => {}
+        }
+        if was_holding && !self.is_mass_silence() {
+            self.arm_all();
+        }
+    }
+
+    /// Continues a mass silence that had begun before a restart: most nodes lost their lease within
+    /// the time for which one is waited out.
+    pub(crate) fn restore_mass_silence(&mut self, now: Moment) {
+        let (begin, lease) = (now.before(MASS_HOLD), self.lease());
+        let (mut first, mut silent, mut held) = (now, 0, 0);
+        for node in self.nodes.values_mut() {
+            held += 1;
+            let Some(since) = node.row.silent_since else { continue };
+            node.lost_lease_at = now.min(since + lease);
+            if node.lost_lease_at <= begin || node.abandoned.is_some() {
+                held -= 1;
+                continue;
+            }
+            first = first.min(node.lost_lease_at);
+            silent += 1;
+        }
+        if silent >= MASS_NODES && 2 * silent > held {
+            let until = first + MASS_HOLD;
+            self.silence.mass = Mass::Holding(until);
+            self.judge_again(now, until);
         }
     }
 

@@ -52,8 +52,6 @@ pub(crate) struct LiveNode {
     pub(crate) stalled: bool,
     /// Why its executions are not waited for, although it is silent.
     pub(crate) abandoned: Option<Text>,
-    /// It is removed once nothing is left on it.
-    pub(crate) is_forgotten: bool,
     /// Waiting slots that may run on this node only.
     pub(crate) pinned: BTreeSet<(Rank, u32)>,
     /// Slots that may run on this node only and wait for the end of a delay; some may have ended.
@@ -106,7 +104,6 @@ impl LiveNode {
             answered,
             stalled: false,
             abandoned: None,
-            is_forgotten: false,
             pinned: BTreeSet::new(),
             delayed: BTreeSet::new(),
             reservation: None,

@@ -63,6 +63,7 @@ impl Scheduler {
             return;
         };
         let abandoned = self.nodes.get(&id).and_then(|node| node.abandoned.clone());
+        let cause = if abandoned.is_some() { Cause::Removed } else { Cause::Lost };
         let why = abandoned.unwrap_or_else(|| {
             let silent = turn.now.since(since).as_secs();
             format!("its node was lost: no heartbeat for {silent} s").into()
@@ -73,7 +74,7 @@ impl Scheduler {
             }
             if self.execution_due(execution, since).is_some_and(|due| due <= turn.now) {
                 let stopped = self.executions[&execution].desired == DesiredState::Stopped;
-                let end = if stopped { End::Cancelled } else { End::Disturbed(Cause::Lost) };
+                let end = if stopped { End::Cancelled } else { End::Disturbed(cause) };
                 self.end(turn, execution, end, why.clone());
             }
         }

@@ -48,10 +48,6 @@ impl PendingSlots {
         self.slots.values()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.slots.is_empty()
-    }
-
     /// Whether a slot waits for the end of a delay.
     pub(crate) fn has_delayed(&self) -> bool {
         self.delayed > 0

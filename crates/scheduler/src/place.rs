@@ -243,18 +243,19 @@ impl Scheduler {
         }
     }
 
-    /// Gives matching daemons a slot on a node that joined or changed, where they have none.
-    pub(crate) fn cover_by_daemons(&mut self, turn: &mut Turn<'_>, node: NodeId) {
-        for id in self.daemons.clone() {
-            let class = self.jobs[&id].class.map(|class| self.queue.class(class));
-            let matches =
-                class.is_some_and(|class| self.queue.pool(class.pool).fits(&self.nodes[&node]));
-            if matches {
-                self.cover_node(turn, id, node);
-                self.fill_node(turn, node);
-                self.refresh_job(turn, id);
-            }
+    /// Gives matching daemons a slot on a node that joined or changed, where they have none. All of
+    /// them have one before the first is placed: on a node that is probed, that is the last for now.
+    pub(crate) fn cover_by_daemons(&mut self, turn: &mut Turn<'_>, node: NodeId) -> Vec<JobId> {
+        let daemons = self.daemons.iter().copied();
+        let matches = |id: &JobId| {
+            let class = self.jobs[id].class.map(|class| self.queue.class(class));
+            class.is_some_and(|class| self.queue.pool(class.pool).fits(&self.nodes[&node]))
+        };
+        let covered: Vec<_> = daemons.filter(matches).collect();
+        for id in &covered {
+            self.cover_node(turn, *id, node);
         }
+        covered
     }
 
     fn cover_node(&mut self, turn: &mut Turn<'_>, id: JobId, node_id: NodeId) {

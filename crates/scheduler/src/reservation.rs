@@ -227,9 +227,15 @@ impl Scheduler {
         }
     }
 
+    /// A part of the nodes that are there; at least one.
+    fn most_reservations(&self) -> usize {
+        let present = self.nodes.len().saturating_sub(self.silence.nodes.len());
+        (present / NODES_PER_RESERVATION).max(1)
+    }
+
     /// Whether work of this rank may have a node, if need be that of the lowest rank that has one.
     fn may_reserve(&self, rank: Rank) -> bool {
-        let most = (self.nodes.len() / NODES_PER_RESERVATION).max(1);
+        let most = self.most_reservations();
         self.reservations.count() < most
             || self.reservations.ranks.last().is_some_and(|(lowest, _)| rank < *lowest)
     }
@@ -247,7 +253,7 @@ impl Scheduler {
         }
         let Search { found, looks } = self.find_reservable(turn.now, waiter, rank, avoided);
         if let Some(node) = found {
-            let most = (self.nodes.len() / NODES_PER_RESERVATION).max(1);
+            let most = self.most_reservations();
             if self.reservations.count() >= most
                 && let Some((_, lowest)) = self.reservations.ranks.last().copied()
                 && let Some(other) = self.reservations.node_of(lowest)

@@ -9,15 +9,17 @@ use alloc::vec::Vec;
 use api_types::engine::{EngineType, PublisherType};
 use api_types::execution::{ComputeState, DesiredState};
 use api_types::job::{JobType, RetryPolicy, Timeouts};
-use api_types::node::Connection;
+use api_types::node::{Connection, Eligibility, Membership};
 
-use crate::change::{Live, LiveJobRow, LoadedPlan, NodeRow};
+use crate::change::{Covered, Live, LiveJobRow, LoadedPlan, NodeRow};
 use crate::demand::{Demand, Fit, Need};
 use crate::health::Health;
 use crate::job::LiveJob;
 use crate::mint::Mint;
 use crate::node::LiveNode;
 use crate::plan::{JobPlan, Plan};
+use crate::session::{FORGOTTEN, REJECTED, with_reason};
+use crate::text::Text;
 use crate::time::Moment;
 use crate::timer::Timer;
 use crate::{Scheduler, Settings};
@@ -74,6 +76,9 @@ impl Restore {
                 node.unending = node.unending.plus(&row.held());
             }
             node.running += u64::from(row.compute == ComputeState::BidAccepted);
+            if row.compute <= ComputeState::AskForBid {
+                scheduler.await_answer(row.id, now);
+            }
             scheduler.executions.put(Box::new(row));
         }
         for mut slot in live.pending_slots {
@@ -93,9 +98,10 @@ impl Restore {
             }
             job.extras.to_mut().pending.insert(slot);
         }
-        for (job, index, node) in live.covered {
-            // A forgotten node is covered anew when it joins again.
-            if !scheduler.nodes.contains_key(&node) {
+        for Covered { job, index, node, at } in live.covered {
+            // A node that was forgotten meanwhile is covered anew.
+            let joined_at = scheduler.nodes.get(&node).map(|node| node.row.joined_at);
+            if joined_at.is_none_or(|joined| at.is_some_and(|at| at < joined)) {
                 continue;
             }
             if let Some(job) = scheduler.jobs.get_mut(&job) {
@@ -134,7 +140,12 @@ impl Scheduler {
         if let Some(deadline) = row.drain_deadline {
             self.timers.set(deadline, Timer::DrainDeadline(id));
         }
-        self.nodes.insert(id, LiveNode::new(row, now));
+        if row.eligibility == Eligibility::Draining {
+            self.backlog.drains.insert(id);
+        }
+        let mut node = LiveNode::new(row, now);
+        node.abandoned = given_up(&node.row);
+        self.nodes.insert(id, node);
         self.touched.insert(id);
     }
 
@@ -204,6 +215,15 @@ impl Scheduler {
         let first = waiting.filter_map(|(id, class)| Some((*class.waiting.first()?, id)));
         self.backlog.classes.extend(first);
         self.backlog.nodes.extend(self.nodes.keys().copied());
+    }
+}
+
+/// Why nobody waits for the work of a node, if an operator's action says so.
+fn given_up(row: &NodeRow) -> Option<Text> {
+    match (row.is_forgotten, row.membership) {
+        (true, _) => Some(FORGOTTEN),
+        (false, Membership::Rejected) => Some(with_reason(REJECTED, &row.message).into()),
+        (false, Membership::Approved | Membership::Pending) => None,
     }
 }
 

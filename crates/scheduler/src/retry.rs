@@ -9,11 +9,12 @@ use alloc::string::String;
 use core::time::Duration;
 
 use api_types::job::{JobStateType, JobType};
-use api_types::{JobId, NodeId, Timestamp};
+use api_types::{JobId, NodeId};
 
 use crate::change::{ExecutionRow, PendingSlotRow, Tries};
 use crate::ending::{Cause, End};
 use crate::text::Text;
+use crate::time::Moment;
 use crate::timer::Timer;
 use crate::{Scheduler, Turn};
 
@@ -35,6 +36,18 @@ struct Retry {
     row: ExecutionRow,
     tries: Tries,
     delay: Duration,
+}
+
+/// When and where a slot is tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NextTry {
+    /// As soon as a node has room.
+    WithRoom,
+    At(Moment),
+    /// As soon as another node has room, or from then on where it failed.
+    Elsewhere {
+        there: Moment,
+    },
 }
 
 // === impl Scheduler: retries ===
@@ -60,34 +73,48 @@ impl Scheduler {
         self.pend(turn, Retry { row, tries, delay });
     }
 
-    /// Handles a failure unrelated to the task: charges the infrastructure budget, and excludes the
-    /// node for a while if the failure is tied to it.
-    pub(crate) fn try_elsewhere(&mut self, turn: &mut Turn<'_>, row: ExecutionRow, cause: Cause) {
+    /// Handles a failure unrelated to the task: charges the infrastructure budget, unless a probed
+    /// node is to blame, and excludes the node for a while if the failure is tied to it.
+    pub(crate) fn try_elsewhere(
+        &mut self,
+        turn: &mut Turn<'_>,
+        row: ExecutionRow,
+        cause: Cause,
+        was_probe: bool,
+    ) {
         let Some(job) = self.jobs.get(&row.job) else { return };
         let policy = job.plan.retry;
         let job_type = job.plan.job_type;
-        if cause == Cause::Lost && job_type == JobType::Ops {
-            self.give_up(turn, &row, OPS_STAY);
-            return;
+        match (cause, job_type) {
+            // The node cannot have started what it did not accept, so nothing is lost there.
+            (Cause::Lost, JobType::Ops) if row.accepted_at.is_none() => {
+                return self.move_slot(turn, row);
+            }
+            (Cause::Lost | Cause::Removed, JobType::Ops) => {
+                return self.give_up(turn, &row, OPS_STAY);
+            }
+            // The slot waits for its node, however often the node disconnects.
+            (Cause::Lost, JobType::Daemon) | (Cause::Removed, _) => {
+                return self.move_slot(turn, row);
+            }
+            _ => {}
         }
         let mut tries = row.tries.clone();
-        if cause == Cause::Lost && job_type == JobType::Daemon {
-            // The slot waits for its node, however often the node disconnects.
-            self.pend(turn, Retry { row, tries, delay: Duration::ZERO });
-            return;
+        // What a probed node cannot fetch or declines is no doing of its defect.
+        let is_free = was_probe && matches!(cause, Cause::Node | Cause::Lost);
+        if !is_free {
+            if self.was_good_run(&row, cause, turn.now) {
+                tries.infra_failures = 0;
+            }
+            let limited = policy.attempts != 0 && job_type != JobType::Daemon;
+            if limited && tries.infra_failures >= INFRA_RETRIES {
+                let times = tries.infra_failures + 1;
+                let reason = format!("failed {times} times for reasons unrelated to the task");
+                self.give_up(turn, &row, &reason);
+                return;
+            }
+            tries.infra_failures = tries.infra_failures.saturating_add(1);
         }
-        let good = row.started_at.is_some_and(|started| turn.now.since(started) >= GOOD_RUN);
-        if good {
-            tries.infra_failures = 0;
-        }
-        let limited = policy.attempts != 0 && job_type != JobType::Daemon;
-        if limited && tries.infra_failures >= INFRA_RETRIES {
-            let times = tries.infra_failures + 1;
-            let reason = format!("failed {times} times for reasons unrelated to the task");
-            self.give_up(turn, &row, &reason);
-            return;
-        }
-        tries.infra_failures = tries.infra_failures.saturating_add(1);
         let mut delay = Duration::ZERO;
         if cause.excludes() {
             let until = tries.exclusions.exclude(row.node, turn.now);
@@ -99,6 +126,16 @@ impl Scheduler {
         self.pend(turn, Retry { row, tries, delay });
     }
 
+    /// Whether the execution ran for long. Nobody knows what a node does while it is silent.
+    fn was_good_run(&self, row: &ExecutionRow, cause: Cause, now: Moment) -> bool {
+        let silent_since = self.nodes.get(&row.node).and_then(|node| node.row.silent_since);
+        let end = match cause {
+            Cause::Lost => silent_since.unwrap_or(now),
+            Cause::Fetch | Cause::Node | Cause::Missing | Cause::Room | Cause::Removed => now,
+        };
+        row.started_at.is_some_and(|started| end.since(started) >= GOOD_RUN)
+    }
+
     /// Handles a node that turned out to have no room, which is not a failure. A short pause keeps
     /// the scheduler from offering the slot to the same node in a tight loop.
     pub(crate) fn no_room_after_all(&mut self, turn: &mut Turn<'_>, row: ExecutionRow) {
@@ -106,16 +143,7 @@ impl Scheduler {
         self.pend(turn, Retry { row, tries, delay: NO_ROOM_PAUSE });
     }
 
-    /// Handles a failure on a probed node, which does not count against the slot.
-    pub(crate) fn probe_failed(&mut self, turn: &mut Turn<'_>, row: ExecutionRow) {
-        let Some(job) = self.jobs.get(&row.job) else { return };
-        let mut tries = row.tries.clone();
-        let until = tries.exclusions.exclude(row.node, turn.now);
-        let delay = if job.plan.is_per_node() { until.since(turn.now) } else { Duration::ZERO };
-        self.pend(turn, Retry { row, tries, delay });
-    }
-
-    /// Moves the slot to another node, immediately and without charging a budget.
+    /// Places the slot again, immediately and without charging a budget.
     pub(crate) fn move_slot(&mut self, turn: &mut Turn<'_>, row: ExecutionRow) {
         let tries = row.tries.clone();
         self.pend(turn, Retry { row, tries, delay: Duration::ZERO });
@@ -125,7 +153,7 @@ impl Scheduler {
     /// by that, and has a delay of its own.
     pub(crate) fn hold_slot(&mut self, turn: &mut Turn<'_>, row: ExecutionRow, delay: Duration) {
         let (id, tries) = (row.job, row.tries.clone());
-        let message = Text::from(retry_message(&row, delay, turn.wall));
+        let message = NextTry::At(turn.now + delay).message(&row, turn);
         let Some(job) = self.jobs.get(&id) else { return };
         let of_slot = if job.plan.is_per_node() { delay } else { Duration::ZERO };
         self.pend(turn, Retry { row, tries, delay: of_slot });
@@ -167,8 +195,9 @@ impl Scheduler {
     fn pend(&mut self, turn: &mut Turn<'_>, retry: Retry) {
         let Retry { mut row, tries, delay } = retry;
         let evaluation = self.mint.evaluation();
+        let next = self.next_try(&row, &tries, turn.now + delay, turn.now);
         let job = self.jobs.get_mut(&row.job).expect("retries are of live jobs");
-        job.extras.to_mut().retry = Some(Text::from(retry_message(&row, delay, turn.wall)));
+        job.extras.to_mut().retry = Some(next.message(&row, turn));
         let pinned = job.plan.is_per_node().then_some(row.node);
         let due = (delay > Duration::ZERO).then(|| turn.now + delay);
         let slot = PendingSlotRow {
@@ -194,6 +223,30 @@ impl Scheduler {
             }
             (None, Some(node)) => self.pin(id, index, node),
             (None, None) => self.slot_is_ready(turn, id, index),
+        }
+    }
+
+    /// When a slot that waits until `due` is tried again, whose last execution was this.
+    pub(crate) fn next_try(
+        &self,
+        row: &ExecutionRow,
+        tries: &Tries,
+        due: Moment,
+        now: Moment,
+    ) -> NextTry {
+        let excluded = tries.exclusions.nodes(now);
+        let class = self.jobs.get(&row.job).and_then(|job| job.class);
+        let is_other = |(_, node): &(_, NodeId)| !excluded.contains(node);
+        let others = class.is_some_and(|class| {
+            self.queue.pool(self.queue.class(class).pool).nodes.iter().any(is_other)
+        });
+        let first_end = tries.exclusions.next_end(now).filter(|_| !others);
+        let at = due.max(first_end.unwrap_or(due));
+        let there = tries.exclusions.0.iter().find(|exclusion| exclusion.node == row.node);
+        match there {
+            _ if at > now => NextTry::At(at),
+            Some(there) if there.until > now => NextTry::Elsewhere { there: there.until },
+            Some(_) | None => NextTry::WithRoom,
         }
     }
 
@@ -231,14 +284,22 @@ fn used_up(attempt: u32, attempts: u32, end: &End) -> String {
     }
 }
 
-/// The failure and the time of the next retry, for the job's message.
-fn retry_message(row: &ExecutionRow, delay: Duration, wall: Timestamp) -> String {
-    let (what, node) = (&row.compute_message, row.node.short());
-    if delay.is_zero() {
-        return format!("execution {} on {node} failed: {what}; it is tried again", row.index);
+// === impl NextTry ===
+
+impl NextTry {
+    /// The failure and when the slot is tried again, for the job's message.
+    pub(crate) fn message(self, row: &ExecutionRow, turn: &Turn<'_>) -> Text {
+        let clock = |at: Moment| (turn.wall + at.since(turn.now)).rfc3339_seconds();
+        let next = match self {
+            Self::WithRoom => "it is tried again".to_owned(),
+            Self::At(at) => format!("next try at {}", clock(at)),
+            Self::Elsewhere { there: at } => {
+                format!("next try on another node, or there from {}", clock(at))
+            }
+        };
+        let (what, node) = (&row.compute_message, row.node.short());
+        format!("execution {} on {node} failed: {what}; {next}", row.index).into()
     }
-    let next = (wall + delay).rfc3339_seconds();
-    format!("execution {} on {node} failed: {what}; next try at {next}", row.index)
 }
 
 /// The delay before retry number `nth` (from 1): doubles from `delay` to `max_delay` seconds.

@@ -8,6 +8,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use api_types::execution::DesiredState;
 use api_types::job::JobType;
 use api_types::node::{Connection, Eligibility, Membership, NodeAction, set_operator_labels};
 use api_types::protocol::{Heartbeat, Report, SessionRequest};
@@ -22,6 +23,11 @@ use crate::silence::Heard;
 use crate::text::Text;
 use crate::timer::Timer;
 use crate::{Scheduler, Turn};
+
+/// Why an operator's action ends the work of a node.
+pub(crate) const FORGOTTEN: Text = Text::Constant("its node was forgotten by an operator");
+pub(crate) const REJECTED: &str = "its node was rejected by an operator";
+const DRAINED: &str = "its node is drained";
 
 // === impl Scheduler: sessions ===
 
@@ -50,6 +56,8 @@ impl Scheduler {
                 last_heartbeat: Timestamp::ZERO,
                 silent_since: None,
                 grant: Grant::default(),
+                joined_at: turn.now,
+                is_forgotten: false,
                 health: Health::default(),
                 history: History::default(),
                 record: Arc::clone(&record),
@@ -168,9 +176,17 @@ impl Scheduler {
     /// Stores the node's current record and re-evaluates placement for it.
     pub(crate) fn node_changed(&mut self, turn: &mut Turn<'_>, id: NodeId) {
         self.store_node(turn, id);
+        self.take_up_work(turn, id);
+    }
+
+    /// Places what the node has room for, and the daemons that it lacks.
+    pub(crate) fn take_up_work(&mut self, turn: &mut Turn<'_>, id: NodeId) {
         if self.nodes.get(&id).is_some_and(LiveNode::takes_work) {
-            self.cover_by_daemons(turn, id);
+            let covered = self.cover_by_daemons(turn, id);
             self.fill_node(turn, id);
+            for job in covered {
+                self.refresh_job(turn, job);
+            }
         }
     }
 }
@@ -228,39 +244,41 @@ impl Scheduler {
         match action {
             NodeAction::Approve | NodeAction::Cordon | NodeAction::Uncordon => {}
             NodeAction::Reject => {
-                let why = with_reason("its node was rejected by an operator", &message);
-                self.reject(turn, id, why.into());
+                self.reject(turn, id, with_reason(REJECTED, &message).into());
             }
             NodeAction::Drain => {
                 if let Some(deadline) = deadline {
                     self.timers.set(deadline, Timer::DrainDeadline(id));
                 }
-                self.move_work(turn, id, &with_reason("its node is drained", &message), |kind| {
-                    !kind.is_finite()
-                });
+                self.move_work(turn, id);
             }
         }
         Answer::Done
     }
 
-    pub(crate) fn drain_timer_fired(&mut self, turn: &mut Turn<'_>, id: NodeId) {
-        self.move_work(turn, id, "its node is drained, and the deadline has passed", |_| true);
-    }
-
-    /// Stops the node's executions of these job types; their slots are placed elsewhere afterwards.
-    fn move_work(
-        &mut self,
-        turn: &mut Turn<'_>,
-        id: NodeId,
-        why: &str,
-        moves: impl Fn(JobType) -> bool,
-    ) {
-        let why = Text::from(why.to_owned());
+    /// Stops what a draining node runs, so that its slots are placed elsewhere: services and daemons
+    /// at once, the rest at the deadline.
+    pub(crate) fn move_work(&mut self, turn: &mut Turn<'_>, id: NodeId) {
+        let Some(node) = self.nodes.get(&id) else { return };
+        let Some(deadline) = node.row.drain_deadline else { return };
+        let is_late = deadline <= turn.now;
+        let why = Text::from(match is_late {
+            true => format!("{DRAINED}, and the deadline has passed"),
+            false => with_reason(DRAINED, &node.row.message),
+        });
         for execution in self.executions_on(id) {
-            let job = self.executions.get(&execution).and_then(|row| self.jobs.get(&row.job));
-            if job.is_some_and(|job| moves(job.plan.job_type)) {
-                self.stop_execution(turn, execution, &why);
+            let Some(row) = self.executions.get(&execution) else { continue };
+            let job = self.jobs.get(&row.job);
+            let moves = job.is_some_and(|job| is_late || !job.plan.job_type.is_finite());
+            if !moves || row.desired == DesiredState::Stopped {
+                continue;
             }
+            if turn.budget.is_spent() {
+                self.backlog.drains.insert(id);
+                return;
+            }
+            turn.budget.spend();
+            self.stop_execution(turn, execution, &why);
         }
     }
 
@@ -316,16 +334,17 @@ impl Scheduler {
             return Answer::Refused(Refusal::NodeBusy { node: id, executions });
         }
         if let Some(node) = self.nodes.get_mut(&id) {
-            node.is_forgotten = true;
+            node.row.is_forgotten = true;
+            turn.out.changes.nodes.insert(id, Some(node.row.clone()));
         }
-        self.abandon_node(turn, id, Text::Constant("its node was forgotten by an operator"));
+        self.abandon_node(turn, id, FORGOTTEN);
         Answer::Done
     }
 
     /// Removes a node that is to be forgotten, once nothing is left on it.
     pub(crate) fn remove_if_forgotten(&mut self, turn: &mut Turn<'_>, id: NodeId) {
         let Some(node) = self.nodes.get(&id) else { return };
-        if !node.is_forgotten || !node.executions.is_empty() {
+        if !node.row.is_forgotten || !node.executions.is_empty() {
             return;
         }
         self.drop_pinned(turn, id);
@@ -355,7 +374,7 @@ impl Scheduler {
     }
 }
 
-fn with_reason(what: &str, reason: &str) -> String {
+pub(crate) fn with_reason(what: &str, reason: &str) -> String {
     match reason.trim() {
         "" => what.to_owned(),
         reason => format!("{what}: {reason}"),

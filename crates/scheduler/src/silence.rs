@@ -166,6 +166,7 @@ impl Scheduler {
             node.lease_until = node.lease_until + for_how_long;
         }
         self.hold_back(now);
+        self.held_up(now, for_how_long);
     }
 
     /// Postpones giving up work until nodes have had one full lease in which to be heard.
@@ -228,7 +229,7 @@ impl Scheduler {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         let Some(since) = node.row.silent_since.take() else { return };
         node.abandoned = None;
-        node.is_forgotten = false;
+        node.row.is_forgotten = false;
         self.silence.nodes.remove(&(since, id));
         self.timers.cancel(Timer::GiveUp(id));
         self.timers.cancel(Timer::Retention(id));
@@ -306,6 +307,8 @@ impl Scheduler {
     /// Restarts leases after a restart, and gives silent nodes one lease to reconnect.
     pub(crate) fn restore_leases(&mut self, now: Moment) {
         self.hold_back(now);
+        self.await_answers(now);
+        self.restore_mass_silence(now);
         let ids: Vec<_> = self.nodes.keys().copied().collect();
         for id in ids {
             if self.nodes[&id].row.connection == Connection::Connected {

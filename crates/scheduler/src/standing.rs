@@ -14,6 +14,7 @@ use crate::Scheduler;
 use crate::job::LiveJob;
 use crate::node::LiveNode;
 use crate::pool::ClassId;
+use crate::time::Moment;
 
 /// Queue entries that are counted; with more jobs ahead, the count says so. Well below a
 /// millisecond.
@@ -77,7 +78,7 @@ impl Scheduler {
             return None;
         }
         let demand = &self.queue.class(class).demand;
-        let stays_away = job.stays_away_from(id);
+        let stays_away = job.stays_away_from(id, self.clock);
         let reason = match node.obstacle(demand, Some(&job.plan), self.clock) {
             Some(obstacle) => obstacle.text(),
             None if stays_away => "has room, but its slots failed here and stay away".to_owned(),
@@ -130,14 +131,10 @@ impl LiveJob {
     }
 
     /// Whether every slot that waits has failed on the node and excludes it for a while.
-    fn stays_away_from(&self, node: NodeId) -> bool {
+    fn stays_away_from(&self, node: NodeId, now: Moment) -> bool {
+        let mut waiting = self.extras.pending.iter().filter(|slot| slot.due.is_none()).peekable();
         self.untried_slots() == 0
-            && !self.extras.pending.is_empty()
-            && self
-                .extras
-                .pending
-                .iter()
-                .filter(|slot| slot.due.is_none())
-                .all(|slot| slot.tries.exclusions.0.iter().any(|held| held.node == node))
+            && waiting.peek().is_some()
+            && waiting.all(|slot| slot.tries.exclusions.nodes(now).contains(&node))
     }
 }

@@ -118,6 +118,7 @@ impl<C> Step<C> {
             }
             Outcome::Idle => {}
         }
+        serving.scheduler.held_up(now.moment, now.moment.since(since));
         match commit.content {
             Content::Batch(batch) => {
                 self.pruning.stored_keys(batch.keys.len());

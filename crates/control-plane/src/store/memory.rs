@@ -11,8 +11,8 @@ use api_types::history::{EventType, NodeStateType};
 use api_types::job::{JobSpec, JobStateType, JobType};
 use api_types::{ExecutionId, JobId, NodeId};
 use scheduler::change::{
-    Changes, EventRow, EventSubject, ExecutionRow, JobRow, Live, LiveJobRow, LoadedPlan, NewJobRow,
-    NodeRow, OutputRow, PendingSlotRow,
+    Changes, Covered, EventRow, EventSubject, ExecutionRow, JobRow, Live, LiveJobRow, LoadedPlan,
+    NewJobRow, NodeRow, OutputRow, PendingSlotRow,
 };
 use scheduler::plan::JobPlan;
 use scheduler::time::Moment;
@@ -221,11 +221,13 @@ impl Store for MemoryStore {
             let per_node =
                 matches!(self.new_jobs[&row.job].job_type, JobType::Ops | JobType::Daemon);
             if per_node {
-                live.covered.push((row.job, row.index, row.node));
+                let (job, index, node) = (row.job, row.index, row.node);
+                live.covered.push(Covered { job, index, node, at: Some(row.offered_at) });
             }
         }
         for slot in self.pending_slots.values() {
-            live.covered.extend(slot.pinned.map(|node| (slot.job, slot.index, node)));
+            let (job, index) = (slot.job, slot.index);
+            live.covered.extend(slot.pinned.map(|node| Covered { job, index, node, at: None }));
             live.pending_slots.push(slot.clone());
         }
         Ok(live)

@@ -3,6 +3,7 @@
 //! Every step is checked against the invariants, stored, and compared with a scheduler restored
 //! from the store.
 
+mod blameless;
 mod bounded;
 mod damage;
 mod health;

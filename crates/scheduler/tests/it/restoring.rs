@@ -31,6 +31,9 @@ fn running_work_survives_a_restart_and_no_node_is_lost_by_it() {
     world.run(live[0]);
     world.now = world.now + LEASE * 20;
     world.restart();
+    for execution in &live[1..] {
+        world.report(*execution, ComputeState::AskForBidAccepted);
+    }
     world.pass(LEASE - Duration::from_secs(1));
     for node in &nodes {
         assert_eq!(world.store.nodes[node].connection, Connection::Connected);

@@ -237,3 +237,36 @@ fn a_longer_lease_counts_at_once() {
     world.pass(LONG.saturating_sub(Duration::from_secs(1)));
     assert_eq!(world.store.nodes[&nodes[0]].connection, Connection::Connected);
 }
+
+#[test]
+fn a_mass_silence_is_waited_for_over_a_restart() {
+    let (mut world, _) = World::with_nodes(10);
+    let settings = Settings { lease: Duration::from_secs(10), ..SETTINGS };
+    world.restart_with(settings);
+    let id = world.submit(&batch(10));
+    for execution in world.live(id) {
+        world.run(execution);
+    }
+    world.pass(Duration::from_secs(20));
+    world.restart_with(settings);
+    world.pass(Duration::from_secs(100));
+    assert!(world.scheduler.is_mass_silence());
+    assert_eq!(world.executions(id).len(), 10, "nothing was given up");
+    world.pass(MINUTE);
+    assert!(!world.scheduler.is_mass_silence());
+    assert!(world.live(id).is_empty());
+}
+
+#[test]
+fn nodes_that_went_long_ago_do_not_keep_the_rest_from_being_waited_for() {
+    let (mut world, nodes) = World::with_nodes(10);
+    let (rest, _) = nodes.split_at(4);
+    world.pass_with(10 * MINUTE, rest);
+    let id = world.submit(&batch(4));
+    for execution in world.live(id) {
+        world.run(execution);
+    }
+    world.pass(2 * LEASE);
+    assert!(world.scheduler.is_mass_silence());
+    assert_eq!(world.executions(id).len(), 4);
+}

@@ -4,7 +4,7 @@ use api_types::Timestamp;
 use api_types::execution::ComputeState;
 use api_types::job::{JobStateType, JobType};
 use api_types::node::{Connection, Eligibility, Membership};
-use scheduler::change::{Changes, EventSubject, LoadedPlan};
+use scheduler::change::{Changes, Covered, EventSubject, ExecutionRow, LoadedPlan};
 use scheduler::text::Text;
 use scheduler::time::Moment;
 
@@ -191,9 +191,12 @@ pub(in crate::store) fn slots_of_ops_and_daemon_jobs_keep_their_nodes(backend: &
         let running = sample.execution(&mut random, 1);
         let waiting = sample.pending_slot(&mut random, 2);
         if !matches!(job_type, JobType::Batch | JobType::Service) {
-            expected.push((sample.id(), 0, ended.node));
-            expected.push((sample.id(), 1, running.node));
-            expected.push((sample.id(), 2, waiting.pinned.unwrap()));
+            let job = sample.id();
+            let at = |row: &ExecutionRow| Some(row.offered_at);
+            let (first, second) = ((ended.node, at(&ended)), (running.node, at(&running)));
+            let nodes = [first, second, (waiting.pinned.unwrap(), None)];
+            let slots = (0..).zip(nodes);
+            expected.extend(slots.map(|(index, (node, at))| Covered { job, index, node, at }));
         }
         changes.executions.insert(ended.id, ended);
         changes.executions.insert(running.id, running);

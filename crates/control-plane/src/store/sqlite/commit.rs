@@ -182,8 +182,9 @@ fn write_node(transaction: &Transaction<'_>, row: &NodeRow) -> Result<(), StoreE
         .prepare_cached(
             "INSERT OR REPLACE INTO node
                 (id, session, membership, connection, eligibility, message, drain_deadline,
-                 last_heartbeat, silent_since, record, health, history, lease, told_lease)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+                 last_heartbeat, silent_since, record, health, history, lease, told_lease,
+                 joined_at, forgotten)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
         )?
         .execute(params![
             row.id.bytes(),
@@ -200,6 +201,8 @@ fn write_node(transaction: &Transaction<'_>, row: &NodeRow) -> Result<(), StoreE
             nodes::to_text(&row.history)?,
             row.grant.lease.as_secs().cast_signed(),
             row.grant.told.as_secs().cast_signed(),
+            moment_value(row.joined_at),
+            row.is_forgotten,
         ])?;
     Ok(())
 }

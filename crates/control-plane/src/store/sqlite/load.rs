@@ -9,7 +9,7 @@ use api_types::engine::UnknownWord;
 use api_types::job::JobType;
 use api_types::{JobId, NodeId};
 use rusqlite::{Connection, Row};
-use scheduler::change::{Grant, JobRow, Live, LiveJobRow, NodeRow, PendingSlotRow};
+use scheduler::change::{Covered, Grant, JobRow, Live, LiveJobRow, NodeRow, PendingSlotRow};
 
 use super::row::{self, Id, bad_record, counter, job_state, job_type, job_type_code};
 use super::specs::{self, JOIN_NEWEST};
@@ -119,7 +119,8 @@ fn pending_slots(connection: &Connection) -> Result<Vec<PendingSlotRow>, StoreEr
 fn nodes(connection: &Connection) -> Result<Vec<NodeRow>, StoreError> {
     let mut statement = connection.prepare(
         "SELECT id, session, membership, connection, eligibility, message, drain_deadline,
-            last_heartbeat, silent_since, record, health, history, lease, told_lease
+            last_heartbeat, silent_since, record, health, history, lease, told_lease,
+            joined_at, forgotten
          FROM node ORDER BY id",
     )?;
     row::all(&mut statement, [], |row| {
@@ -136,6 +137,8 @@ fn nodes(connection: &Connection) -> Result<Vec<NodeRow>, StoreError> {
             silent_since: row::moment_option(row, 8)?,
             health: health::read(row.get(10)?)?,
             grant: Grant { lease: seconds(row, 12)?, told: seconds(row, 13)? },
+            joined_at: row::moment(row, 14)?,
+            is_forgotten: row.get(15)?,
             history: node_history::from_text(row.get(11)?)?,
             record: Arc::new(serde_json::from_str(&record).map_err(bad_record)?),
         })
@@ -154,17 +157,17 @@ fn word<T: FromStr<Err = UnknownWord>>(row: &Row<'_>, column: usize) -> Result<T
 /// there is none yet, the one that the slot is pinned to.
 ///
 /// Each slot is queried separately, since a daemon's slot may have had thousands of executions.
-fn covered(connection: &Connection) -> Result<Vec<(JobId, u32, NodeId)>, StoreError> {
+fn covered(connection: &Connection) -> Result<Vec<Covered>, StoreError> {
     let mut per_node = connection.prepare(
         "SELECT number, id, slots, indexes FROM job INDEXED BY job_live
          WHERE live = 1 AND type IN (?1, ?2) ORDER BY number",
     )?;
     let mut slot_node = connection.prepare(
-        "SELECT node FROM execution INDEXED BY execution_job
+        "SELECT node, offered_at FROM execution INDEXED BY execution_job
          WHERE job = ?1 AND slot = ?2 ORDER BY create_time LIMIT 1",
     )?;
     let mut pinned = connection.prepare(
-        "SELECT pinned FROM pending_slot WHERE job = ?1 AND slot = ?2 AND pinned NOT NULL",
+        "SELECT pinned, NULL FROM pending_slot WHERE job = ?1 AND slot = ?2 AND pinned NOT NULL",
     )?;
     let types = [job_type_code(JobType::Ops), job_type_code(JobType::Daemon)];
     let per_node = row::all(&mut per_node, types, |row| {
@@ -173,14 +176,14 @@ fn covered(connection: &Connection) -> Result<Vec<(JobId, u32, NodeId)>, StoreEr
     })?;
     let mut covered = Vec::new();
     for (number, job, slots) in per_node {
-        for slot in slots.iter() {
-            let key = [number, i64::from(slot)];
-            let read = |row: &Row<'_>| Ok(NodeId::get(row, 0)?);
-            let node = match row::one(&mut slot_node, key, read)? {
+        for index in slots.iter() {
+            let key = [number, i64::from(index)];
+            let read = |row: &Row<'_>| Ok((NodeId::get(row, 0)?, row::moment_option(row, 1)?));
+            let found = match row::one(&mut slot_node, key, read)? {
                 None => row::one(&mut pinned, key, read)?,
                 some => some,
             };
-            covered.extend(node.map(|node| (job, slot, node)));
+            covered.extend(found.map(|(node, at)| Covered { job, index, node, at }));
         }
     }
     Ok(covered)

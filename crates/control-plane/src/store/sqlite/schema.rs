@@ -358,10 +358,13 @@ CREATE TABLE format (one INTEGER PRIMARY KEY CHECK (one = 1), oldest INTEGER NOT
 INSERT INTO format VALUES (1, 11);
 ";
 
-/// The lease of each node: releases without this column granted 30 seconds by default.
+/// The lease of each node: releases without this column granted 30 seconds by default. And since when
+/// it is known, and whether it is about to be forgotten.
 const FORMAT_14: &str = "
 ALTER TABLE node ADD COLUMN lease INTEGER NOT NULL DEFAULT 30;
 ALTER TABLE node ADD COLUMN told_lease INTEGER NOT NULL DEFAULT 30;
+ALTER TABLE node ADD COLUMN joined_at INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE node ADD COLUMN forgotten INTEGER NOT NULL DEFAULT 0;
 ";
 
 /// Brings the file from `format` to [`FORMAT`], each step in a transaction of its own. A file of a
