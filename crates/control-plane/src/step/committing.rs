@@ -148,16 +148,21 @@ impl<C> Step<C> {
             Attempt::Repeat | Attempt::RepeatAt(_) => Refused::OutcomeUnknown,
         };
         match error {
-            StoreError::Full { .. } => match writing.commit.content {
-                Content::Batch(_) | Content::Probe => {
+            StoreError::Full { .. } => match (&writing.commit.content, writing.attempt) {
+                (Content::Batch(_) | Content::Probe, _) => {
                     let probe = Probe::DueAt(now + RETRY_EVERY);
                     self.phase = Phase::Full { serving, probe };
                     vec![Action::CloseStreams, refuse(writing.held, why)]
                 }
                 // The next batch finds the disk full too, if it still is.
-                Content::Removal(_) => {
+                (Content::Removal(_), Attempt::First) => {
                     self.phase = Phase::Serving(serving);
                     Vec::new()
+                }
+                // The first attempt may yet be written, and would pass the next batch, which would
+                // have its number, for a repeat.
+                (Content::Removal(_), Attempt::Repeat | Attempt::RepeatAt(_)) => {
+                    self.load(Reason::Unknown, now)
                 }
             },
             StoreError::Unavailable => {

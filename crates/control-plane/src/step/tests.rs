@@ -1,6 +1,7 @@
 //! What the step asks for in each phase, whatever the store says.
 
 mod records;
+mod removals;
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use uuid::Uuid;
 use super::*;
 use crate::clock::{Reading, UNKNOWN_BOOT};
 use crate::store::memory::{MemoryStore, spec_json};
-use crate::store::{KEY_RETENTION, Removal, Store};
+use crate::store::{KEY_RETENTION, Store};
 
 /// A step over a store in memory; callers are numbers.
 struct World {
@@ -358,27 +359,4 @@ fn what_claims_nothing_stored_leaves_only_within_the_window() {
     world.store.take().unwrap();
     world.request([stop(4)]);
     assert_eq!(world.refused, [(4, Refused::NotStored)]);
-}
-
-#[test]
-fn a_removal_is_a_commit_of_its_own_and_no_full_disk_refuses_callers_for_it() {
-    let mut world = World::new(Trust::Always);
-    world.request([submit(1, 20, "a", Some(("k", 1)))]);
-    world.refusal = Some(full);
-    world.now = world.now + KEY_RETENTION + Duration::from_secs(1);
-    world.request([stop(2)]);
-    let is_removal = |commit: &NumberedCommit| {
-        matches!(commit.content, Content::Removal(Removal::Keys { .. } | Removal::Jobs { .. }))
-    };
-    assert!(world.commits.last().is_some_and(is_removal), "{:?}", world.commits);
-    assert_eq!(world.replies.len(), 2);
-    assert_eq!(world.refused, []);
-    world.refusal = None;
-    for _ in 0..3 {
-        world.pass(Duration::from_secs(11));
-    }
-    assert!(world.store.keys.is_empty());
-    let mut numbers: Vec<_> = world.numbers();
-    numbers.dedup();
-    assert!(numbers.is_sorted() && numbers.len() >= 2, "{numbers:?}");
 }
