@@ -31,7 +31,8 @@ mod query;
 pub mod sqlite;
 
 pub use self::commit::{
-    Admission, Commit, CommitId, Known, Outcome, Progress, Removal, Removed, Term, Write,
+    Admission, Commit, CommitId, EXECUTION_ROWS, JOB_ROWS, Known, Outcome, Progress, Removal,
+    Removed, Term, Write,
 };
 
 pub use self::query::{

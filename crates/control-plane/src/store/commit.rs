@@ -15,6 +15,12 @@ use super::{IdempotencyRow, RequestKey, Retention, StoreError};
 use crate::clock::Stamp;
 use crate::records::RecordRow;
 
+/// The cost of removing a job's row, in rows: it has seven indexes.
+pub const JOB_ROWS: u32 = 8;
+
+/// The cost of removing an execution: its row with two indexes, and its output.
+pub const EXECUTION_ROWS: u32 = 2;
+
 /// The time for which one process is the writer. Terms are only compared for equality: a store
 /// may count them or draw them at random.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

@@ -6,6 +6,8 @@
 //! Rejected: an index entry for every event, which costs as much as the index by job; and bisecting
 //! the sequences, which needs ordered times.
 
+use std::collections::BTreeSet;
+
 use api_types::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use scheduler::change::EventRow;
@@ -38,6 +40,30 @@ pub(super) fn position_before(connection: &Connection, time: Timestamp) -> Resul
         .query_row([second], |row| counter(row, 0))
         .optional()?;
     Ok(marked.map_or(0, |seq| seq - 1))
+}
+
+/// Removes marks around events of these times that lead to no event any more, so that one old event
+/// does not keep the marks of all that came and went after it. Events of a time to which the wall
+/// clock went back have their mark elsewhere; it stays.
+pub(super) fn remove_between(
+    transaction: &Transaction<'_>,
+    removed: &[Timestamp],
+) -> Result<(), StoreError> {
+    let seconds: BTreeSet<_> =
+        removed.iter().map(|time| time.0.div_euclid(NANOS_PER_SECOND)).collect();
+    // The first events of a second follow the mark of the last second before it.
+    let mut delete = transaction.prepare_cached(
+        "DELETE FROM event_mark AS m WHERE second IN
+            (SELECT second FROM event_mark WHERE second <= ?1 ORDER BY second DESC LIMIT 2)
+         AND NOT EXISTS (SELECT 1 FROM event AS e WHERE e.seq >= m.seq AND e.seq < (
+            SELECT n.seq FROM event_mark AS n WHERE n.second > m.second
+            ORDER BY n.second LIMIT 1))
+         AND EXISTS (SELECT 1 FROM event_mark AS n WHERE n.second > m.second)",
+    )?;
+    for second in seconds {
+        delete.execute([second])?;
+    }
+    Ok(())
 }
 
 /// Removes marks before which no event of a job is left, at most this many. Events of nodes stay

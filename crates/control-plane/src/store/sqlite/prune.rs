@@ -16,16 +16,10 @@ use serde::de::IgnoredAny;
 use super::row::{self, moment_value};
 use super::specs::{self, JOIN_NEWEST};
 use super::{marks, outputs};
-use crate::store::{Removed, Retention, StoreError};
-
-/// The cost of a job's row, in rows: it has seven indexes.
-const JOB_ROWS: u32 = 8;
+use crate::store::{EXECUTION_ROWS, JOB_ROWS, Removed, Retention, StoreError};
 
 /// Bytes of a specification that cost as much as one row, by the number of freed pages.
 const BYTES_PER_ROW: usize = 16 << 10;
-
-/// The cost of an execution: its row with two indexes, and its output.
-const EXECUTION_ROWS: u32 = 2;
 
 /// The cost of the end of an output, by the number of freed pages.
 const TAIL_ROWS: u32 = 4;
@@ -146,9 +140,8 @@ fn remove_parts(
     job: i64,
     budget: &mut Budget,
 ) -> Result<bool, StoreError> {
+    remove_events(transaction, job, budget)?;
     for sql in [
-        "DELETE FROM event WHERE seq IN
-            (SELECT seq FROM event INDEXED BY event_job WHERE job = ?1 ORDER BY seq LIMIT ?2)",
         "DELETE FROM published WHERE job = ?1 AND (slot, create_time, id) IN
             (SELECT slot, create_time, id FROM published WHERE job = ?1
              ORDER BY slot, create_time, id LIMIT ?2)",
@@ -171,6 +164,25 @@ fn remove_parts(
         transaction.prepare_cached(sql)?.execute([job])?;
     }
     Ok(true)
+}
+
+/// Also removes the marks that lead to none but these.
+fn remove_events(
+    transaction: &Transaction<'_>,
+    job: i64,
+    budget: &mut Budget,
+) -> Result<(), StoreError> {
+    let times: Vec<_> = row::all(
+        &mut *transaction.prepare_cached(
+            "DELETE FROM event WHERE seq IN
+                (SELECT seq FROM event INDEXED BY event_job WHERE job = ?1 ORDER BY seq LIMIT ?2)
+             RETURNING time",
+        )?,
+        params![job, budget.0],
+        |row| Ok(row::time(row, 0)?),
+    )?;
+    budget.spend(u32::try_from(times.len()).unwrap_or(u32::MAX));
+    marks::remove_between(transaction, &times)
 }
 
 fn remove_executions(

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use api_types::Timestamp;
 use rusqlite::Connection;
 use scheduler::change::Changes;
 use scheduler::time::Moment;
@@ -118,4 +119,41 @@ fn a_step_costs_the_same_for_a_job_of_any_size() {
         slowest.push(middle);
     }
     assert!(slowest[1] < Duration::from_millis(200), "{slowest:?}");
+}
+
+#[test]
+fn marks_of_removed_events_go_although_an_older_job_lives() {
+    let directory = directory();
+    let mut random = Random(133);
+    let (mut store, reads) = directory.open();
+    let second = |second: i64| Timestamp(second * 1_000_000_000);
+    let daemon = Sample::job(&mut random);
+    let mut changes = daemon.changes();
+    changes.events.push(daemon.event(1));
+    changes.events[0].time = second(1);
+    store.put(1, &changes, &[]).unwrap();
+    let (seconds, kept) = (200, 10);
+    for now in 2..=seconds {
+        let mut changes = Changes::default();
+        ended(&mut random, &mut changes, now, 1);
+        for event in &mut changes.events {
+            event.seq += 1 + 3 * (now.unsigned_abs() - 2);
+        }
+        store.put(now.unsigned_abs(), &changes, &[]).unwrap();
+    }
+    let count = |table: &str| -> i64 {
+        let sql = format!("SELECT count(*) FROM {table}");
+        connect(&directory).query_row(&sql, [], |row| row.get(0)).unwrap()
+    };
+    assert!(count("event_mark") >= seconds - 1);
+    let retention = Retention { age: None, count: Some(kept) };
+    while store.prune(Moment(0), &retention, 64).unwrap().more {}
+    let (marks, events) = (count("event_mark"), count("event"));
+    assert_eq!(events, 1 + 3 * kept.cast_signed());
+    assert!(marks <= 2 + kept.cast_signed(), "{marks} marks for {events} events");
+    for since in [2, 100, 195, 200] {
+        let before = reads.position_before(second(since)).unwrap();
+        let first = 2 + 3 * (since.unsigned_abs() - 2);
+        assert!(before < first, "events of second {since} begin at {first}, not {before}");
+    }
 }
