@@ -20,7 +20,7 @@ use crate::node::{LiveNode, Obstacle};
 use crate::plan::{JobPlan, Plan};
 
 /// A node that has room, and what one execution takes of it.
-struct Room {
+struct Candidate {
     id: NodeId,
     used: Resources,
     capacity: Resources,
@@ -44,18 +44,19 @@ impl Scheduler {
             .values()
             .map(|node| node.obstacle(demand, Some(&plan), self.clock))
             .collect();
-        let rooms: Vec<Room> = self
+        let candidates: Vec<Candidate> = self
             .nodes
             .values()
             .zip(&obstacles)
             .filter(|(_, obstacle)| obstacle.is_none())
-            .map(|(node, _)| Room::of(node, demand))
+            .map(|(node, _)| Candidate::of(node, demand))
             .collect();
         let given = match plan.job_type {
-            JobType::Ops | JobType::Daemon => rooms.iter().map(|_| 1).collect(),
-            JobType::Batch | JobType::Service => spread(&rooms, u64::from(count)),
+            JobType::Ops | JobType::Daemon => candidates.iter().map(|_| 1).collect(),
+            JobType::Batch | JobType::Service => spread(&candidates, u64::from(count)),
         };
-        let given: BTreeMap<NodeId, u64> = rooms.iter().map(|room| room.id).zip(given).collect();
+        let given: BTreeMap<NodeId, u64> =
+            candidates.iter().map(|candidate| candidate.id).zip(given).collect();
         let nodes = self.nodes.keys().zip(obstacles);
         nodes
             .map(|(id, obstacle)| {
@@ -72,9 +73,9 @@ impl Scheduler {
     }
 }
 
-// === impl Room ===
+// === impl Candidate ===
 
-impl Room {
+impl Candidate {
     fn of(node: &LiveNode, demand: &Demand) -> Self {
         let need = demand.need.on(&node.defaults);
         let free = node.free();
@@ -125,15 +126,16 @@ impl Room {
 
 /// How many of `count` executions each node gets, if each goes to the emptiest node that has room;
 /// of equally full nodes, to the one that has been given fewest, then to the first.
-fn spread(rooms: &[Room], count: u64) -> Vec<u64> {
-    let fits = |room: &Room| room.fits.min(count);
-    if total(rooms.iter().map(fits)) <= count {
-        return rooms.iter().map(fits).collect();
+fn spread(candidates: &[Candidate], count: u64) -> Vec<u64> {
+    let fits = |candidate: &Candidate| candidate.fits.min(count);
+    if total(candidates.iter().map(fits)) <= count {
+        return candidates.iter().map(fits).collect();
     }
     // Loads below which all that a node gets is certain, and the ties at that load.
-    let load = last_where(|load| total(rooms.iter().map(|room| room.below(load))) <= count);
-    let floor: Vec<u64> = rooms.iter().map(|room| room.below(load)).collect();
-    let ceiling: Vec<u64> = rooms.iter().map(|room| room.below(load + 1)).collect();
+    let load =
+        last_where(|load| total(candidates.iter().map(|candidate| candidate.below(load))) <= count);
+    let floor: Vec<u64> = candidates.iter().map(|candidate| candidate.below(load)).collect();
+    let ceiling: Vec<u64> = candidates.iter().map(|candidate| candidate.below(load + 1)).collect();
     let up_to = |most: u64| {
         floor.iter().zip(&ceiling).map(move |(floor, ceiling)| most.clamp(*floor, *ceiling))
     };
@@ -176,12 +178,12 @@ mod tests {
     use super::*;
 
     /// Places one execution after the other.
-    fn one_by_one(rooms: &[Room], count: u64) -> Vec<u64> {
-        let mut given: Vec<u64> = rooms.iter().map(|_| 0).collect();
+    fn one_by_one(candidates: &[Candidate], count: u64) -> Vec<u64> {
+        let mut given: Vec<u64> = candidates.iter().map(|_| 0).collect();
         for _ in 0..count {
-            let emptiest = (0..rooms.len())
-                .filter(|at| given[*at] < rooms[*at].fits)
-                .min_by_key(|at| (rooms[*at].load(given[*at]), given[*at], *at));
+            let emptiest = (0..candidates.len())
+                .filter(|at| given[*at] < candidates[*at].fits)
+                .min_by_key(|at| (candidates[*at].load(given[*at]), given[*at], *at));
             let Some(emptiest) = emptiest else { break };
             given[emptiest] += 1;
         }
@@ -198,11 +200,11 @@ mod tests {
         for _ in 0..2000 {
             let mut below = |bound: u64| u64::from(random.next_u32()) % bound;
             let need = resources(below(3) * 250, below(3) * 100);
-            let rooms: Vec<Room> = (0..1 + below(5))
+            let candidates: Vec<Candidate> = (0..1 + below(5))
                 .map(|id| {
                     let capacity = resources(1000 + below(4000), 1000 + below(2000));
                     let used = resources(below(900), below(900));
-                    Room {
+                    Candidate {
                         id: NodeId::from_uuid(Uuid::from_u128(u128::from(id))),
                         used,
                         capacity,
@@ -212,20 +214,24 @@ mod tests {
                 })
                 .collect();
             let count = below(60);
-            assert_eq!(spread(&rooms, count), one_by_one(&rooms, count), "{count} of {need:?}");
+            assert_eq!(
+                spread(&candidates, count),
+                one_by_one(&candidates, count),
+                "{count} of {need:?}"
+            );
         }
     }
 
     #[test]
     fn all_of_many_executions_go_to_one_node_that_needs_nothing_of_it() {
-        let room = |id: u128| Room {
+        let candidate = |id: u128| Candidate {
             id: NodeId::from_uuid(Uuid::from_u128(id)),
             used: resources(0, 0),
             capacity: resources(1000, 1000),
             need: resources(0, 0),
             fits: u64::MAX,
         };
-        assert_eq!(spread(&[room(1)], 1_000_000), [1_000_000]);
-        assert_eq!(spread(&[room(1), room(2)], 1_000_001), [500_001, 500_000]);
+        assert_eq!(spread(&[candidate(1)], 1_000_000), [1_000_000]);
+        assert_eq!(spread(&[candidate(1), candidate(2)], 1_000_001), [500_001, 500_000]);
     }
 }

@@ -155,7 +155,7 @@ impl Scheduler {
             self.tell_stop(turn, &row);
         }
         let (job_id, node_id) = (row.job, row.node);
-        let was_probe = self.judge_node(turn, &row, end, was_wanted);
+        let was_probe = self.update_health(turn, &row, end, was_wanted);
         self.follow_up(turn, row, end, was_wanted, was_probe);
         self.fetch_probe_ended(turn, job_id, id);
         self.review_reservation(turn, node_id);

@@ -229,7 +229,7 @@ impl Scheduler {
     }
 
     /// Updates a node's health after one of its executions ended. Returns whether it was a probe.
-    pub(crate) fn judge_node(
+    pub(crate) fn update_health(
         &mut self,
         turn: &mut Turn<'_>,
         row: &ExecutionRow,

@@ -50,7 +50,7 @@ mod notice;
 mod offer;
 mod patience;
 mod pending;
-mod place;
+mod placement;
 pub mod plan;
 mod pool;
 mod process_end;

@@ -25,7 +25,7 @@ impl Scheduler {
     ///
     /// When the first lease ends, the others are still valid, and the first node's runs would be
     /// thrown away. So a node whose heartbeat is long overdue counts as silent too.
-    pub(crate) fn judge_mass_silence(&mut self, now: Moment) {
+    pub(crate) fn detect_mass_silence(&mut self, now: Moment) {
         let (mut silent, mut held) = (0, 0);
         let overdue = now.before(self.lease() / 2);
         let recently = now.before(self.lease() * 2);
@@ -52,7 +52,7 @@ impl Scheduler {
                 Mass::None
             }
             (true, Mass::None) => {
-                self.judge_again(now, now + MASS_HOLD);
+                self.recheck_at(now, now + MASS_HOLD);
                 Mass::Holding(now + MASS_HOLD)
             }
             (true, known @ (Mass::Holding(_) | Mass::Spent)) => known,
@@ -62,18 +62,18 @@ impl Scheduler {
         }
     }
 
-    /// A mass silence is judged again every half lease while it lasts: nodes that were only overdue
+    /// A mass silence is checked again every half lease while it lasts: nodes that were only overdue
     /// when it began may have been heard since, and then the work of the others waits for nothing.
     pub(crate) fn mass_silence_due(&mut self, now: Moment) {
         let was_holding = self.is_mass_silence();
         match self.silence.mass {
             Mass::Holding(until) if now >= until => self.silence.mass = Mass::Spent,
-            Mass::Holding(_) | Mass::Spent | Mass::None => self.judge_mass_silence(now),
+            Mass::Holding(_) | Mass::Spent | Mass::None => self.detect_mass_silence(now),
         }
         match self.silence.mass {
-            Mass::Holding(until) => self.judge_again(now, until),
+            Mass::Holding(until) => self.recheck_at(now, until),
             // Until it is over, the silence that is no longer waited for is no new one.
-            Mass::Spent => self.judge_again(now, now + MASS_WINDOW),
+            Mass::Spent => self.recheck_at(now, now + MASS_WINDOW),
             Mass::None => {}
         }
         if was_holding && !self.is_mass_silence() {
@@ -100,11 +100,11 @@ impl Scheduler {
         if silent >= MASS_NODES && 2 * silent > held {
             let until = first + MASS_HOLD;
             self.silence.mass = Mass::Holding(until);
-            self.judge_again(now, until);
+            self.recheck_at(now, until);
         }
     }
 
-    fn judge_again(&mut self, now: Moment, until: Moment) {
+    fn recheck_at(&mut self, now: Moment, until: Moment) {
         self.timers.set(until.min(now + self.lease() / 2), Timer::MassSilence);
     }
 }

@@ -1,12 +1,12 @@
 //! Nodes that are kept free for work that has waited for too long.
 //!
 //! Without them a large job waits for ever behind small ones that never stop coming, because each
-//! freed core is given away before a second one is free. The first job of a queue, once it has
+//! freed core is assigned before a second one is free. The first job of a queue, once it has
 //! waited for [`Settings::starvation`](crate::Settings::starvation), has one node reserved for it:
 //! work of a lower rank is kept off that node, unless it fits beside the reserved work or ends
 //! before there is room for it.
 //!
-//! Costs: a round every [`ROUND`] while something starves, of at most [`LOOKS`] nodes and
+//! Costs: a round every [`ROUND`] while something starves, of at most [`MAX_INSPECTED`] nodes and
 //! executions; a placement on a reserved node, or the end of an execution there, inspects the
 //! node's executions.
 
@@ -29,7 +29,7 @@ use crate::{Scheduler, Turn};
 
 mod search;
 
-use search::{OVERHEAD, Room, Search};
+use search::{Forecast, OVERHEAD, Search};
 
 /// How long a node stays reserved for the same work; then another node has its turn, because what
 /// runs on this one may never end.
@@ -46,7 +46,7 @@ const ROUND: Duration = Duration::from_secs(1);
 const NODES_PER_RESERVATION: usize = 10;
 
 /// Nodes and executions that one round inspects, well below a millisecond.
-const LOOKS: usize = 4096;
+const MAX_INSPECTED: usize = 4096;
 
 /// Those who wait in one queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,7 +65,7 @@ pub(crate) struct Reservation {
     need: Resources,
     /// Wall time, for people.
     pub(crate) since: Timestamp,
-    room: Room,
+    room: Forecast,
 }
 
 /// The first of those who wait in one queue.
@@ -81,13 +81,13 @@ struct Head {
 pub(crate) struct Reservations {
     /// The head of every queue in which something waits.
     heads: BTreeMap<Waiter, Head>,
-    /// Those that have waited for too long, in the order of judgement.
+    /// Those that have waited for too long, in the order in which rounds consider them.
     starving: BTreeSet<(Rank, Waiter)>,
     /// The node that is reserved for each queue.
     nodes: BTreeMap<Waiter, NodeId>,
     /// The same by rank: a higher rank may take the place of the lowest.
     ranks: BTreeSet<(Rank, Waiter)>,
-    /// Where the next round continues, if the last one had no looks left.
+    /// Where the next round continues, if the last one reached its bound.
     cursor: Option<(Rank, Waiter)>,
     /// Nodes whose pinned slots changed since the last input.
     pub(crate) repinned: Vec<NodeId>,
@@ -123,7 +123,7 @@ impl Reservations {
         self.nodes.get(&waiter).copied()
     }
 
-    /// The next head that starves, in the order of judgement.
+    /// The next head that starves, in the order in which rounds consider them.
     fn next(&self) -> Option<(Rank, Waiter)> {
         let after = self.cursor.map_or(Bound::Unbounded, Bound::Excluded);
         self.starving.range((after, Bound::Unbounded)).next().copied()
@@ -206,20 +206,20 @@ impl Scheduler {
 
     /// Reserves nodes for those that starve, the first in rank first.
     pub(crate) fn reserve_due(&mut self, turn: &mut Turn<'_>) {
-        let mut looks = LOOKS;
+        let mut left = MAX_INSPECTED;
         loop {
             let Some((rank, waiter)) = self.reservations.next() else {
                 self.reservations.cursor = None;
                 break;
             };
-            if looks == 0 {
+            if left == 0 {
                 break;
             }
             if !self.may_reserve(rank) {
                 self.reservations.cursor = None;
                 break;
             }
-            looks = looks.saturating_sub(self.reserve_for(turn, waiter, rank, None));
+            left = left.saturating_sub(self.reserve_for(turn, waiter, rank, None));
             self.reservations.cursor = Some((rank, waiter));
         }
         if !self.reservations.starving.is_empty() {
@@ -240,7 +240,7 @@ impl Scheduler {
             || self.reservations.ranks.last().is_some_and(|(lowest, _)| rank < *lowest)
     }
 
-    /// Reserves the node that has room first; answers how many looks the search took.
+    /// Reserves the node that has room first; returns how many nodes and executions it inspected.
     fn reserve_for(
         &mut self,
         turn: &mut Turn<'_>,
@@ -251,7 +251,7 @@ impl Scheduler {
         if self.reservations.node_of(waiter).is_some() {
             return 1;
         }
-        let Search { found, looks } = self.find_reservable(turn.now, waiter, rank, avoided);
+        let Search { found, inspected } = self.find_reservable(turn.now, waiter, rank, avoided);
         if let Some(node) = found {
             let most = self.most_reservations();
             if self.reservations.count() >= most
@@ -262,7 +262,7 @@ impl Scheduler {
             }
             self.reserve(turn, node, waiter, rank);
         }
-        looks
+        inspected
     }
 }
 

@@ -202,7 +202,7 @@ impl Scheduler {
         turn.out.effects.push(Effect::CloseStream { node: id });
         turn.out.facts.push(Fact::LeaseEnded);
         // First, because the node's history says whether it is one of many.
-        self.judge_mass_silence(turn.now);
+        self.detect_mass_silence(turn.now);
         self.node_changed(turn, id);
         for execution in self.executions_on(id) {
             self.part_from(turn, execution);
@@ -234,7 +234,7 @@ impl Scheduler {
         self.timers.cancel(Timer::GiveUp(id));
         self.timers.cancel(Timer::Retention(id));
         let was_holding = self.is_mass_silence();
-        self.judge_mass_silence(turn.now);
+        self.detect_mass_silence(turn.now);
         for id_of_job in self.jobs_on(id) {
             let job = self.jobs.get_mut(&id_of_job);
             if let Some(extra) = job.and_then(|job| job.extras.existing()) {

@@ -16,7 +16,7 @@ pub(crate) enum Timer {
     Lease(NodeId),
     /// The patience for some work on a silent node has ended.
     GiveUp(NodeId),
-    /// A mass silence is judged again, or has lasted too long to keep waiting.
+    /// A mass silence is checked again, or has lasted too long to keep waiting.
     MassSilence,
     /// The retry delay of a slot ended.
     Retry(JobId, u32),

@@ -7,7 +7,7 @@ use api_types::NodeId;
 use api_types::execution::DesiredState;
 use api_types::quantity::Resources;
 
-use super::{LOOKS, Waiter};
+use super::{MAX_INSPECTED, Waiter};
 use crate::Scheduler;
 use crate::node::LiveNode;
 use crate::pool::{ClassId, Rank};
@@ -19,7 +19,7 @@ pub(super) const OVERHEAD: Duration = Duration::from_secs(70);
 
 /// What the timeouts of the executions on a node say about its future.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Room {
+pub(super) struct Forecast {
     /// When there is room for the reserved work; none where nothing says so.
     pub(super) at: Option<Moment>,
     /// What is left then beside the reserved work: others may take it now.
@@ -29,7 +29,7 @@ pub(super) struct Room {
 /// What a search for a node came to.
 pub(super) struct Search {
     pub(super) found: Option<NodeId>,
-    pub(super) looks: usize,
+    pub(super) inspected: usize,
 }
 
 // === impl Scheduler: which node ===
@@ -43,14 +43,14 @@ impl Scheduler {
         rank: Rank,
         avoided: Option<NodeId>,
     ) -> Search {
-        let mut search = Search { found: None, looks: 1 };
+        let mut search = Search { found: None, inspected: 1 };
         let Some(class) = self.class_of(waiter, rank) else { return search };
         let class = self.queue.class(class);
         let nodes = self.queue.pool(class.pool).nodes.iter().map(|(_, node)| *node);
         let mut best: Option<Moment> = None;
         for id in nodes {
             let node = &self.nodes[&id];
-            search.looks += 1;
+            search.inspected += 1;
             let admitted = match waiter {
                 Waiter::Class(_) => class.admits(id) && avoided != Some(id),
                 Waiter::Pinned(only) => id == only,
@@ -59,7 +59,7 @@ impl Scheduler {
             if !admitted || node.reservation.is_some() || !node.can_be_emptied_for(&need) {
                 continue;
             }
-            search.looks += node.executions.len();
+            search.inspected += node.executions.len();
             let room = self.foresee(node, &need, now);
             let earlier = match (room.at, best) {
                 (_, None) => search.found.is_none() || room.at.is_some(),
@@ -69,7 +69,7 @@ impl Scheduler {
             if earlier {
                 (search.found, best) = (Some(id), room.at);
             }
-            if search.looks > LOOKS {
+            if search.inspected > MAX_INSPECTED {
                 break;
             }
         }
@@ -85,7 +85,7 @@ impl Scheduler {
     }
 
     /// When the executions on the node that end by themselves leave room for `need`.
-    pub(super) fn foresee(&self, node: &LiveNode, need: &Resources, now: Moment) -> Room {
+    pub(super) fn foresee(&self, node: &LiveNode, need: &Resources, now: Moment) -> Forecast {
         let mut ends: Vec<_> = node
             .executions
             .iter()
@@ -114,7 +114,7 @@ impl Scheduler {
             free = free.plus(&resources);
             at = end;
         }
-        Room { at, spare: free.minus(need) }
+        Forecast { at, spare: free.minus(need) }
     }
 }
 
