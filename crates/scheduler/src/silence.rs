@@ -169,9 +169,12 @@ impl Scheduler {
         self.held_up(now, for_how_long);
     }
 
-    /// Postpones giving up work until nodes have had one full lease in which to be heard.
+    /// Postpones giving up work until nodes have had one full lease in which to be heard: the longest
+    /// that one of the silent ones was told, because it keeps to that.
     pub(crate) fn hold_back(&mut self, now: Moment) {
-        self.silence.not_before = now + self.lease();
+        let silent = self.silence.nodes.iter().filter_map(|(_, id)| self.nodes.get(id));
+        let told = silent.map(|node| node.row.grant.told.max(node.row.grant.lease)).max();
+        self.silence.not_before = now + told.unwrap_or_default().max(self.lease());
     }
 
     pub(crate) fn lease_timer_fired(&mut self, turn: &mut Turn<'_>, id: NodeId) {

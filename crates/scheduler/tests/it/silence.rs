@@ -270,3 +270,19 @@ fn nodes_that_went_long_ago_do_not_keep_the_rest_from_being_waited_for() {
     assert!(world.scheduler.is_mass_silence());
     assert_eq!(world.executions(id).len(), 4);
 }
+
+#[test]
+fn a_silent_node_has_the_lease_that_it_was_told_to_return_after_a_restart_with_a_shorter_one() {
+    let (mut world, nodes) = World::with_nodes(2);
+    let id = world.submit(&batch(2));
+    for execution in world.live(id) {
+        world.run(execution);
+    }
+    world.pass_with(HOUR, &nodes);
+    world.pass_with(MINUTE, &nodes[..1]);
+    world.restart_with(Settings { lease: Duration::from_secs(10), ..SETTINGS });
+    world.pass_with(LEASE - Duration::from_secs(2), &nodes[..1]);
+    assert_eq!(world.executions(id).len(), 2);
+    world.pass_with(Duration::from_secs(4), &nodes[..1]);
+    assert_eq!(world.executions(id).len(), 3, "the patience of 72 s is over");
+}
