@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use control_plane::store::{Reads, StoreError, sqlite};
 use tokio::sync::Semaphore;
+use tokio_util::task::AbortOnDropHandle;
 
 /// Concurrent queries of agents, which are short.
 const AGENTS_AT_ONCE: usize = 2;
@@ -72,21 +73,29 @@ impl Reader {
             AskedBy::User => &self.users,
             AskedBy::Agent => &self.agents,
         };
-        let permit = tokio::time::timeout(self.queue_timeout, Arc::clone(permits).acquire_owned())
-            .await
-            .map_err(|_| ReadError::Busy { waited: self.queue_timeout })?
-            .map_err(|_| ReadError::Failed {
-                cause: "the readers' semaphore is closed".to_owned(),
-            })?;
-        let reads = Arc::clone(&self.reads);
+        let (permits, reads) = (Arc::clone(permits), Arc::clone(&self.reads));
+        let queue_timeout = self.queue_timeout;
         let span = tracing::Span::current();
-        let answer = tokio::task::spawn_blocking(move || {
-            let _span = span.entered();
-            // The query itself holds the permit, even if its caller goes away.
-            let _turn = permit;
-            question(&*reads)
-        });
-        answer.await.map_err(|error| ReadError::Failed { cause: error.to_string() })?
+        let read = async move {
+            let permit = tokio::time::timeout(queue_timeout, permits.acquire_owned())
+                .await
+                .map_err(|_| ReadError::Busy { waited: queue_timeout })?
+                .map_err(|_| ReadError::Failed {
+                    cause: "the readers' semaphore is closed".to_owned(),
+                })?;
+            let answer = tokio::task::spawn_blocking(move || {
+                let _span = span.entered();
+                // The query itself holds the permit, even if its caller goes away.
+                let _turn = permit;
+                question(&*reads)
+            });
+            answer.await.map_err(|error| ReadError::Failed { cause: error.to_string() })?
+        };
+        // A task of its own: a caller that is not polled, like a response that nobody reads, would
+        // be handed a permit and keep it from everybody else.
+        AbortOnDropHandle::new(tokio::spawn(read))
+            .await
+            .map_err(|error| ReadError::Failed { cause: error.to_string() })?
     }
 }
 
@@ -143,5 +152,23 @@ mod tests {
         }
         let read = reader.run::<_, ReadError>(AskedBy::User, |reads| Ok(reads.last_event()?));
         assert_eq!(read.await.ok(), Some(0));
+    }
+
+    #[tokio::test]
+    async fn a_caller_that_is_not_polled_holds_no_permit() {
+        let directory = tempfile::tempdir().unwrap();
+        let (_store, reads) = sqlite::open(directory.path()).unwrap();
+        let reader = Reader::with_permits(reads, 1, Duration::from_millis(500));
+        let (disk, hangs) = mpsc::channel::<()>();
+        let question = move |_: &dyn Reads| Ok::<_, ReadError>(hangs.recv().is_err());
+        let mut first = Box::pin(reader.run(AskedBy::User, question));
+        let last_event = |reads: &dyn Reads| Ok::<_, ReadError>(reads.last_event()?);
+        let mut stalled = Box::pin(reader.run(AskedBy::User, last_event));
+        assert!(futures_util::poll!(&mut first).is_pending());
+        assert!(futures_util::poll!(&mut stalled).is_pending(), "it queues");
+        drop(disk);
+        first.await.unwrap();
+        reader.run(AskedBy::User, last_event).await.unwrap();
+        stalled.await.unwrap();
     }
 }

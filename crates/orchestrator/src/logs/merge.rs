@@ -3,15 +3,20 @@
 //! A reader that follows several executions gets their output as it arrives, and new executions
 //! join in. Otherwise the executions come one after the other, in the order of their creation.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use api_types::history::EventType;
 use api_types::job::{JobSpec, JobType};
 use api_types::log::LogPosition;
-use api_types::{ExecutionId, JobId};
-use control_plane::store::{ExecutionOrder, ExecutionPosition, ExecutionQuery};
+use api_types::{ExecutionId, JobId, Timestamp};
+use control_plane::store::{EventEntry, EventsQuery, Namespaces, Reads};
 use futures_util::stream::{self, BoxStream, SelectAll, StreamExt};
+use scheduler::change::EventSubject;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -23,8 +28,12 @@ use crate::reads::{AskedBy, ReadError};
 /// executions wait until another ends, and a remark informs the reader.
 const MAX_AT_ONCE: usize = 64;
 
-/// Executions read from the store at once.
-const PAGE: u32 = 1000;
+/// Events examined in one read of the store, which takes about 2 ms. A read that finds more leaves the
+/// rest to the next one, so that a job with a million executions keeps nobody else from reading.
+const EVENTS_AT_ONCE: u32 = 1000;
+
+/// The revision of an execution's first event.
+const FIRST_REVISION: u64 = 1;
 
 /// Interval between scans for new executions.
 const SCAN_INTERVAL: Duration = Duration::from_millis(250);
@@ -65,12 +74,26 @@ pub(super) struct Merge {
 /// Where further executions may come from.
 enum Search {
     Over,
-    /// Executions after this one are new.
     Of {
         job: JobId,
-        after: Option<ExecutionPosition>,
+        /// The sequence up to which the job's events were examined.
+        after: u64,
+        /// The sequence of the last event when the reader came; `None` until the first read.
+        /// Executions that began later join in.
+        existing: Option<u64>,
         due: Due,
     },
+}
+
+/// What one read of the store found.
+struct Found {
+    /// Executions, and the sequence of the first event of each.
+    executions: Vec<(ExecutionId, u64)>,
+    /// The sequence up to which events were examined, and whether later ones exist.
+    through: u64,
+    more: bool,
+    existing: u64,
+    job_is_over: bool,
 }
 
 /// When the store is read next.
@@ -103,13 +126,12 @@ impl Merge {
         options: LogOptions,
         resumed: Resumed,
     ) -> Self {
-        let due = Due::At(Instant::now());
         let (search, waiting, at_once) = match which {
             Which::One(id) => (Search::Over, VecDeque::from([(id, options)]), 1),
-            Which::InTurn(job) => (Search::Of { job, after: None, due }, VecDeque::new(), 1),
+            Which::InTurn(job) => (Search::begin(job), VecDeque::new(), 1),
             Which::Together(job) => {
                 let at_once = if options.follow { MAX_AT_ONCE } else { 1 };
-                (Search::Of { job, after: None, due }, VecDeque::new(), at_once)
+                (Search::begin(job), VecDeque::new(), at_once)
             }
         };
         let commits = access.view.feed().last_seq();
@@ -139,56 +161,40 @@ impl Merge {
                         return event;
                     }
                 }
-                () = due(&mut self.search, &mut self.commits) => match self.scan().await {
-                    Ok(None) => {}
-                    Ok(Some(event)) => return Some(event),
-                    Err(error) => {
-                        tracing::warn!(%error, "cannot read the store for a log reader");
-                        return Some(Event::Interrupted("the state database is not available"));
+                // Those that wait come first, so that few are held in memory.
+                () = due(&mut self.search, &mut self.commits), if self.waiting.is_empty() => {
+                    match self.scan().await {
+                        Ok(None) => {}
+                        Ok(Some(event)) => return Some(event),
+                        Err(error) => {
+                            tracing::warn!(%error, "cannot read the store for a log reader");
+                            let reason = "the state database is not available";
+                            return Some(Event::Interrupted(reason));
+                        }
                     }
-                },
+                }
             }
         }
     }
 
-    /// Finds new executions.
+    /// Finds further executions by their first events.
     async fn scan(&mut self) -> Result<Option<Event>, ReadError> {
-        let Search::Of { job, after, .. } = self.search else { return Ok(None) };
-        let (found, last, job_is_over) = self
+        let Search::Of { job, after, existing, .. } = self.search else { return Ok(None) };
+        let found = self
             .access
             .reader
-            .run(AskedBy::User, move |reads| {
-                // Read the job first: a finished job gets no further executions.
-                let is_over = reads.job(job)?.is_none_or(|job| job.state.is_terminal());
-                let order = ExecutionOrder::CreateTime;
-                let (mut found, mut after) = (Vec::new(), after);
-                loop {
-                    let query = ExecutionQuery { job, order, reverse: false, after, limit: PAGE };
-                    let page = reads.executions(&query)?;
-                    for stored in &page.items {
-                        after = Some(ExecutionPosition {
-                            key: order.key(&stored.row),
-                            id: stored.row.id,
-                        });
-                        found.push(stored.row.id);
-                    }
-                    if !page.more {
-                        return Ok::<_, ReadError>((found, after, is_over));
-                    }
-                }
-            })
+            .run(AskedBy::User, move |reads| find(reads, job, after, existing))
             .await?;
         // An execution that joins later starts from its beginning.
-        let options = match after {
-            None => self.options,
-            Some(_) => LogOptions { tail: None, ..self.options },
-        };
-        self.waiting.extend(found.into_iter().map(|id| (id, options)));
-        self.search = if job_is_over || !self.options.follow {
+        let joining = LogOptions { tail: None, ..self.options };
+        let options = |seq| if seq <= found.existing { self.options } else { joining };
+        self.waiting.extend(found.executions.into_iter().map(|(id, seq)| (id, options(seq))));
+        self.search = if !found.more && (found.job_is_over || !self.options.follow) {
             Search::Over
         } else {
-            let due = Due::AfterCommit(Instant::now() + SCAN_INTERVAL);
-            Search::Of { job, after: last, due }
+            let now = Instant::now();
+            let due = if found.more { Due::At(now) } else { Due::AfterCommit(now + SCAN_INTERVAL) };
+            Search::Of { job, after: found.through, existing: Some(found.existing), due }
         };
         Ok(self.overfull())
     }
@@ -197,14 +203,50 @@ impl Merge {
         let free = self.at_once - self.running.len().min(self.at_once);
         let (id, _) = self.waiting.get(free)?;
         (self.at_once == MAX_AT_ONCE).then(|| {
-            let others = self.waiting.len() - free - 1;
             let remark = format!(
-                "{MAX_AT_ONCE} executions are followed at once: this one and {others} others join \
+                "{MAX_AT_ONCE} executions are followed at once: this one and those after it join \
                  in when one of these is over"
             );
             Event::Item(*id, Item::Remark(remark))
         })
     }
+}
+
+// === impl Search ===
+
+impl Search {
+    fn begin(job: JobId) -> Self {
+        Self::Of { job, after: 0, existing: None, due: Due::At(Instant::now()) }
+    }
+}
+
+/// Examines the next events of the job. A job keeps all of them as long as it exists.
+fn find(
+    reads: &dyn Reads,
+    job: JobId,
+    after: u64,
+    existing: Option<u64>,
+) -> Result<Found, ReadError> {
+    // Read the job first: a finished job gets no further executions.
+    let job_is_over = reads.summary(job)?.is_none_or(|job| job.state.is_terminal());
+    let existing = existing.map_or_else(|| reads.last_event(), Ok)?;
+    let page = reads.events(&EventsQuery {
+        after,
+        job: Some(job),
+        namespaces: Namespaces::All,
+        event_type: Some(EventType::ExecutionLevel),
+        since: Timestamp::ZERO,
+        limit: EVENTS_AT_ONCE,
+    })?;
+    let first = |entry| match entry {
+        EventEntry::Event(event) if event.revision == FIRST_REVISION => match event.subject {
+            EventSubject::Execution { id, .. } => Some((id, event.seq)),
+            EventSubject::Job { .. } | EventSubject::Node { .. } => None,
+        },
+        EventEntry::Event(_) | EventEntry::Gap { .. } => None,
+    };
+    let executions = page.entries.into_iter().filter_map(first).collect();
+    Ok(Found { executions, through: page.through, more: page.more, existing, job_is_over })
 }
 
 /// Returns when the store is due to be read. Cancel safe.

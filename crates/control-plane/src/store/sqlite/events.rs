@@ -74,12 +74,7 @@ fn of_one(
     number: i64,
     last: u64,
 ) -> Result<EventsPage, StoreError> {
-    let sql = format!(
-        "SELECT {COLUMNS} FROM event AS e INDEXED BY event_job
-            CROSS JOIN job AS j ON j.number = e.job
-         WHERE e.job = ?3 AND e.seq > ?1 ORDER BY e.seq LIMIT ?2"
-    );
-    let mut statement = connection.prepare_cached(&sql)?;
+    let mut statement = connection.prepare_cached(&of_one_sql())?;
     let parameters = params![query.after.cast_signed(), query.limit, number];
     let rows = row::all(&mut statement, parameters, read)?;
     let more = rows.len() >= query.limit as usize;
@@ -91,6 +86,14 @@ fn of_one(
         .map(|(event, _)| EventEntry::Event(event))
         .collect();
     Ok(EventsPage { entries, through, more, job_gone: false })
+}
+
+pub(super) fn of_one_sql() -> String {
+    format!(
+        "SELECT {COLUMNS} FROM event AS e INDEXED BY event_job
+            CROSS JOIN job AS j ON j.number = e.job
+         WHERE e.job = ?3 AND e.seq > ?1 ORDER BY e.seq LIMIT ?2"
+    )
 }
 
 /// The removed range between two sequences, if any.
