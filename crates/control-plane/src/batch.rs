@@ -4,10 +4,14 @@ use std::sync::Arc;
 
 use api_types::audit::AuditRecord;
 use scheduler::Output;
+use scheduler::change::{EventRow, EventSubject};
 
 use crate::clock::Stamp;
 use crate::records::RecordRow;
-use crate::store::{Commit, CommitId, IdempotencyRow, Outcome, Removal, Store, StoreError, Write};
+use crate::store::{
+    Commit, CommitId, EXECUTION_ROWS, IdempotencyRow, JOB_ROWS, Outcome, Removal, Store,
+    StoreError, Write,
+};
 
 /// The changes of some inputs, the idempotency keys first seen with them, and the facts that
 /// metrics and traces are made of.
@@ -45,6 +49,19 @@ impl Batch {
             && self.keys.is_empty()
             && self.records.is_empty()
             && self.audit.is_empty()
+    }
+
+    /// What the stored jobs, executions and events cost to remove one day, in the rows of
+    /// [`Removal::Jobs`].
+    pub fn job_rows(&self) -> usize {
+        let changes = &self.output.changes;
+        let cost = |event: &EventRow| match event.subject {
+            EventSubject::Execution { .. } if event.revision == 1 => 1 + EXECUTION_ROWS as usize,
+            EventSubject::Execution { .. } | EventSubject::Job { .. } => 1,
+            EventSubject::Node { .. } => 0,
+        };
+        let events: usize = changes.events.iter().map(cost).sum();
+        changes.new_jobs.len() * JOB_ROWS as usize + events
     }
 }
 

@@ -15,6 +15,14 @@ const SCAN_EVERY: Duration = Duration::from_secs(10);
 /// Rows of jobs removed in one step: a few milliseconds, most of it one write to the disk.
 const ROWS_AT_ONCE: u32 = 256;
 
+/// The most rows of jobs that one step removes when they arrive quickly: about seven milliseconds
+/// besides the write. Beyond it steps follow one another sooner.
+const MOST_ROWS: u32 = 768;
+
+/// Rows of jobs removed for each one stored since the previous step, so that finished jobs do not
+/// pile up beyond their bounds. Removing a row costs about as much as storing it.
+const ROWS_PER_NEW_ROW: u64 = 2;
+
 /// The fewest keys that a step removes: a key costs as much as a row.
 const KEYS_AT_ONCE: u32 = 256;
 
@@ -22,12 +30,15 @@ const KEYS_AT_ONCE: u32 = 256;
 /// removal. Removing a key costs about as much as storing it.
 const KEYS_PER_NEW_KEY: u32 = 2;
 
-/// The shortest pause between two steps: at most ten thousand rows a second, several times what a
-/// hundred jobs a second leave behind.
+/// The shortest pause between two steps, as long as they keep up.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 
 /// A pause is at least this many times as long as the step before it.
 const PAUSE_PER_STEP: u32 = 4;
+
+/// The same while more rows have arrived than a step removes: half of the time is left to everybody
+/// else, and who submits at such a rate waits for the removal of as much.
+const PAUSE_PER_STEP_BEHIND: u32 = 1;
 
 /// The same for keys: a longer pause would make the next step larger.
 const PAUSE_PER_KEYS_STEP: u32 = 1;
@@ -39,6 +50,8 @@ pub struct Pruning {
     keys_due: Moment,
     /// Jobs removed since the last scan that found nothing more.
     removed: u64,
+    /// While jobs remain to be removed: the rows to remove because of those that arrived.
+    new_rows: Option<u64>,
     /// While keys remain to be removed: the number stored since the previous step.
     new_keys: Option<u32>,
 }
@@ -52,6 +65,7 @@ impl Pruning {
             jobs_due: Moment::ZERO,
             keys_due: Moment::ZERO,
             removed: 0,
+            new_rows: None,
             new_keys: None,
         }
     }
@@ -67,11 +81,19 @@ impl Pruning {
         self.new_keys = self.new_keys.map(|before| before.saturating_add(keys));
     }
 
+    /// Counts stored rows of jobs.
+    pub fn stored_rows(&mut self, rows: usize) {
+        let rows = (rows as u64).saturating_mul(ROWS_PER_NEW_ROW);
+        self.new_rows = self.new_rows.map(|before| before.saturating_add(rows));
+    }
+
     /// What is to be removed now, if anything is due.
     pub fn next(&mut self, now: Moment) -> Option<Removal> {
         if now >= self.jobs_due {
             self.jobs_due = now + SCAN_EVERY;
-            return Some(Removal::Jobs { retention: self.retention, rows: ROWS_AT_ONCE });
+            let due = u32::try_from(self.new_rows.unwrap_or(0)).unwrap_or(u32::MAX);
+            let rows = due.clamp(ROWS_AT_ONCE, MOST_ROWS);
+            return Some(Removal::Jobs { retention: self.retention, rows });
         }
         if now >= self.keys_due {
             self.keys_due = now + SCAN_EVERY;
@@ -87,10 +109,17 @@ impl Pruning {
         let took = ended.since(began);
         let Removed { count, more } = removed;
         match removal {
-            Removal::Jobs { .. } => {
+            Removal::Jobs { rows, .. } => {
                 self.removed += u64::from(count);
+                let new_rows = self.new_rows.take().unwrap_or(0).saturating_sub(rows.into());
                 if more {
-                    self.jobs_due = ended + SHORTEST_PAUSE.max(took * PAUSE_PER_STEP);
+                    self.new_rows = Some(new_rows);
+                    self.jobs_due = ended
+                        + if new_rows < MOST_ROWS.into() {
+                            SHORTEST_PAUSE.max(took * PAUSE_PER_STEP)
+                        } else {
+                            took * PAUSE_PER_STEP_BEHIND
+                        };
                 } else if self.removed > 0 {
                     tracing::info!(jobs = self.removed, "jobs were removed by retention");
                     self.removed = 0;

@@ -122,6 +122,7 @@ impl<C> Step<C> {
         match commit.content {
             Content::Batch(batch) => {
                 self.pruning.stored_keys(batch.keys.len());
+                self.pruning.stored_rows(batch.job_rows());
                 self.serve(serving, batch, held, now)
             }
             Content::Removal(removal) => {
