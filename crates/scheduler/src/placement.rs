@@ -306,8 +306,11 @@ impl Scheduler {
                     self.refresh_job(turn, rank.job);
                 }
                 None => {
-                    self.queue.class_mut(class_id).blocked = true;
-                    self.refresh_waiting(turn, class_id, None);
+                    let class = self.queue.class_mut(class_id);
+                    class.blocked = true;
+                    if !core::mem::take(&mut class.annotated) {
+                        self.refresh_waiting(turn, class_id, None);
+                    }
                     return;
                 }
             }

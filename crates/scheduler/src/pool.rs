@@ -141,6 +141,7 @@ impl Queue {
                 jobs: 1,
                 waiting: BTreeSet::new(),
                 blocked: false,
+                annotated: false,
                 explanation: None,
             },
         );
@@ -194,17 +195,19 @@ impl Queue {
     }
 
     pub(crate) fn wait(&mut self, id: ClassId, rank: Rank) {
-        self.class_mut(id).waiting.insert(rank);
+        let class = self.class_mut(id);
+        class.annotated &= !class.waiting.insert(rank);
         self.waiting.insert(id);
         self.head_changed(id);
     }
 
-    /// Has these jobs wait too. A set that is made of all its elements at once is half as large as
-    /// one that they came into in order, which is what counts for a million of them.
-    pub(crate) fn wait_all(&mut self, id: ClassId, mut ranks: Vec<Rank>) {
+    /// Restores the jobs that wait, and whether each of them says so. A set that is made of all its
+    /// elements at once is half as large as one that they came into in order, which is what counts
+    /// for a million of them.
+    pub(crate) fn restore_waiting(&mut self, id: ClassId, ranks: Vec<Rank>, annotated: bool) {
         let class = self.class_mut(id);
-        ranks.extend(core::mem::take(&mut class.waiting));
         class.waiting = ranks.into_iter().collect();
+        class.annotated = annotated;
         self.waiting.insert(id);
         self.head_changed(id);
     }

@@ -188,7 +188,7 @@ impl Scheduler {
             self.queue.reclassify(node);
         }
         let ids: Vec<_> = self.jobs.keys().copied().collect();
-        let mut ranks = BTreeMap::<_, Vec<_>>::new();
+        let mut waiting_jobs = BTreeMap::<_, (Vec<_>, bool)>::new();
         for id in ids {
             self.set_job_timers(id);
             let job = &self.jobs[&id];
@@ -205,11 +205,13 @@ impl Scheduler {
                 job.extras.to_mut().shown = job.notice();
             }
             for class in job.classes().into_iter().filter(|class| job.has_ready_slot(*class)) {
-                ranks.entry(class).or_default().push(rank);
+                let (ranks, annotated) = waiting_jobs.entry(class).or_insert((Vec::new(), true));
+                ranks.push(rank);
+                *annotated &= job.row.waiting_since.is_some();
             }
         }
-        for (class, ranks) in ranks {
-            self.queue.wait_all(class, ranks);
+        for (class, (ranks, annotated)) in waiting_jobs {
+            self.queue.restore_waiting(class, ranks, annotated);
         }
         let waiting = self.queue.waiting_classes();
         let first = waiting.filter_map(|(id, class)| Some((*class.waiting.first()?, id)));

@@ -104,3 +104,18 @@ fn a_daemon_covers_many_nodes_over_several_turns() {
     world.pass_with(Duration::from_secs(1), &nodes[..1]);
     assert_eq!(world.live(daemon).len(), 600);
 }
+
+#[test]
+fn jobs_that_say_already_that_they_wait_are_not_visited_one_by_one_after_a_restart() {
+    let mut world = World::new();
+    for _ in 0..2000 {
+        world.submit(&batch(1));
+    }
+    world.restart();
+    let mut turns = 0;
+    while world.scheduler.next_wake(world.now) <= world.now {
+        world.handle(Input::Tick);
+        turns += 1;
+    }
+    assert!(turns <= 1, "{turns} turns follow the first");
+}
