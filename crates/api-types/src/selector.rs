@@ -75,6 +75,15 @@ impl Selector {
         self.requirements.extend(other.requirements);
     }
 
+    /// The values that all requirements list.
+    pub fn listed_values(&self) -> usize {
+        let listed = |requirement: &Requirement| match &requirement.test {
+            Test::In(values) | Test::NotIn(values) => values.len(),
+            Test::Exists | Test::Absent | Test::Greater(_) | Test::Less(_) => 0,
+        };
+        self.requirements.iter().map(listed).sum()
+    }
+
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.requirements.iter().all(|requirement| requirement.matches(labels))
     }

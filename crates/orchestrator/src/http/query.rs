@@ -32,6 +32,10 @@ pub(super) const MAX_LIMIT: u32 = 1000;
 /// Requirements in all `labels` of a request together: each is tested on every row.
 const MAX_REQUIREMENTS: usize = 64;
 
+/// Values that these requirements list together: a node or job may be compared with each. As many as
+/// one constraint of a job has.
+const MAX_SELECTOR_VALUES: usize = 256;
+
 #[derive(Debug)]
 pub(super) struct Query {
     pairs: Vec<(String, Value)>,
@@ -209,6 +213,9 @@ impl Query {
         }
         if selector.requirements.len() > MAX_REQUIREMENTS {
             return Err(invalid(format!("{key}: more than {MAX_REQUIREMENTS} requirements")));
+        }
+        if selector.listed_values() > MAX_SELECTOR_VALUES {
+            return Err(invalid(format!("{key}: more than {MAX_SELECTOR_VALUES} values")));
         }
         Ok(selector)
     }

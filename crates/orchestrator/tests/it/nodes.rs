@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::node::{FakeNode, node_path};
-use crate::server::{Answer, PATIENCE, Server, list, redacted, text};
+use crate::server::{Answer, JOBS, PATIENCE, Server, list, redacted, text};
 
 crate::covers! {
     "describeNode" => a_node_is_described_as_it_joined;
@@ -175,4 +175,18 @@ async fn only_a_disconnected_node_can_be_forgotten() {
     server.get(&path).await.refused(404, "NodeNotFound");
     let remaining: Vec<Value> = list(&server.get(NODES).await.ok()["Nodes"]).clone();
     assert_eq!(remaining.len(), 1);
+}
+
+#[tokio::test]
+async fn a_selector_lists_a_bounded_number_of_values() {
+    let server = Server::start().await;
+    for list in [JOBS, NODES] {
+        let path = |values: usize| {
+            let values = vec!["a"; values].join(",");
+            format!("{list}?labels=x%20in%20({values})&labels=y%20notin%20(b)")
+        };
+        server.get(&path(255)).await.ok();
+        let refused = server.get(&path(256)).await;
+        refused.refused(400, "InvalidQuery").says("labels: more than 256 values");
+    }
 }

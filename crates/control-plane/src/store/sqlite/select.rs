@@ -337,9 +337,4 @@ impl Parameters {
         self.0.push(value.into());
         format!("?{}", self.0.len())
     }
-
-    fn bind_each(&mut self, values: &[String]) -> Vec<String> {
-        let distinct: BTreeSet<_> = values.iter().collect();
-        distinct.into_iter().map(|value| self.bind(value.clone())).collect()
-    }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api_types::JobId;
 use api_types::selector::{Requirement, Test};
 
-use super::{Arm, Filter, Selection, Source};
+use super::{Arm, Filter, Parameters, Selection, Source};
 use crate::store::sqlite::row::{Id, job_state_code, job_type_code};
 use crate::store::{JobOrder, JobQuery, Namespaces};
 
@@ -17,6 +17,14 @@ pub(super) const MERGED: usize = 8;
 const MERGED_NAMESPACES: usize = 8;
 
 const LABEL_ID: &str = "sqlite_autoindex_label_1";
+
+/// The values of a requirement, as parts of a statement.
+struct Set {
+    /// What follows `IN`.
+    list: String,
+    /// Each value, if there are few enough to merge a walk for each.
+    each: Vec<String>,
+}
 
 /// The integers that a selector permits under one key.
 #[derive(Default)]
@@ -47,13 +55,13 @@ impl Selection<'_> {
                 }
                 Test::Absent => (false, String::new()),
                 Test::In(values) => {
-                    let values = self.parameters.bind_each(values);
+                    let values = self.parameters.bind_set(values);
                     self.add_values(&key, &values, answers);
-                    (true, format!("AND t.value IN ({})", values.join(", ")))
+                    (true, format!("AND t.value IN {}", values.list))
                 }
                 Test::NotIn(values) => {
-                    let values = self.parameters.bind_each(values);
-                    (false, format!("AND t.value IN ({})", values.join(", ")))
+                    let values = self.parameters.bind_set(values);
+                    (false, format!("AND t.value IN {}", values.list))
                 }
                 Test::Greater(bound) => {
                     (true, format!("AND t.integer > {}", self.parameters.bind(*bound)))
@@ -73,11 +81,12 @@ impl Selection<'_> {
         }
     }
 
-    fn add_values(&mut self, key: &str, values: &[String], answers: Vec<Filter>) {
-        let condition = format!("d.key = {key} AND d.value IN ({})", values.join(", "));
+    fn add_values(&mut self, key: &str, values: &Set, answers: Vec<Filter>) {
+        let condition = format!("d.key = {key} AND d.value IN {}", values.list);
         self.add_by_id(&condition, &answers);
-        if (1..=MERGED).contains(&values.len()) {
+        if !values.each.is_empty() {
             let arms = values
+                .each
                 .iter()
                 .map(|value| format!("d.key = {key} AND d.value = {value}"))
                 .map(|condition| Arm::label("label_value", condition))
@@ -262,6 +271,22 @@ impl Selection<'_> {
         if created_after.is_some() || created_before.is_some() {
             self.sources.push(Source::all_jobs(JobOrder::CreateTime));
         }
+    }
+}
+
+// === impl Parameters ===
+
+impl Parameters {
+    /// Many values are one parameter, so that one statement serves any number of them.
+    fn bind_set(&mut self, values: &[String]) -> Set {
+        let distinct: BTreeSet<_> = values.iter().collect();
+        if (1..=MERGED).contains(&distinct.len()) {
+            let each: Vec<_> = distinct.into_iter().map(|value| self.bind(value.clone())).collect();
+            return Set { list: format!("({})", each.join(", ")), each };
+        }
+        let values: serde_json::Value = distinct.into_iter().cloned().collect();
+        let list = format!("(SELECT value FROM json_each({}))", self.bind(values.to_string()));
+        Set { list, each: Vec::new() }
     }
 }
 
