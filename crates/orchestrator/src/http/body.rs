@@ -32,6 +32,10 @@ const DISCARD_BYTES: usize = 4 * MAX_BODY_BYTES;
 /// bodies together.
 const SMALL_BODY_BYTES: usize = 16 * 1024;
 
+/// A smaller body takes well below a millisecond to read and check and is handled in place; a
+/// larger one goes to a blocking thread, so that it does not delay other connections.
+pub(super) const READ_ON_THE_SPOT_BYTES: usize = 64 * 1024;
+
 /// A required request body. Dropping it returns its permits, so keep it until the request is
 /// answered.
 pub(super) struct JsonBody {
@@ -43,6 +47,9 @@ pub(super) struct JsonBody {
 pub(super) struct JobBody {
     pub(super) body: JsonBody,
     pub(super) language: Language,
+    from: Option<IpAddr>,
+    /// Of what its aliases made of it.
+    expanded: Option<Room>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +91,21 @@ impl FromRequest<Arc<Api>> for JobBody {
             return Err(Failure::MalformedBody { reason: "the body is empty".to_owned() });
         }
         let language = language(&parts.headers).ok_or_else(|| unsupported(&parts.headers))?;
-        Ok(Self { body, language })
+        let from = parts.extensions.get::<Peer>().map(|peer| peer.0);
+        Ok(Self { body, language, from, expanded: None })
+    }
+}
+
+impl JobBody {
+    /// Takes the memory of what the body became, until the request is answered, as if it had arrived
+    /// like this.
+    pub(super) async fn expand(&mut self, bytes: usize, api: &Api) -> Result<(), Failure> {
+        if bytes > SMALL_BODY_BYTES {
+            let room = api.large_bodies.take(bytes, self.from).await?;
+            room.arriving.complete();
+            self.expanded = Some(room);
+        }
+        Ok(())
     }
 }
 

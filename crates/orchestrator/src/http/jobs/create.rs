@@ -20,7 +20,7 @@ use uuid::Uuid;
 use crate::clock;
 use crate::driver::CallError;
 use crate::http::authenticate::Access;
-use crate::http::body::{JobBody, Language};
+use crate::http::body::{JobBody, Language, READ_ON_THE_SPOT_BYTES};
 use crate::http::edge::json;
 use crate::http::error::Failure;
 use crate::http::openapi::{BODY, CALL, QUERY, examples, params, refusals};
@@ -37,11 +37,6 @@ const TRACEPARENT: &str = "traceparent";
 
 /// Longest idempotency key, in characters; a key is kept for a day.
 const MAX_KEY_CHARS: usize = 255;
-
-/// A smaller body takes well below a millisecond to read and check and is handled in place; a
-/// larger one, and one with regular expressions, goes to a blocking thread, so that it does not
-/// delay other connections.
-const READ_ON_THE_SPOT_BYTES: usize = 64 * 1024;
 
 /// Bodies that are read on a blocking thread at the same time.
 static LARGE_BODIES: Semaphore = Semaphore::const_new(1);
@@ -95,12 +90,12 @@ pub(super) async fn create(
     access: Access,
     headers: HeaderMap,
     query: CreateQuery,
-    JobBody { body, language }: JobBody,
+    mut body: JobBody,
 ) -> Handled {
-    let key = idempotency_key(&headers, &body.bytes)?;
-    let accepted = match language {
-        Language::Json => accept(&api, body.bytes.clone()).await?,
-        Language::Yaml => accept(&api, converted(body.bytes.clone()).await?).await?,
+    let key = idempotency_key(&headers, &body.body.bytes)?;
+    let accepted = match body.language {
+        Language::Json => accept(&api, body.body.bytes.clone()).await?,
+        Language::Yaml => accept_yaml(&api, &mut body).await?,
     };
     let namespace = &accepted.spec.namespace;
     access.check(namespace, || access.no_namespace(namespace))?;
@@ -168,6 +163,7 @@ pub(super) async fn create_by_post(
     create(state, access, headers, query, body).await
 }
 
+/// JSON, on a blocking thread if it is long or has regular expressions.
 async fn accept(api: &Arc<Api>, body: Bytes) -> Result<Accepted, Failure> {
     let id = mint();
     if body.len() <= READ_ON_THE_SPOT_BYTES {
@@ -188,19 +184,22 @@ async fn accept(api: &Arc<Api>, body: Bytes) -> Result<Accepted, Failure> {
         .map_err(refusal)
 }
 
-/// YAML as JSON. Always on a blocking thread: aliases make much of a short text.
-async fn converted(yaml: Bytes) -> Result<Bytes, Failure> {
+/// YAML, always on a blocking thread: aliases make much of a short text. What they made is one at a
+/// time until it has memory of its own, so that many senders of short texts cannot fill the memory.
+async fn accept_yaml(api: &Arc<Api>, body: &mut JobBody) -> Result<Accepted, Failure> {
     let turn = turn().await?;
-    let convert = move || {
-        let converted = yaml::to_json(&yaml);
-        drop(turn);
-        converted
+    let (id, yaml, with) = (mint(), body.body.bytes.clone(), Arc::clone(api));
+    let read = move || {
+        let json = yaml::to_json(&yaml).map_err(|reason| Failure::MalformedBody { reason })?;
+        let read = submission::accept(&json, id, &with.own.requester, Regexes::Compile);
+        Ok::<_, Failure>((read.map_err(refusal)?, json.len(), turn))
     };
-    let converted = tokio::task::spawn_blocking(convert).await;
-    converted
-        .map_err(|error| Failure::Internal { cause: format!("convert a job: {error}") })?
-        .map(Bytes::from)
-        .map_err(|reason| Failure::MalformedBody { reason })
+    let read = tokio::task::spawn_blocking(read).await;
+    let (accepted, bytes, turn) =
+        read.map_err(|error| Failure::Internal { cause: format!("convert a job: {error}") })??;
+    body.expand(bytes, api).await?;
+    drop(turn);
+    Ok(accepted)
 }
 
 /// One after the other, whatever their senders make of them: other requests keep a core.

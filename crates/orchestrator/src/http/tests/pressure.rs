@@ -120,3 +120,35 @@ async fn large_bodies_are_bounded_together_until_they_are_answered() {
     }
     assert_eq!(permits.free(), permits.count());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_aliases_made_of_a_small_body_takes_memory_like_a_large_one() {
+    let service = Service::start().await;
+    let permits = service.api.large_bodies.permits();
+    let yaml = |aliases: usize| {
+        let copies: String = (0..aliases).map(|n| format!("    k{n}: *a\n")).collect();
+        let task = "{Name: main, Engine: {Type: docker, Params: {Image: 'image:1'}}}";
+        format!(
+            "Job:\n  Type: batch\n  Tasks: [{task}]\n  Meta:\n    k: &a {}\n{copies}",
+            "x".repeat(4096)
+        )
+    };
+    let submit = |aliases| {
+        let request = service.request(Method::PUT, "/jobs");
+        request.header("Content-Type", "application/yaml").body(yaml(aliases))
+    };
+    assert!(yaml(60).len() < 16 * 1024, "small enough to need no permit itself");
+    service.gate.set(true);
+    let held = tokio::spawn(submit(60).send());
+    service.gate.holds_a_commit().await;
+    assert_eq!(permits.free(), permits.count() - 4, "250 KB as long as it is not answered");
+    let others = permits.take_many(permits.free()).ok().unwrap();
+    refused(submit(60)).await;
+    let small = tokio::spawn(submit(1).send());
+    drop(others);
+    service.gate.set(false);
+    for request in [held, small] {
+        assert_eq!(request.await.unwrap().unwrap().status(), 200);
+    }
+    assert_eq!(permits.free(), permits.count());
+}
