@@ -24,6 +24,7 @@ pub(crate) use relay::{Attachment, Relay};
 use render::Render;
 pub(crate) use render::{BrokenOff, Form};
 pub(crate) use source::LogOptions;
+pub(crate) use usage::OfNode;
 
 /// What reading output requires.
 pub(crate) struct Access {

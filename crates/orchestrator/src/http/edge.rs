@@ -11,6 +11,7 @@ use axum::{BoxError, Router};
 use http::{HeaderName, HeaderValue, Request, header};
 
 use super::Handled;
+use super::error::Failure;
 use crate::metrics::Metrics;
 
 /// Headers of every response that has none of its own: the bytes of a job are never a document of
@@ -66,6 +67,14 @@ pub(super) fn json<T: serde::Serialize>(value: &T) -> Handled {
     Ok(daemon::http::json(value))
 }
 
+/// The same for a value that may be large: rendered on a blocking thread, so that it does not delay
+/// other connections.
+pub(super) async fn rendered<T: serde::Serialize + Send + 'static>(value: T) -> Handled {
+    tokio::task::spawn_blocking(move || json(&value))
+        .await
+        .map_err(|error| Failure::Internal { cause: format!("render an answer: {error}") })?
+}
+
 #[cfg(test)]
 mod tests {
     use axum::body::to_bytes;
@@ -77,7 +86,6 @@ mod tests {
 
     use super::*;
     use crate::driver::CallError;
-    use crate::http::error::Failure;
 
     async fn asked(handler: fn() -> Response, path: &str) -> (Response, Value) {
         let router = Router::new().route("/", get(move || async move { handler() }));
@@ -111,5 +119,21 @@ mod tests {
         let stopping = || Failure::Call(CallError::Stopping).into_response();
         let (response, body) = asked(stopping, "/").await;
         assert_eq!((response.status().as_u16(), &body["Code"]), (503, &json!("ShuttingDown")));
+    }
+
+    /// Renders as whether that happens on this thread.
+    struct IsOn(std::thread::ThreadId);
+
+    impl serde::Serialize for IsOn {
+        fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            serializer.serialize_bool(std::thread::current().id() == self.0)
+        }
+    }
+
+    #[tokio::test]
+    async fn a_large_value_is_rendered_on_another_thread() {
+        let here = IsOn(std::thread::current().id());
+        let response = rendered(here).await.ok().unwrap();
+        assert_eq!(to_bytes(response.into_body(), 10).await.unwrap(), "false");
     }
 }

@@ -20,7 +20,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes as collect;
 
 use super::authenticate::Access;
-use super::edge::json;
+use super::edge::{json, rendered};
 use super::error::Kind;
 use super::openapi::{EXECUTION, JOB, NODE, PAGE, READ, examples, params, refusals};
 use super::paging::{List, Listing};
@@ -165,7 +165,8 @@ async fn list_live(State(api): State<Arc<Api>>, access: Access, query: LiveQuery
 /// The page, with what its running executions use.
 async fn measured(api: &Api, mut page: ListExecutions) -> Handled {
     api.logs.measure(&mut page.executions).await;
-    json(&page)
+    // Rendered on another thread: a page may have 16 MB.
+    rendered(page).await
 }
 
 /// Describe Execution

@@ -163,13 +163,18 @@ async fn list(State(api): State<Arc<Api>>, access: Access, query: ListQuery) -> 
     };
     match query.view {
         Detail::Full => {
-            let page = api.read(move |reads| Ok(reads.jobs(&question)?)).await?;
-            let last = page.items.last();
-            let last = last.map(|job| order.position(job.id, job.create_time, job.modify_time));
-            let next_token = listing.token(last, page.more);
-            let jobs = page.items.into_iter();
-            let jobs = jobs.map(|stored| record(stored, &api.view, &access)).collect();
-            json(&ListJobs { jobs, next_token })
+            let view = Arc::clone(&api.view);
+            // Rendered there too: a page may have 16 MB.
+            let read = move |reads: &dyn Reads| {
+                let page = reads.jobs(&question)?;
+                let last = page.items.last();
+                let last = last.map(|job| order.position(job.id, job.create_time, job.modify_time));
+                let next_token = listing.token(last, page.more);
+                let jobs = page.items.into_iter();
+                let jobs = jobs.map(|stored| record(stored, &view, &access)).collect();
+                json(&ListJobs { jobs, next_token })
+            };
+            api.read(read).await
         }
         Detail::Summary => {
             let view = Arc::clone(&api.view);
@@ -179,13 +184,12 @@ async fn list(State(api): State<Arc<Api>>, access: Access, query: ListQuery) -> 
                 let items = page.items.into_iter();
                 let jobs: Vec<JobSummary> =
                     items.map(|stored| summary::summary(stored, &view)).collect();
-                Ok((jobs, page.more))
+                let last = jobs.last();
+                let last = last.map(|job| order.position(job.id, job.create_time, job.modify_time));
+                let next_token = listing.token(last, page.more);
+                json(&ListJobSummaries { jobs, next_token })
             };
-            let (jobs, more) = api.read(read).await?;
-            let last = jobs.last();
-            let last = last.map(|job| order.position(job.id, job.create_time, job.modify_time));
-            let next_token = listing.token(last, more);
-            json(&ListJobSummaries { jobs, next_token })
+            api.read(read).await
         }
     }
 }

@@ -25,7 +25,7 @@ use scheduler::input::{Answer, Input};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes as collect;
 
-use super::body::JsonBody;
+use super::body::{JsonBody, READ_ON_THE_SPOT_BYTES};
 use super::edge::json;
 use super::error::Failure;
 use super::openapi::{BODY, CALL, OWN_NODE_ID, QUERY, SESSION, examples, params, refusals};
@@ -73,8 +73,9 @@ async fn join(
     body: JsonBody,
 ) -> Handled {
     let node = bounds::foreign_node(&api, lookup::full_node(&text)?)?;
+    bounds::check_size(&body)?;
     let mut request: SessionRequest = body.read_exactly()?;
-    bounds::check_session(&request, body.bytes.len())?;
+    bounds::check_session(&request)?;
     without_claims(&mut request);
     if let Some(Extension(certified)) = certified {
         certified.identity.amend(&mut request);
@@ -110,6 +111,7 @@ async fn heartbeat(
     body: JsonBody,
 ) -> Handled {
     let node = lookup::full_node(&text)?;
+    bounds::check_size(&body)?;
     let heartbeat: Heartbeat = body.read_exactly()?;
     let stalled = Duration::from_millis(heartbeat.stalled_millis);
     let boot = Reading::now().boot;
@@ -144,13 +146,34 @@ async fn report(
     body: JsonBody,
 ) -> Handled {
     let node = lookup::full_node(&text)?;
-    let ReportBatch { session, mut reports } = body.read_exactly()?;
-    if reports.len() > MAX_REPORTS_PER_BATCH {
+    let (ReportBatch { session, reports }, _body) = read_reports(body).await?;
+    let take = || api.handle.call(Input::Reports { node, session, reports: reports.clone() });
+    api.observer.metrics.reports.inc_by(reports.len() as u64);
+    match failpoint::around(REPORT_PLACES, take).await? {
+        Answer::Acknowledged(acknowledged) => json(&ReportAnswer { acknowledged }),
+        other => Err(unexpected("reports", &other)),
+    }
+}
+
+/// Reads reports, many of them on a blocking thread; returns the body, which keeps its memory.
+async fn read_reports(body: JsonBody) -> Result<(ReportBatch, JsonBody), Failure> {
+    if body.bytes.len() <= READ_ON_THE_SPOT_BYTES {
+        return Ok((checked_reports(&body)?, body));
+    }
+    tokio::task::spawn_blocking(move || Ok((checked_reports(&body)?, body)))
+        .await
+        .map_err(|error| Failure::Internal { cause: format!("read reports: {error}") })?
+}
+
+fn checked_reports(body: &JsonBody) -> Result<ReportBatch, Failure> {
+    let mut batch: ReportBatch = body.read_exactly()?;
+    if batch.reports.len() > MAX_REPORTS_PER_BATCH {
         let reason = format!("must not be more than {MAX_REPORTS_PER_BATCH}");
         let problem = FieldError { path: "Reports".to_owned(), reason };
         return Err(Failure::InvalidBody(vec![problem]));
     }
-    let problems: Vec<FieldError> = reports
+    let problems: Vec<FieldError> = batch
+        .reports
         .iter_mut()
         .enumerate()
         .filter_map(|(index, report)| {
@@ -161,15 +184,7 @@ async fn report(
             Some(FieldError { path: format!("Reports[{index}].{field}"), reason })
         })
         .collect();
-    if !problems.is_empty() {
-        return Err(Failure::InvalidBody(problems));
-    }
-    let take = || api.handle.call(Input::Reports { node, session, reports: reports.clone() });
-    api.observer.metrics.reports.inc_by(reports.len() as u64);
-    match failpoint::around(REPORT_PLACES, take).await? {
-        Answer::Acknowledged(acknowledged) => json(&ReportAnswer { acknowledged }),
-        other => Err(unexpected("reports", &other)),
-    }
+    if problems.is_empty() { Ok(batch) } else { Err(Failure::InvalidBody(problems)) }
 }
 
 /// Whether a node can observe this state; the others are the orchestrator's own.

@@ -19,6 +19,7 @@ use super::executions::{self, Specs};
 use super::openapi::{JOB, NODE, QUERY, READ, examples, refusals};
 use super::query::{Choice, IdPrefix, Limit, Namespace, query};
 use super::{Api, Handled, lookup};
+use crate::logs::OfNode;
 
 const ORDERS: Choice<Order> =
     Choice { permitted: &[("cpu", Order::Cpu), ("memory", Order::Memory)], default: Order::Cpu };
@@ -78,41 +79,42 @@ async fn list(State(api): State<Arc<Api>>, access: Access, query: UsageQuery) ->
             Ok((job, access))
         })
         .await?;
-    let (mut used, unanswered_node_ids) = ask(&api, node).await;
-    used.retain(|(_, one)| {
-        visible.contain(&one.namespace) && job.is_none_or(|id| one.job_id == id)
-    });
-    used.sort_unstable_by(|(_, a), (_, b)| {
-        let by_order = match order {
-            Order::Cpu => b.usage.cpu.total_cmp(&a.usage.cpu),
-            Order::Memory => b.usage.memory.cmp(&a.usage.memory),
-        };
-        by_order.then(a.execution_id.cmp(&b.execution_id))
-    });
-    let measured = used.len() as u64;
-    let executions = api
-        .read(move |reads| {
-            let mut specs = Specs::default();
-            let mut listed = Vec::new();
-            for (node, one) in used.into_iter().take(MAX_READ) {
-                if listed.len() == limit as usize {
-                    break;
-                }
-                if let Some(execution) = record(reads, &access, &mut specs, node, &one)?
-                    && visible.contain(&execution.namespace)
-                    && job.is_none_or(|id| execution.job_id == id)
-                {
-                    listed.push(execution);
-                }
+    let (answers, unanswered_node_ids) = ask(&api, node).await;
+    // Sorted and rendered there too: a cluster may run a hundred thousand.
+    let read = move |reads: &dyn Reads| {
+        let used = answers.iter().flat_map(|(node, of)| of.values().map(|one| (*node, one)));
+        let mut used: Vec<_> = used
+            .filter(|(_, one)| visible.contain(&one.namespace))
+            .filter(|(_, one)| job.is_none_or(|id| one.job_id == id))
+            .collect();
+        used.sort_unstable_by(|(_, a), (_, b)| {
+            let by_order = match order {
+                Order::Cpu => b.usage.cpu.total_cmp(&a.usage.cpu),
+                Order::Memory => b.usage.memory.cmp(&a.usage.memory),
+            };
+            by_order.then(a.execution_id.cmp(&b.execution_id))
+        });
+        let measured = used.len() as u64;
+        let mut specs = Specs::default();
+        let mut executions = Vec::new();
+        for (node, one) in used.into_iter().take(MAX_READ) {
+            if executions.len() == limit as usize {
+                break;
             }
-            Ok(listed)
-        })
-        .await?;
-    json(&ListUsage { executions, measured, unanswered_node_ids })
+            if let Some(execution) = record(reads, &access, &mut specs, node, one)?
+                && visible.contain(&execution.namespace)
+                && job.is_none_or(|id| execution.job_id == id)
+            {
+                executions.push(execution);
+            }
+        }
+        json(&ListUsage { executions, measured, unanswered_node_ids })
+    };
+    api.read(read).await
 }
 
 /// What the connected nodes, or one of them, say; and which of them did not answer.
-async fn ask(api: &Api, only: Option<NodeId>) -> (Vec<(NodeId, ExecutionUsage)>, Vec<NodeId>) {
+async fn ask(api: &Api, only: Option<NodeId>) -> (Vec<(NodeId, OfNode)>, Vec<NodeId>) {
     let nodes = api.view.nodes();
     let connected = nodes.iter().filter(|node| node.connection == Connection::Connected);
     let asked = connected
@@ -123,7 +125,7 @@ async fn ask(api: &Api, only: Option<NodeId>) -> (Vec<(NodeId, ExecutionUsage)>,
     let (mut used, mut unanswered) = (Vec::new(), Vec::new());
     for (node, answer) in answers {
         match answer {
-            Some(answer) => used.extend(answer.values().cloned().map(|one| (node, one))),
+            Some(answer) => used.push((node, answer)),
             None => unanswered.push(node),
         }
     }

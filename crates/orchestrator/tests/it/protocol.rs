@@ -234,10 +234,8 @@ async fn what_a_node_says_is_bounded() {
     let server = Server::start().await;
     let mut request = session_request();
     request["ComputeNodeInfo"]["ExecutionEngines"] = json!(vec!["docker"; 20_000]);
-    assert_eq!(
-        server.put(&node_path(&fresh_node_id(), "/session"), &request).await.problems(),
-        [": must not have more than 131072 bytes"]
-    );
+    let refused = server.put(&node_path(&fresh_node_id(), "/session"), &request).await;
+    refused.refused(400, "MalformedBody").says("the body has more than 131072 bytes");
 
     let node = FakeNode::join(&server).await;
     let job = server.submit(plain_job()).await;
@@ -268,6 +266,19 @@ async fn what_a_node_says_is_bounded() {
     assert!(stored.to_string().len() < 64 << 10, "{}", stored.to_string().len());
     assert!(text(&stored["ComputeState"]["Message"]).ends_with(" […]"));
     assert_eq!(stored["RunOutput"]["stdouttruncated"], true);
+}
+
+#[tokio::test]
+async fn a_long_heartbeat_or_session_is_refused_unread() {
+    let server = Server::start().await;
+    let node = FakeNode::join(&server).await;
+    for operation in ["/session", "/heartbeat"] {
+        let request = server.request(reqwest::Method::PUT, &node_path(&node.id, operation));
+        let request = request.header("Content-Type", "application/json");
+        // Whoever reads it finds that it is not JSON.
+        let answer = crate::server::answer(request.body("{".repeat(200_000))).await;
+        answer.refused(400, "MalformedBody").says("the body has more than 131072 bytes");
+    }
 }
 
 #[tokio::test]

@@ -11,9 +11,11 @@ use api_types::protocol::{Report, SessionRequest};
 use api_types::usage::Usage;
 
 use crate::http::Api;
+use crate::http::body::JsonBody;
 use crate::http::error::Failure;
 
-/// Bytes of a whole session request: addresses, labels, engines, GPUs.
+/// Bytes of a whole session request (addresses, labels, engines, GPUs) or heartbeat. A larger one is
+/// not read: a node is heard while others send what they like.
 const MAX_SESSION_BYTES: usize = 128 << 10;
 
 /// Labels of one node: placement tests them, and node lists contain them.
@@ -39,13 +41,18 @@ pub(super) fn foreign_node(api: &Api, node: NodeId) -> Result<NodeId, Failure> {
     if node == api.own.id { Err(Failure::OwnNode(node)) } else { Ok(node) }
 }
 
-/// Checks a session request that came as a body of this size.
-pub(super) fn check_session(request: &SessionRequest, bytes: usize) -> Result<(), Failure> {
+/// Checks the size of a session request or heartbeat. Call before it is read.
+pub(super) fn check_size(body: &JsonBody) -> Result<(), Failure> {
+    if body.bytes.len() <= MAX_SESSION_BYTES {
+        return Ok(());
+    }
+    let reason = format!("the body has more than {MAX_SESSION_BYTES} bytes");
+    Err(Failure::MalformedBody { reason })
+}
+
+pub(super) fn check_session(request: &SessionRequest) -> Result<(), Failure> {
     let mut problems = Vec::new();
     let mut refuse = |path: String, reason: String| problems.push(FieldError { path, reason });
-    if bytes > MAX_SESSION_BYTES {
-        refuse(String::new(), format!("must not have more than {MAX_SESSION_BYTES} bytes"));
-    }
     if request.addrs.len() > MAX_ADDRESSES {
         refuse("Addrs".to_owned(), format!("must not be more than {MAX_ADDRESSES}"));
     }
