@@ -13,7 +13,9 @@ use api_types::{ExecutionId, NodeId, Timestamp};
 use super::docker::Docker;
 use super::network::{Request, Sender};
 use super::session::Session;
+use super::trouble::Trouble;
 use crate::random::Random;
+use crate::workload::DECLINED;
 
 /// A machine with its agent.
 pub(super) struct Agent {
@@ -25,6 +27,7 @@ pub(super) struct Agent {
     pub(super) process: Option<Process>,
     /// Number of processes started so far.
     pub(super) started: u64,
+    pub(super) trouble: Trouble,
     /// End of a network outage.
     pub(super) disconnected_until: Timestamp,
     /// Counts the boots of its machine.
@@ -57,6 +60,7 @@ impl Agent {
             docker: Docker::default(),
             process: None,
             started: 0,
+            trouble: Trouble::default(),
             disconnected_until: Timestamp::ZERO,
             boots: 1,
             gone: false,
@@ -167,7 +171,7 @@ impl Agent {
 
 /// Declines half of the executions of jobs named `declined`, so that runs include rejections.
 fn admit(work: &Work) -> Result<(), String> {
-    if work.job_name == "declined" && work.index % 2 == 1 {
+    if work.job_name == DECLINED && work.index % 2 == 1 {
         return Err("this node declines it".to_owned());
     }
     Ok(())

@@ -23,6 +23,8 @@ pub(super) struct Faults {
     pub(super) machine_restarts: u64,
     /// The outcome of a commit remains unknown.
     pub(super) unknown_commits: u64,
+    /// The disk takes some seconds for a commit.
+    pub(super) slow_commits: u64,
     /// Another process takes the store over from one that is paused or cut off.
     pub(super) takeovers: u64,
 }
@@ -37,6 +39,7 @@ pub(super) const HEALED: Faults = Faults {
     clock_steps: 0,
     machine_restarts: 0,
     unknown_commits: 0,
+    slow_commits: 0,
     takeovers: 0,
 };
 
@@ -58,6 +61,7 @@ pub(super) fn draw(random: &mut Random) -> Faults {
         machine_restarts: draw(500),
         agent_reboots: draw(500),
         unknown_commits: draw(50),
+        slow_commits: draw(30),
         takeovers: draw(2000),
     }
 }

@@ -52,6 +52,8 @@ pub(super) struct Orchestrator {
     sabotage: Option<Sabotage>,
     pub(super) disk: Disk,
     pub(super) witness: Witness,
+    /// Counts commits that took long.
+    pub(super) slow_commits: u64,
     /// The process that listens.
     pub(super) process: Option<Process>,
     /// One that another replaced, and that does not know it.
@@ -99,6 +101,7 @@ impl Orchestrator {
             sabotage,
             disk: Disk::new(sabotage),
             witness: Witness::default(),
+            slow_commits: 0,
             process: None,
             deposed: None,
             starting: None,
@@ -199,8 +202,10 @@ impl Orchestrator {
         let place = if is_deposed { &mut self.deposed } else { &mut self.process };
         let Some(process) = place else { return (Vec::new(), After::Deposed) };
         let (disk, machine, sabotage) = (&mut self.disk, &self.machine, self.sabotage);
+        let slow_commits = &mut self.slow_commits;
         let witness = (!is_deposed).then_some(&mut self.witness);
-        let mut around = Surroundings { disk, machine, witness, sabotage, is_deposed, now };
+        let mut around =
+            Surroundings { disk, machine, witness, slow_commits, sabotage, is_deposed, now };
         let mut outgoing = Vec::new();
         let after = process.turn(&mut around, plan, &mut outgoing);
         match after {
@@ -244,6 +249,7 @@ fn sabotaged(stamp: Stamp, sabotage: Option<Sabotage>) -> Stamp {
             | Sabotage::BlameTasks
             | Sabotage::BlameImages
             | Sabotage::BlameRoom
+            | Sabotage::OverlookDelays
             | Sabotage::HeartbeatsWait,
         )
         | None => stamp,

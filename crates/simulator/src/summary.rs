@@ -30,6 +30,8 @@ pub struct Summary {
     pub deposed: u64,
     /// Commits that reached the disk after their process was told that the store does not answer.
     pub late_commits: u64,
+    /// Commits for which the disk took some seconds.
+    pub slow_commits: u64,
     pub crowds: u64,
     /// Runs in which one node broke among others.
     pub broken_nodes: u64,
@@ -66,6 +68,7 @@ impl Summary {
             takeovers: self.takeovers + other.takeovers,
             deposed: self.deposed + other.deposed,
             late_commits: self.late_commits + other.late_commits,
+            slow_commits: self.slow_commits + other.slow_commits,
             crowds: self.crowds + other.crowds,
             broken_nodes: self.broken_nodes + other.broken_nodes,
             lost_registries: self.lost_registries + other.lost_registries,
@@ -95,6 +98,7 @@ impl fmt::Display for Summary {
             takeovers,
             deposed,
             late_commits,
+            slow_commits,
             crowds,
             broken_nodes,
             lost_registries,
@@ -112,7 +116,7 @@ impl fmt::Display for Summary {
              {agent_reboots} of them with their machine, {clock_steps} clock steps, \
              {machine_restarts} restarts of the orchestrator's machine, {full_disks} full disks, \
              {takeovers} takeovers, {deposed} deposed processes, {late_commits} late commits, \
-             {given_up} executions given up, {missing_secrets} missing secrets; \
+             {slow_commits} slow commits, {given_up} executions given up, {missing_secrets} missing secrets; \
              at the end {crowds} crowds, {broken_nodes} broken nodes, {lost_registries} lost \
              registries, {long_runs} silences in long runs, {mass_silences} mass silences, \
              {full_ledgers} full ledgers, {changed_leases} changed leases"
@@ -155,6 +159,8 @@ pub enum Sabotage {
     BlameImages,
     /// Images that one node cannot have are taken for a lack of room, which excludes no node.
     BlameRoom,
+    /// The orchestrator notices neither that it was paused nor how long a commit took.
+    OverlookDelays,
     /// The heartbeats of an agent wait for its ledger.
     HeartbeatsWait,
 }

@@ -37,6 +37,9 @@ const NAMESPACE: &str = "default";
 const SECRET: &str = "db";
 const SLEEP: &str = "sleep ";
 
+/// The name of jobs that nodes decline now and then.
+pub(super) const DECLINED: &str = "declined";
+
 /// Longer than a run.
 const NEVER_SECONDS: u32 = 1_000_000;
 
@@ -131,7 +134,7 @@ pub(super) fn job(random: &mut Random) -> (JobSpec, ExpectedEnd) {
         false => Vec::new(),
     };
     let mut spec = JobSpec {
-        name: random.one_of(&["plain", "plain", "plain", "declined"]).to_owned(),
+        name: random.one_of(&["plain", "plain", "plain", DECLINED]).to_owned(),
         namespace: NAMESPACE.to_owned(),
         job_type,
         priority: u32::try_from(random.within(0..101)).expect("small"),
@@ -173,6 +176,14 @@ pub(super) fn plain(random: &mut Random, cpu: &str, priority: u32) -> JobSpec {
     spec
 }
 
+/// A daemon that every node has room for at some time.
+pub(super) fn daemon(random: &mut Random) -> JobSpec {
+    let mut spec = plain(random, "0.25", 50);
+    (spec.job_type, spec.retry_policy.attempts) = (JobType::Daemon, 0);
+    spec.tasks[0].result_paths.clear();
+    spec
+}
+
 pub(super) fn node_action(random: &mut Random) -> NodeAction {
     random.one_of(&[
         NodeAction::Cordon,
@@ -185,6 +196,12 @@ pub(super) fn node_action(random: &mut Random) -> NodeAction {
 /// The name of a job whose process runs for this many seconds and succeeds.
 pub(super) fn sleep(seconds: u64) -> String {
     format!("{SLEEP}{seconds}")
+}
+
+/// Whether nodes decline the job of this specification now and then.
+pub(super) fn is_declined(spec_json: &str) -> bool {
+    let spec: JobSpec = serde_json::from_str(spec_json).expect("what was submitted");
+    spec.name == DECLINED
 }
 
 /// Duration and exit code of a process of the job with this name.

@@ -20,7 +20,9 @@ use uuid::Uuid;
 use self::epilogue::Epilogue;
 use super::agent::Agent;
 use super::checks;
+use super::coverage::Coverage;
 use super::faults::{self, Faults, HEALED};
+use super::inspection::Inspection;
 use super::network::{Answer, Request, RequestBody, Sender, StreamLine};
 use super::orchestrator::{Orchestrator, Stream};
 use super::summary::{Failure, Sabotage, Summary};
@@ -34,6 +36,9 @@ const FAULT_PERIOD: Duration = Duration::from_secs(100);
 /// take a thousand seconds.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(1500);
 
+/// Time after which the jobs that would run for ever are stopped in the healed world.
+const STOP_AFTER: Duration = Duration::from_secs(12);
+
 /// The start of virtual time.
 const EPOCH: Timestamp = Timestamp(1_700_000_000_000_000_000);
 
@@ -45,6 +50,8 @@ pub(super) struct World {
     pub(super) requests: Vec<ClientRequest>,
     pub(super) expected_ends: BTreeMap<usize, ExpectedEnd>,
     pub(super) summary: Summary,
+    inspection: Inspection,
+    coverage: Coverage,
     faults: Faults,
     epilogue: Epilogue,
     sabotage: Option<Sabotage>,
@@ -104,6 +111,7 @@ enum SimEvent {
     SendRequest {
         request: usize,
     },
+    Count,
     Disruption,
 }
 
@@ -160,6 +168,8 @@ impl World {
             requests: Vec::new(),
             expected_ends: BTreeMap::new(),
             summary: Summary::default(),
+            inspection: Inspection::default(),
+            coverage: Coverage::default(),
             faults,
             epilogue,
             sabotage,
@@ -195,6 +205,7 @@ impl World {
         let key = workload::secret(self.sabotage);
         self.add_request(RequestBody::PutSecret { key }, delay);
         self.at(Duration::from_secs(1), SimEvent::Disruption);
+        self.at(Duration::from_secs(1), SimEvent::Count);
     }
 
     fn simulate(&mut self) -> Result<(), String> {
@@ -203,6 +214,7 @@ impl World {
         self.settle()?;
         self.epilogue()?;
         self.summary.given_up = self.orchestrator.witness.given_up;
+        self.summary.slow_commits = self.orchestrator.slow_commits;
         self.summary.jobs = self.orchestrator.disk.store.jobs.len();
         self.summary.executions = self.orchestrator.disk.store.executions.len();
         checks::check(self)
@@ -273,7 +285,7 @@ impl World {
             .collect();
         for request in endless {
             if let RequestState::Answered { job: Some(job) } = self.requests[request].state {
-                self.add_request(RequestBody::Stop { job }, Duration::from_secs(3));
+                self.add_request(RequestBody::Stop { job }, STOP_AFTER);
             }
         }
     }
@@ -298,6 +310,20 @@ impl World {
             SimEvent::Input { agent, process, input } => self.input(agent, process, input),
             SimEvent::SendRequest { request } => self.send_request(request),
             SimEvent::Disruption => self.disrupt(),
+            SimEvent::Count => self.count_daemons(),
+        }
+    }
+
+    /// Once per second, until every daemon is asked to stop.
+    fn count_daemons(&mut self) {
+        let process = self.orchestrator.process.as_ref();
+        let is_full = self.orchestrator.disk.full_until > self.now;
+        match process.is_some_and(|process| process.is_steady(self.now)) && !is_full {
+            true => self.coverage.count(&self.orchestrator.disk.store),
+            false => self.coverage.begin_anew(),
+        }
+        if self.now < EPOCH + FAULT_PERIOD + STOP_AFTER {
+            self.at(Duration::from_secs(1), SimEvent::Count);
         }
     }
 

@@ -8,7 +8,7 @@ use simulator::{Sabotage, Summary};
 const SEEDS: u64 = 300;
 
 /// Number of seeds within which the simulation must find sabotage.
-const SABOTAGED_SEEDS: u64 = 100;
+const SABOTAGED_SEEDS: u64 = 200;
 
 #[test]
 fn every_guarantee_holds_under_all_faults() {
@@ -44,6 +44,7 @@ fn every_guarantee_holds_under_all_faults() {
     assert!(total.lost_messages > 1000, "{total}");
     assert!(total.clock_steps > 100 && total.machine_restarts > 30, "{total}");
     assert!(total.full_disks > 50 && total.late_commits > 100, "{total}");
+    assert!(total.slow_commits > 100, "{total}");
     assert!(total.crowds > 10 && total.broken_nodes > 5, "{total}");
     assert!(total.lost_registries > 3, "{total}");
     assert!(total.long_runs > 10 && total.mass_silences > 10, "{total}");
@@ -122,6 +123,11 @@ fn a_long_run_that_is_given_up_like_a_short_one_is_detected() {
 #[test]
 fn a_lease_that_is_forgotten_is_detected() {
     assert!(is_detected(Sabotage::ForgetLease));
+}
+
+#[test]
+fn an_offer_that_is_taken_back_although_no_answer_could_arrive_is_detected() {
+    assert!(is_detected(Sabotage::OverlookDelays));
 }
 
 #[test]

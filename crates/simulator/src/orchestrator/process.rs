@@ -1,5 +1,6 @@
 //! A process of the orchestrator: it runs the step that the daemon runs, over simulated I/O.
 
+mod commit;
 mod release;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -7,19 +8,18 @@ use std::time::Duration;
 
 use api_types::protocol::HeartbeatAnswer;
 use api_types::{NodeId, Timestamp};
-use control_plane::batch::NumberedCommit;
 use control_plane::clock::{ServiceClock, Stamp};
-use control_plane::step::{Action, Event, Lookups, Step, TakeError, Taken, Trust};
-use control_plane::store::{Outcome, Removed, Retention, StoreError};
+use control_plane::step::{Action, Event, Lookups, Step, Taken, Trust};
+use control_plane::store::{Outcome, Removed, Retention};
 use scheduler::invariants;
-use scheduler::mint::Mint;
 use scheduler::silence::{self, Heard};
 use scheduler::time::Moment;
 
+use self::commit::SlowCommit;
 use super::disk::Disk;
 use super::requests::envelope;
 use super::witness::Witness;
-use super::{Outgoing, Stream, TRUST, sabotaged, settings};
+use super::{Outgoing, Stream, TRUST, sabotaged};
 use crate::machine::Machine;
 use crate::network::{Answer, Caller, Request, RequestBody, StreamLine};
 use crate::random::Random;
@@ -45,6 +45,7 @@ pub(crate) struct Process {
     pub(crate) paused_until: Timestamp,
     /// The store does not answer it before this moment.
     pub(crate) cut_off_until: Timestamp,
+    slow: Option<SlowCommit>,
     /// Heartbeats that the step was told of, and that the scheduler may still refuse.
     noted: Vec<Heard>,
     /// How long the last pause was, until the step is told.
@@ -67,6 +68,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) crash: Option<CrashPoint>,
     /// The chance that the outcome of a commit remains unknown, in thousandths.
     pub(crate) unknown: u64,
+    /// The chance that the disk takes some seconds for a commit, in thousandths.
+    pub(crate) slow: u64,
 }
 
 /// How a process goes on after a turn.
@@ -86,6 +89,7 @@ pub(super) struct Surroundings<'a> {
     pub(super) sabotage: Option<Sabotage>,
     /// Of the process that listens.
     pub(super) witness: Option<&'a mut Witness>,
+    pub(super) slow_commits: &'a mut u64,
     /// Another process listens in its place.
     pub(super) is_deposed: bool,
     pub(super) now: Timestamp,
@@ -114,6 +118,7 @@ impl Process {
             leases: BTreeMap::new(),
             paused_until: Timestamp::ZERO,
             cut_off_until: Timestamp::ZERO,
+            slow: None,
             noted: Vec::new(),
             deaf: Duration::ZERO,
             next_turn: None,
@@ -129,11 +134,17 @@ impl Process {
         outgoing: &mut Vec<Outgoing>,
     ) -> After {
         let stamp = self.stamp(around);
+        if around.sabotage == Some(Sabotage::OverlookDelays) {
+            self.deaf = Duration::ZERO;
+        }
         let mut after = None;
         if let Some(taken) = self.taken.take() {
             after = self.on(Event::Took(Ok(taken)), stamp, around, plan, outgoing);
         }
         let mut first = self.hear(stamp, outgoing);
+        if let Some(slow) = self.slow.take_if(|slow| slow.until <= around.now) {
+            after = self.end_slow_commit(slow, stamp, around, plan, outgoing);
+        }
         if after.is_some() || self.step.is_committing() {
             first.into_iter().rev().for_each(|request| self.inbox.push_front(request));
         } else {
@@ -157,9 +168,18 @@ impl Process {
             self.testify(around);
         }
         after.unwrap_or_else(|| {
+            if let Some(slow) = &self.slow {
+                return After::Sleep(slow.until.since(around.now).max(SHORTEST_SLEEP));
+            }
             let wake = self.step.wake().expect("nothing is under way after a turn");
             After::Sleep(wake.since(stamp.moment).max(SHORTEST_SLEEP))
         })
+    }
+
+    /// Whether it serves, and nothing is the matter with it or its store.
+    pub(crate) fn is_steady(&self, now: Timestamp) -> bool {
+        let is_held_up = self.paused_until > now || self.cut_off_until > now || self.slow.is_some();
+        !is_held_up && self.step.scheduler().is_some() && !self.step.is_committing()
     }
 
     /// Whether requests wait that it can take at once.
@@ -256,6 +276,10 @@ impl Process {
                     }
                     let id = commit.id;
                     has_changed = true;
+                    if plan.crash.is_none() && plan.random.chance(plan.slow) {
+                        self.begin_slow_commit(commit, stamp, around, plan.random);
+                        continue;
+                    }
                     let result = self.commit(commit, around, plan, outgoing);
                     if plan.crash.is_some() {
                         outgoing.retain(|outgoing| matches!(outgoing, Outgoing::Late(_)));
@@ -285,47 +309,6 @@ impl Process {
             self.check();
         }
         None
-    }
-
-    /// What is sent to the store may be written, lost, or written later, without an answer.
-    fn commit(
-        &mut self,
-        commit: NumberedCommit,
-        around: &mut Surroundings<'_>,
-        plan: &mut Plan<'_>,
-        outgoing: &mut Vec<Outgoing>,
-    ) -> Result<Outcome, StoreError> {
-        if let (Some(witness), Some(scheduler)) = (&mut around.witness, self.step.scheduler()) {
-            witness.commits(&commit, &around.disk.store, scheduler.lease());
-        }
-        if self.cut_off_until > around.now {
-            return Err(StoreError::Unavailable);
-        }
-        if !plan.random.chance(plan.unknown) {
-            return around.disk.commit(&commit, around.now);
-        }
-        match plan.random.within(0..3) {
-            0 => drop(around.disk.commit(&commit, around.now)),
-            1 => outgoing.push(Outgoing::Late(commit)),
-            _ => {}
-        }
-        Err(StoreError::Unavailable)
-    }
-
-    fn take(
-        &mut self,
-        stamp: Stamp,
-        around: &mut Surroundings<'_>,
-        random: &mut Random,
-    ) -> Result<Taken, TakeError> {
-        self.leases.clear();
-        if self.cut_off_until > around.now {
-            return Err(StoreError::Unavailable.into());
-        }
-        let progress = around.disk.take(around.now)?;
-        let mint = Mint::from_seed(random.seed());
-        let settings = settings(self.lease, around.sabotage);
-        Taken::load(&mut around.disk.store, progress, settings, mint, stamp.moment)
     }
 
     fn check(&self) {

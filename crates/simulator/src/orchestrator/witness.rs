@@ -21,6 +21,9 @@ use crate::docker::NO_IMAGE;
 /// What the history says of an execution that is given up for the silence of its node.
 const GIVEN_UP: &str = "its node was lost: no heartbeat";
 
+/// What an ops job says that fails because a node is silent or gone.
+const OPS_STAY: &str = "an ops job stays on its original nodes";
+
 /// The patience for a batch run is its length divided by this.
 const PATIENCE_PER_RUN: u32 = 50;
 
@@ -69,6 +72,7 @@ impl Witness {
         let now = commit.stamp.moment;
         for event in &batch.output.changes.events {
             let EventSubject::Execution { job, id, node, previous, new } = event.subject else {
+                self.judge_abandoned(event, commit, store, lease);
                 continue;
             };
             let row = &batch.output.changes.executions[&id];
@@ -102,6 +106,34 @@ impl Witness {
         );
     }
 
+    /// An ops job fails for a silent node only after the patience for it, whether or not the node had
+    /// answered the offer.
+    fn judge_abandoned(
+        &self,
+        event: &EventRow,
+        commit: &NumberedCommit,
+        store: &MemoryStore,
+        lease: Duration,
+    ) {
+        let Some(job) = event.job() else { return };
+        let Some(index) = abandoned_slot(&event.comment) else { return };
+        let Content::Batch(batch) = &commit.content else { return };
+        let stored = store.executions.values().chain(batch.output.changes.executions.values());
+        let placed = stored.filter(|row| row.job == job && row.index == index).map(|row| row.node);
+        let waiting = store.pending_slots.get(&(job, index)).and_then(|slot| slot.pinned);
+        // An ops slot stays on one node, and may never have been placed there.
+        let Some(node) = waiting.into_iter().chain(placed).next() else { return };
+        let Some(heard) = self.heard.get(&node) else { return };
+        let silence = commit.stamp.moment.since(*heard);
+        let Some(submitted) = store.new_jobs.get(&job) else { return };
+        let spec: JobSpec = serde_json::from_str(&submitted.spec_json).expect("it was readable");
+        let patience = patience(&spec, Duration::ZERO).map(|patience| patience.max(lease));
+        assert!(
+            patience.is_some_and(|patience| silence >= patience),
+            "job {job} failed after a silence of {silence:?}; it deserves {patience:?}"
+        );
+    }
+
     fn judge_patience(
         &self,
         (job, id, node): (JobId, ExecutionId, NodeId),
@@ -121,6 +153,14 @@ impl Witness {
              {run:?}; it deserves {patience:?}"
         );
     }
+}
+
+/// The slot that this comment is about, when it fails an ops job because its node is silent.
+fn abandoned_slot(comment: &str) -> Option<u32> {
+    let is_silence = comment.ends_with(OPS_STAY) && !comment.contains("operator");
+    let (_, index) = comment.split_once("index ").filter(|_| is_silence)?;
+    let digits = index.split(|other: char| !other.is_ascii_digit()).next()?;
+    digits.parse().ok()
 }
 
 fn is_given_up(event: &EventRow, new: ComputeState) -> bool {

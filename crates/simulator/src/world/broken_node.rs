@@ -64,6 +64,7 @@ impl World {
         self.summary.lost_registries += 1;
         let begin = self.now;
         self.agents[agent].docker.has_no_registry = true;
+        self.agents[agent].trouble.fails();
         let requests: Vec<_> = (0..JOBS).map(|_| self.submit_once()).collect();
         self.settle()?;
         self.agents[agent].docker.has_no_registry = false;

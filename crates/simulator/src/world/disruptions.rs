@@ -3,14 +3,17 @@
 use std::time::Duration;
 
 use agent_core::session::SessionEnd;
-use api_types::JobId;
+use api_types::{JobId, Timestamp};
 
 use super::{SimEvent, World};
 use crate::network::RequestBody;
-use crate::workload::{self, RequestState};
+use crate::workload::{self, ExpectedEnd, RequestState};
 
 /// The wall clock is set this many times less often in each second of uptime than in each restart.
 const STEPS_WHILE_RUNNING: u64 = 4;
+
+/// Daemons that are submitted around the time in which a Docker Engine is broken.
+const DAEMONS: usize = 2;
 
 // === impl World: disruptions ===
 
@@ -32,17 +35,21 @@ impl World {
         if self.random.chance(self.faults.clock_steps / STEPS_WHILE_RUNNING) {
             self.step_wall_clock();
         }
-        if !self.random.chance(self.faults.disruption) {
-            return;
+        if self.random.chance(self.faults.disruption) {
+            self.disrupt_somebody();
         }
+    }
+
+    fn disrupt_somebody(&mut self) {
         let agent = self.any_agent();
         let length = self.random.millis(100..25_000);
         let until = self.now + length;
         match self.random.within(0..16) {
-            0..=2 => self.agents[agent].disconnected_until = until,
+            0..=2 => self.disconnect(agent, until),
             3..=5 => {
                 if let Some(process) = &mut self.agents[agent].process {
                     process.paused_until = until;
+                    self.agents[agent].trouble.is_away(until);
                 }
             }
             6..=8 => {
@@ -61,6 +68,7 @@ impl World {
             11 => {
                 if let Some(process) = &mut self.agents[agent].process {
                     process.ledger_full_until = until.max(process.ledger_full_until);
+                    self.agents[agent].trouble.is_away(until);
                 }
             }
             12 => {
@@ -83,14 +91,27 @@ impl World {
                 if staying > 1 {
                     self.agents[agent].gone = true;
                     self.agents[agent].process = None;
+                    self.agents[agent].trouble.leaves(self.now);
                 }
             }
         }
     }
 
+    /// The network of the agent is away.
+    pub(super) fn disconnect(&mut self, agent: usize, until: Timestamp) {
+        self.agents[agent].disconnected_until = until;
+        self.agents[agent].trouble.is_away(until);
+    }
+
     fn break_docker(&mut self, agent: usize, length: Duration) {
         self.agents[agent].docker.is_broken = true;
         self.at(length, SimEvent::MendDocker { agent });
+        // Some while the node backs off or is probed, which is no reason to be left out.
+        for _ in 0..DAEMONS {
+            let spec = workload::daemon(&mut self.random);
+            let delay = self.random.millis(5_000..30_000);
+            self.submit(spec, ExpectedEnd::RunsUntilStopped, delay);
+        }
     }
 
     /// Another process may take over from the one that is silent for so long, while it is or just

@@ -21,6 +21,7 @@ impl World {
         if let Some(process) = &mut self.agents[agent].process {
             process.ledger_full_until = until;
         }
+        self.agents[agent].trouble.is_away(until);
         self.run_for(Duration::from_secs(RUN));
         self.settle()?;
         self.has_run_on(request, execution)

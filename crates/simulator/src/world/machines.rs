@@ -104,12 +104,14 @@ impl World {
             self.reboot(agent);
         }
         let delay = self.random.millis(10..25_000);
+        self.agents[agent].trouble.is_away(self.now + delay);
         self.at(delay, SimEvent::StartAgent { agent });
     }
 
     fn reboot(&mut self, agent: usize) {
         self.summary.agent_reboots += 1;
         self.agents[agent].reboot();
+        self.agents[agent].trouble.fails();
         if self.sabotage == Some(Sabotage::ForgetBoot) {
             self.agents[agent].forget_boot();
         }
@@ -235,6 +237,7 @@ impl World {
         let machine = &mut self.agents[agent];
         match step {
             Step::Prepare if fails || machine.docker.is_broken => {
+                machine.trouble.fails();
                 Some(Event::Failed(Failure::node(NO_IMAGE)))
             }
             Step::Prepare if machine.docker.has_no_registry => {

@@ -47,7 +47,7 @@ impl World {
         self.run_for(Duration::from_secs(length));
         let patience = Duration::from_secs(length) / PATIENCE_PER_RUN;
         let agent = self.agent_of(execution);
-        self.agents[agent].disconnected_until = self.now + patience - AROUND;
+        self.disconnect(agent, self.now + patience - AROUND);
         if self.random.chance(500) {
             self.crash_orchestrator_briefly();
         }
@@ -79,7 +79,7 @@ impl World {
         }
         let until = self.now + self.random.millis(MASS_SILENCE);
         for agent in staying {
-            self.agents[agent].disconnected_until = until;
+            self.disconnect(agent, until);
         }
         self.settle()?;
         runs.into_iter().try_for_each(|(request, execution)| self.has_run_on(request, execution))

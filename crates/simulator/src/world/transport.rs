@@ -78,10 +78,13 @@ impl World {
             .chance(self.faults.orchestrator_crash)
             .then(|| self.random.one_of(&[CrashPoint::BeforeCommit, CrashPoint::AfterCommit]));
         let unknown = self.faults.unknown_commits;
-        let mut plan = Plan { random: &mut self.random, most, crash, unknown };
+        let slow = self.faults.slow_commits;
+        let mut plan = Plan { random: &mut self.random, most, crash, unknown, slow };
         let is_current =
             self.orchestrator.process.as_ref().is_some_and(|current| current.number == process);
         let (outgoing, after) = self.orchestrator.turn(process, self.now, &mut plan);
+        let store = &self.orchestrator.disk.store;
+        self.inspection.inspect(store, &mut self.agents, self.now);
         for outgoing in outgoing {
             match outgoing {
                 Outgoing::Answer(caller, answer) => self.send_answer(caller, answer),
@@ -139,7 +142,7 @@ impl World {
 
     pub(super) fn send(&mut self, request: Request) {
         if self.is_disconnected(request.sender) || self.random.chance(self.faults.network.lost) {
-            self.summary.lost_messages += 1;
+            self.lose_message(request.sender);
             return;
         }
         let repeated = self.random.chance(self.faults.network.repeated);
@@ -149,6 +152,13 @@ impl World {
         }
         let delay = self.random.millis(0..if repeated { 900 } else { 30 });
         self.at(delay, SimEvent::Arrive(request));
+    }
+
+    fn lose_message(&mut self, sender: Sender) {
+        self.summary.lost_messages += 1;
+        if let Sender::Agent { agent, .. } = sender {
+            self.agents[agent].trouble.is_away(self.now);
+        }
     }
 
     pub(super) fn is_disconnected(&self, sender: Sender) -> bool {
@@ -177,7 +187,7 @@ impl World {
     pub(super) fn send_answer(&mut self, caller: Caller, answer: Answer) {
         if self.is_disconnected(caller.sender) || self.random.chance(self.faults.network.unanswered)
         {
-            self.summary.lost_messages += 1;
+            self.lose_message(caller.sender);
             return;
         }
         let delay = self.random.millis(0..30);
@@ -200,6 +210,7 @@ impl World {
                 true => self.random.millis(1..6_000),
                 false => SILENCE - self.random.millis(0..KEEP_ALIVE_SECONDS * 1_000),
             };
+            self.agents[agent].trouble.is_away(self.now + delay);
             self.at(delay, SimEvent::BreakStream(stream));
             // Some lines may have arrived before.
             let StreamLine::Lines(lines) = &mut line else { return };

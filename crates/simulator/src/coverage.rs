@@ -1,0 +1,84 @@
+//! Every daemon has a slot on every node that takes work and that it may run on.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api_types::job::{Constraint, JobSpec, JobType};
+use api_types::node::{Connection, Eligibility, Membership};
+use api_types::{JobId, NodeId};
+use control_plane::store::memory::MemoryStore;
+use scheduler::change::NodeRow;
+use scheduler::health::Health;
+
+/// A slot may be missing in so many counts, one a second: what one turn leaves, the next one does.
+const COUNTS: u32 = 3;
+
+#[derive(Default)]
+pub(super) struct Coverage {
+    constraints: BTreeMap<JobId, Vec<Constraint>>,
+    /// In how many counts in a row the slot was missing.
+    missing: BTreeMap<(JobId, NodeId), u32>,
+}
+
+// === impl Coverage ===
+
+impl Coverage {
+    /// The orchestrator was held up: it could not do anything about what was missing.
+    pub(super) fn begin_anew(&mut self) {
+        self.missing.clear();
+    }
+
+    /// Counts what is missing now; panics if it was missing for too long.
+    pub(super) fn count(&mut self, store: &MemoryStore) {
+        let missing: Vec<_> = self.missing_now(store).collect();
+        let before = std::mem::take(&mut self.missing);
+        for at in missing {
+            let times = before.get(&at).map_or(1, |times| times + 1);
+            let (job, node) = at;
+            assert!(times <= COUNTS, "daemon {job} has no slot on node {node}");
+            self.missing.insert(at, times);
+        }
+    }
+
+    fn missing_now(&mut self, store: &MemoryStore) -> impl Iterator<Item = (JobId, NodeId)> {
+        let live = store.jobs.values().filter(|row| row.live && !row.state.is_terminal());
+        let is_daemon = |id: &JobId| store.new_jobs[id].job_type == JobType::Daemon;
+        let daemons: BTreeSet<_> = live.map(|row| row.id).filter(is_daemon).collect();
+        let has_slot = if daemons.is_empty() { BTreeSet::new() } else { slots(store, &daemons) };
+        let mut missing = Vec::new();
+        for job in daemons {
+            let constraints = self.constraints.entry(job).or_insert_with(|| {
+                let spec = &store.new_jobs[&job].spec_json;
+                let spec: JobSpec = serde_json::from_str(spec).expect("what was submitted");
+                spec.constraints
+            });
+            let nodes = store.nodes.values().filter(|node| takes(node, constraints));
+            missing.extend(nodes.map(|node| (job, node.id)).filter(|at| !has_slot.contains(at)));
+        }
+        missing.into_iter()
+    }
+}
+
+/// Where these jobs have a slot: one that waits, one that runs, or one that was given up.
+fn slots(store: &MemoryStore, daemons: &BTreeSet<JobId>) -> BTreeSet<(JobId, NodeId)> {
+    let waiting = store.pending_slots.values().filter_map(|slot| Some((slot.job, slot.pinned?)));
+    let placed = store.executions.values().filter(|row| {
+        let is_given_up = row.compute.is_terminal() && row.followup.is_none();
+        // One of before it was forgotten is no slot of the node that has joined since.
+        let joined = store.nodes.get(&row.node).map(|node| node.joined_at);
+        let is_of_this_node = joined.is_some_and(|joined| row.offered_at >= joined);
+        daemons.contains(&row.job) && (!row.compute.is_terminal() || is_given_up && is_of_this_node)
+    });
+    waiting.chain(placed.map(|row| (row.job, row.node))).collect()
+}
+
+/// Whether the node takes work that requires this of it.
+fn takes(node: &NodeRow, constraints: &[Constraint]) -> bool {
+    let labels = &node.record.labels;
+    node.connection == Connection::Connected
+        && node.membership == Membership::Approved
+        && node.eligibility == Eligibility::Eligible
+        && node.health == Health::Well
+        && constraints.iter().all(|constraint| {
+            labels.get(&constraint.key).is_some_and(|label| constraint.values.contains(label))
+        })
+}

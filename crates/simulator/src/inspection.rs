@@ -1,0 +1,106 @@
+//! What is inspected after each commit: no node is blamed that nothing has befallen, and no slot is
+//! placed twice at once.
+
+use std::collections::BTreeMap;
+
+use api_types::execution::ComputeState;
+use api_types::{ExecutionId, JobId, NodeId, Timestamp};
+use control_plane::store::memory::MemoryStore;
+use scheduler::change::{EventRow, EventSubject};
+use scheduler::health::Health;
+
+use super::agent::Agent;
+use super::workload;
+
+/// What the history says of an offer that is taken back.
+const UNANSWERED: &str = "no answer to the offer";
+
+#[derive(Default)]
+pub(super) struct Inspection {
+    /// The events up to this one were inspected.
+    seen: u64,
+    /// When each offer that is out was stored.
+    offered: BTreeMap<ExecutionId, Timestamp>,
+    /// The execution that each slot has.
+    placed: BTreeMap<(JobId, u32), ExecutionId>,
+}
+
+// === impl Inspection ===
+
+impl Inspection {
+    /// Inspects what was stored since the last time; panics if it finds something.
+    pub(super) fn inspect(&mut self, store: &MemoryStore, agents: &mut [Agent], now: Timestamp) {
+        let events = store.events.iter().rev().take_while(|event| event.seq > self.seen);
+        let events: Vec<_> = events.collect();
+        let Some(last) = events.first() else { return };
+        self.seen = last.seq;
+        let mut has_ended = false;
+        for event in events.into_iter().rev() {
+            has_ended |= self.inspect_event(event, store, agents, now);
+        }
+        if has_ended {
+            nobody_is_blamed(store, agents);
+        }
+    }
+
+    /// Returns whether an execution has ended.
+    fn inspect_event(
+        &mut self,
+        event: &EventRow,
+        store: &MemoryStore,
+        agents: &mut [Agent],
+        now: Timestamp,
+    ) -> bool {
+        let EventSubject::Execution { job, id, node, new, .. } = event.subject else {
+            return false;
+        };
+        let slot = (job, store.executions[&id].index);
+        if new == ComputeState::New {
+            let other = self.placed.insert(slot, id);
+            assert!(other.is_none(), "slot {slot:?} is placed while {other:?} has it");
+        }
+        if new == ComputeState::AskForBid {
+            self.offered.entry(id).or_insert(now);
+        }
+        if !new.is_terminal() {
+            return false;
+        }
+        let offered = self.offered.remove(&id).unwrap_or(now);
+        if self.placed.get(&slot) == Some(&id) {
+            self.placed.remove(&slot);
+        }
+        if event.comment.starts_with(UNANSWERED) {
+            excuse(agents, id, node, offered);
+        }
+        true
+    }
+}
+
+/// An agent that was away for a reason of its own is blamed; no other is.
+fn excuse(agents: &mut [Agent], id: ExecutionId, node: NodeId, offered: Timestamp) {
+    let agent = agents.iter_mut().find(|agent| agent.id == node).expect("every node has an agent");
+    assert!(
+        agent.trouble.was_away(offered),
+        "execution {id} was taken back from {node}, which could not have answered"
+    );
+    agent.trouble.fails();
+}
+
+/// No node is excluded or backs off that nothing has befallen.
+fn nobody_is_blamed(store: &MemoryStore, agents: &[Agent]) {
+    let is_blameless =
+        |node: &NodeId| agents.iter().any(|agent| agent.id == *node && !agent.trouble.has_failed());
+    for row in store.nodes.values() {
+        let is_blamed = row.health != Health::Well && is_blameless(&row.id);
+        assert!(!is_blamed, "node {} has never failed and is {:?}", row.id, row.health);
+    }
+    for slot in store.pending_slots.values() {
+        let mut excluded = slot.tries.exclusions.0.iter().map(|exclusion| exclusion.node);
+        if let Some(node) = excluded.find(is_blameless)
+            && !workload::is_declined(&store.new_jobs[&slot.job].spec_json)
+        {
+            let Some(before) = slot.previous.map(|id| &store.executions[&id]) else { continue };
+            panic!("{node} has never failed, and {slot:?} avoids it: {before:?}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The commits of a process, and the terms that it begins.
+
+use api_types::Timestamp;
+use control_plane::batch::NumberedCommit;
+use control_plane::clock::Stamp;
+use control_plane::step::{Event, TakeError, Taken};
+use control_plane::store::{Outcome, StoreError};
+use scheduler::mint::Mint;
+
+use super::{After, Plan, Process, Surroundings};
+use crate::orchestrator::{Outgoing, settings};
+use crate::random::Random;
+use crate::summary::Sabotage;
+
+/// How long a slow commit takes, in milliseconds.
+const SLOW_COMMIT: std::ops::Range<u64> = 500..40_000;
+
+/// A commit that the disk takes its time for. Meanwhile heartbeats are answered, and nothing else.
+pub(super) struct SlowCommit {
+    commit: NumberedCommit,
+    began: Stamp,
+    pub(super) until: Timestamp,
+}
+
+// === impl Process: commits ===
+
+impl Process {
+    pub(super) fn end_slow_commit(
+        &mut self,
+        slow: SlowCommit,
+        stamp: Stamp,
+        around: &mut Surroundings<'_>,
+        plan: &mut Plan<'_>,
+        outgoing: &mut Vec<Outgoing>,
+    ) -> Option<After> {
+        let SlowCommit { commit, began, .. } = slow;
+        let stamp = if around.sabotage == Some(Sabotage::OverlookDelays) { began } else { stamp };
+        let result = match self.cut_off_until > around.now {
+            true => Err(StoreError::Unavailable),
+            false => around.disk.commit(&commit, around.now),
+        };
+        self.on(Event::Committed(commit.id, result), stamp, around, plan, outgoing)
+    }
+
+    pub(super) fn begin_slow_commit(
+        &mut self,
+        commit: NumberedCommit,
+        began: Stamp,
+        around: &mut Surroundings<'_>,
+        random: &mut Random,
+    ) {
+        self.show_witness(&commit, around);
+        *around.slow_commits += 1;
+        let until = around.now + random.millis(SLOW_COMMIT);
+        self.slow = Some(SlowCommit { commit, began, until });
+    }
+
+    fn show_witness(&self, commit: &NumberedCommit, around: &mut Surroundings<'_>) {
+        if let (Some(witness), Some(scheduler)) = (&mut around.witness, self.step.scheduler()) {
+            witness.commits(commit, &around.disk.store, scheduler.lease());
+        }
+    }
+
+    /// What is sent to the store may be written, lost, or written later, without an answer.
+    pub(super) fn commit(
+        &mut self,
+        commit: NumberedCommit,
+        around: &mut Surroundings<'_>,
+        plan: &mut Plan<'_>,
+        outgoing: &mut Vec<Outgoing>,
+    ) -> Result<Outcome, StoreError> {
+        self.show_witness(&commit, around);
+        if self.cut_off_until > around.now {
+            return Err(StoreError::Unavailable);
+        }
+        if !plan.random.chance(plan.unknown) {
+            return around.disk.commit(&commit, around.now);
+        }
+        match plan.random.within(0..3) {
+            0 => drop(around.disk.commit(&commit, around.now)),
+            1 => outgoing.push(Outgoing::Late(commit)),
+            _ => {}
+        }
+        Err(StoreError::Unavailable)
+    }
+
+    pub(super) fn take(
+        &mut self,
+        stamp: Stamp,
+        around: &mut Surroundings<'_>,
+        random: &mut Random,
+    ) -> Result<Taken, TakeError> {
+        self.leases.clear();
+        if self.cut_off_until > around.now {
+            return Err(StoreError::Unavailable.into());
+        }
+        let progress = around.disk.take(around.now)?;
+        let mint = Mint::from_seed(random.seed());
+        let settings = settings(self.lease, around.sabotage);
+        Taken::load(&mut around.disk.store, progress, settings, mint, stamp.moment)
+    }
+}
