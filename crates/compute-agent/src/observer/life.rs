@@ -21,7 +21,9 @@ impl Observer {
         let mut lives = self.lives();
         match report.compute_state {
             ComputeState::AskForBidAccepted => {
-                lives.entry(id).or_insert_with(|| Life::new(work)).accepted = Some(now);
+                // The progress of the preparation is reported in the same state.
+                let life = lives.entry(id).or_insert_with(|| Life::new(work));
+                life.accepted.get_or_insert(now);
             }
             ComputeState::BidAccepted if report.process_ended => {}
             ComputeState::BidAccepted => {
@@ -75,5 +77,26 @@ impl Observer {
                 self.watch(*id, &life.work).span(Watch::REPORT, since, now, None);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use telemetry::traces::Tracer;
+
+    use super::*;
+    use crate::testing::{execution_id, work};
+
+    #[test]
+    fn progress_of_a_preparation_does_not_change_when_it_was_accepted() {
+        let observer = Observer::new(Tracer::default());
+        let report = Report::new(execution_id(1), 1, ComputeState::AskForBidAccepted);
+        let accepted = Timestamp(1_000_000_000);
+        observer.reported(&report, &work(), accepted);
+        observer.reported(&report, &work(), accepted + Duration::from_secs(60));
+        let lives = observer.lives();
+        assert_eq!(lives[&execution_id(1)].accepted, Some(accepted));
     }
 }

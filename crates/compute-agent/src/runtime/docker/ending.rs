@@ -24,27 +24,33 @@ const MAX_WAIT_REFUSALS: u32 = 12;
 /// still runs after this time does run.
 const SETTLING_TIME: Duration = Duration::from_secs(2);
 
+/// The Engine, as it showed itself while a container is waited for.
+#[derive(Debug, Default)]
+struct Contact {
+    /// It was unreachable, or returned an error, after it last showed the container running.
+    is_away: bool,
+    /// Consecutive errors.
+    refusals: u32,
+}
+
 // === impl Docker: endings ===
 
 impl Docker {
     pub(super) async fn wait_for_end(&self, id: ExecutionId) -> Result<Exit, ExecutorError> {
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
-        let mut refusals = 0;
-        let mut engine_away = false;
+        let mut contact = Contact::default();
         loop {
-            match self.end(id, &mut engine_away).await {
+            match self.end(id, &mut contact).await {
                 Err(ExecutorError::Unreachable { reason, .. }) => {
-                    engine_away = true;
+                    contact.lost();
                     debug!(execution = %id, reason, "docker is away while a task runs");
                 }
                 // A stopping or starting Engine may return any error.
-                Err(ExecutorError::Failed(failure)) if refusals < MAX_WAIT_REFUSALS => {
-                    refusals += 1;
-                    engine_away = true;
+                Err(ExecutorError::Failed(failure)) if contact.refused() => {
                     debug!(execution = %id, failure.message, "docker cannot report the end of a task");
                 }
                 // After an outage the Engine may report an end before it knows the exit code.
-                Ok(None) => {}
+                Ok(None) => contact.answered(),
                 Ok(Some(exit)) => {
                     // When the first process ended, the kernel killed all others.
                     self.sandboxes.give_back(id);
@@ -61,19 +67,20 @@ impl Docker {
     async fn end(
         &self,
         id: ExecutionId,
-        engine_away: &mut bool,
+        contact: &mut Contact,
     ) -> Result<Option<Exit>, ExecutorError> {
         let client = self.client()?;
         let options = WaitContainerOptions { condition: "not-running".to_owned() };
         let name = name(id);
         let mut answers = std::pin::pin!(client.wait_container(&name, Some(options)));
-        let answer = match engine_away {
+        let answer = match contact.is_away {
             false => answers.next().await,
             true => match tokio::time::timeout(SETTLING_TIME, answers.next()).await {
                 Ok(answer) => answer,
                 Err(_) => {
-                    // It outlived the outage.
-                    *engine_away = self.state(id).await?.running != Some(true);
+                    if self.state(id).await?.running == Some(true) {
+                        contact.outlived();
+                    }
                     answers.next().await
                 }
             },
@@ -89,7 +96,54 @@ impl Docker {
             code: state.exit_code.and_then(|code| i32::try_from(code).ok()).unwrap_or(NO_EXIT_CODE),
             out_of_memory: state.oom_killed == Some(true),
             fault: None,
-            engine_away: *engine_away,
+            engine_away: contact.is_away,
         }))
+    }
+}
+
+// === impl Contact ===
+
+impl Contact {
+    fn lost(&mut self) {
+        self.is_away = true;
+    }
+
+    /// Whether to ask again.
+    fn refused(&mut self) -> bool {
+        self.is_away = true;
+        self.refusals += 1;
+        self.refusals <= MAX_WAIT_REFUSALS
+    }
+
+    fn answered(&mut self) {
+        self.refusals = 0;
+    }
+
+    /// The container runs after all.
+    fn outlived(&mut self) {
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_the_engine_count_only_while_they_follow_one_another() {
+        let mut contact = Contact::default();
+        for _ in 0..100 {
+            assert!(contact.refused() && contact.is_away);
+            contact.outlived();
+            assert!(!contact.is_away);
+            assert!(contact.refused());
+            contact.answered();
+            assert!(contact.is_away, "it has not shown the container running");
+        }
+        for _ in 0..MAX_WAIT_REFUSALS {
+            assert!(contact.refused());
+            contact.lost();
+        }
+        assert!(!contact.refused());
     }
 }
