@@ -28,6 +28,8 @@ pub(super) struct Agent {
     /// Number of processes started so far.
     pub(super) started: u64,
     pub(super) trouble: Trouble,
+    /// Its disk is replaced before it starts again, if it was forgotten meanwhile.
+    pub(super) loses_ledger_when_forgotten: bool,
     /// End of a network outage.
     pub(super) disconnected_until: Timestamp,
     /// Counts the boots of its machine.
@@ -61,6 +63,7 @@ impl Agent {
             process: None,
             started: 0,
             trouble: Trouble::default(),
+            loses_ledger_when_forgotten: false,
             disconnected_until: Timestamp::ZERO,
             boots: 1,
             gone: false,

@@ -25,6 +25,8 @@ pub(super) struct Faults {
     pub(super) unknown_commits: u64,
     /// The disk takes some seconds for a commit.
     pub(super) slow_commits: u64,
+    /// Once per second: an operator rejects or forgets a node.
+    pub(super) operators: u64,
     /// Another process takes the store over from one that is paused or cut off.
     pub(super) takeovers: u64,
 }
@@ -40,6 +42,7 @@ pub(super) const HEALED: Faults = Faults {
     machine_restarts: 0,
     unknown_commits: 0,
     slow_commits: 0,
+    operators: 0,
     takeovers: 0,
 };
 
@@ -62,6 +65,7 @@ pub(super) fn draw(random: &mut Random) -> Faults {
         agent_reboots: draw(500),
         unknown_commits: draw(50),
         slow_commits: draw(30),
+        operators: draw(60),
         takeovers: draw(2000),
     }
 }

@@ -66,6 +66,10 @@ pub(super) enum RequestBody {
         node: NodeId,
         action: NodeAction,
     },
+    Forget {
+        node: NodeId,
+        now: bool,
+    },
     /// Sets the secret that some jobs name.
     PutSecret {
         key: RecordKey,

@@ -44,6 +44,9 @@ pub struct Summary {
     pub full_ledgers: u64,
     /// Runs in which the operator shortened the lease.
     pub changed_leases: u64,
+    pub rejected_nodes: u64,
+    /// Agents that started while their node was forgotten.
+    pub forgotten_nodes: u64,
     /// Executions that were given up because their node was silent.
     pub given_up: u64,
     /// Executions whose secret did not exist.
@@ -76,6 +79,8 @@ impl Summary {
             mass_silences: self.mass_silences + other.mass_silences,
             full_ledgers: self.full_ledgers + other.full_ledgers,
             changed_leases: self.changed_leases + other.changed_leases,
+            rejected_nodes: self.rejected_nodes + other.rejected_nodes,
+            forgotten_nodes: self.forgotten_nodes + other.forgotten_nodes,
             given_up: self.given_up + other.given_up,
             missing_secrets: self.missing_secrets + other.missing_secrets,
         }
@@ -106,6 +111,8 @@ impl fmt::Display for Summary {
             mass_silences,
             full_ledgers,
             changed_leases,
+            rejected_nodes,
+            forgotten_nodes,
             given_up,
             missing_secrets,
         } = self;
@@ -116,7 +123,8 @@ impl fmt::Display for Summary {
              {agent_reboots} of them with their machine, {clock_steps} clock steps, \
              {machine_restarts} restarts of the orchestrator's machine, {full_disks} full disks, \
              {takeovers} takeovers, {deposed} deposed processes, {late_commits} late commits, \
-             {slow_commits} slow commits, {given_up} executions given up, {missing_secrets} missing secrets; \
+             {slow_commits} slow commits, {rejected_nodes} rejected and \
+             {forgotten_nodes} forgotten nodes, {given_up} executions given up, {missing_secrets} missing secrets; \
              at the end {crowds} crowds, {broken_nodes} broken nodes, {lost_registries} lost \
              registries, {long_runs} silences in long runs, {mass_silences} mass silences, \
              {full_ledgers} full ledgers, {changed_leases} changed leases"

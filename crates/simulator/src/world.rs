@@ -6,6 +6,7 @@ mod disruptions;
 mod epilogue;
 mod full_ledger;
 mod machines;
+mod membership;
 mod silence;
 mod transport;
 
@@ -13,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use agent_core::node_state::Input;
+use api_types::node::NodeAction;
 use api_types::{ExecutionId, NodeId, Timestamp};
 use control_plane::batch::NumberedCommit;
 use uuid::Uuid;
@@ -254,7 +256,7 @@ impl World {
         // Open actions on nodes are abandoned: a repeated cordon could arrive after the final uncordon,
         // and jobs would wait for capacity forever.
         for request in &mut self.requests {
-            if matches!(request.body, RequestBody::Act { .. })
+            if matches!(request.body, RequestBody::Act { .. } | RequestBody::Forget { .. })
                 && request.state == RequestState::Open
             {
                 request.state = RequestState::Answered { job: None };
@@ -267,8 +269,9 @@ impl World {
             if self.agents[agent].process.is_none() && !self.agents[agent].gone {
                 self.at(Duration::from_secs(1), SimEvent::StartAgent { agent });
             }
-            let action = api_types::node::NodeAction::Uncordon;
-            self.add_request(RequestBody::Act { node, action }, Duration::from_secs(2));
+            for action in [NodeAction::Approve, NodeAction::Uncordon] {
+                self.add_request(RequestBody::Act { node, action }, Duration::from_secs(2));
+            }
         }
         self.orchestrator.disk.full_until = self.now;
         for process in self.orchestrator.processes() {

@@ -50,6 +50,7 @@ fn every_guarantee_holds_under_all_faults() {
     assert!(total.long_runs > 10 && total.mass_silences > 10, "{total}");
     assert!(total.full_ledgers > 10 && total.given_up > 100, "{total}");
     assert!(total.missing_secrets > 100, "{total}");
+    assert!(total.rejected_nodes > 50 && total.forgotten_nodes > 50, "{total}");
     assert!(total.takeovers > 30 && total.deposed > 20, "{total}");
 }
 

@@ -229,6 +229,7 @@ impl Process {
                 | RequestBody::Submit { .. }
                 | RequestBody::Stop { .. }
                 | RequestBody::PutSecret { .. }
+                | RequestBody::Forget { .. }
                 | RequestBody::Act { .. } => self.inbox.push_back(request),
             }
         }

@@ -35,6 +35,7 @@ pub(super) fn envelope(
                 RecordWrite { key, expected: Expected::Anything, value: Some("sealed".into()) };
             return enclose(step::Request::Records(vec![write]), arrived, caller);
         }
+        RequestBody::Forget { node, now } => Input::ForgetNode { node, now },
         RequestBody::Act { node, action } => {
             Input::NodeAction { node, action, message: String::new() }
         }

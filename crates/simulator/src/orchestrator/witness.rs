@@ -157,7 +157,8 @@ impl Witness {
 
 /// The slot that this comment is about, when it fails an ops job because its node is silent.
 fn abandoned_slot(comment: &str) -> Option<u32> {
-    let is_silence = comment.ends_with(OPS_STAY) && !comment.contains("operator");
+    let is_operator = comment.contains("operator") || comment.contains("was forgotten");
+    let is_silence = comment.ends_with(OPS_STAY) && !is_operator;
     let (_, index) = comment.split_once("index ").filter(|_| is_silence)?;
     let digits = index.split(|other: char| !other.is_ascii_digit()).next()?;
     digits.parse().ok()

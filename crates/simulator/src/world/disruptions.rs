@@ -32,6 +32,9 @@ impl World {
             let action = workload::node_action(&mut self.random);
             self.add_request(RequestBody::Act { node, action }, Duration::ZERO);
         }
+        if self.random.chance(self.faults.operators) {
+            self.operate_on_a_node();
+        }
         if self.random.chance(self.faults.clock_steps / STEPS_WHILE_RUNNING) {
             self.step_wall_clock();
         }

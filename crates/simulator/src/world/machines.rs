@@ -29,6 +29,7 @@ impl World {
         if self.agents[agent].process.is_some() || self.agents[agent].gone {
             return;
         }
+        self.forget_ledger(agent);
         let effects = self.agents[agent].start(self.now);
         let process = self.agents[agent].started;
         self.carry_out(agent, effects);
