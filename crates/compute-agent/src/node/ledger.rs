@@ -17,8 +17,12 @@ use agent_core::{Batch, Contents, Execution, StoredReport};
 use api_types::execution::DesiredState;
 use api_types::protocol::Acknowledgement;
 use api_types::{ExecutionId, NodeId};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, ErrorCode, params};
 use uuid::Uuid;
+
+/// A failed write with less than this free counts as a full disk: file systems refuse in steps of
+/// their block and extent sizes, and some reserve a last part.
+const NO_ROOM_BYTES: u64 = 4 << 20;
 
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
@@ -26,6 +30,8 @@ pub enum LedgerError {
     Unusable { path: PathBuf, reason: String },
     #[error("cannot write the ledger")]
     Write(#[source] rusqlite::Error),
+    #[error("cannot write the ledger: its disk is full")]
+    Full(#[source] rusqlite::Error),
 }
 
 /// The open ledger.
@@ -100,7 +106,19 @@ impl Ledger {
     /// Commits the batch atomically and durably. Repeating a batch changes nothing: the supervisor
     /// retries a commit that failed after it became durable.
     pub(crate) fn commit(&mut self, batch: &Batch) -> Result<(), LedgerError> {
-        self.write(batch).map_err(LedgerError::Write)
+        self.write(batch).map_err(|error| match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => LedgerError::Full(error),
+            Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) if self.has_no_room() => {
+                LedgerError::Full(error)
+            }
+            _ => LedgerError::Write(error),
+        })
+    }
+
+    fn has_no_room(&self) -> bool {
+        let path = self.connection.path().unwrap_or_default();
+        rustix::fs::statvfs(path)
+            .is_ok_and(|system| system.f_bavail.saturating_mul(system.f_frsize) < NO_ROOM_BYTES)
     }
 
     fn write(&mut self, batch: &Batch) -> rusqlite::Result<()> {

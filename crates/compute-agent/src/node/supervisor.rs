@@ -102,11 +102,13 @@ impl Supervisor {
 
     /// Resumes interrupted executions, then serves messages until it is asked to stop.
     pub(crate) fn run(mut self, mut messages: mpsc::Receiver<Message>) {
+        self.vitals.turn_begins();
         let mut round = Round::default();
         self.state.resume(clock::steady_now(), &mut round.turn);
         if !self.end(round) {
             return;
         }
+        self.vitals.turn_ends();
         let mut waiting = Vec::with_capacity(MAX_MESSAGES_PER_TURN);
         while messages.blocking_recv_many(&mut waiting, MAX_MESSAGES_PER_TURN) > 0 {
             self.pulse.beat();
@@ -169,7 +171,7 @@ impl Supervisor {
                     "cannot write the ledger; the agent is blocked until it can"
                 );
                 self.pulse.beat();
-                self.vitals.waits_for_room();
+                self.vitals.cannot_write(&failure);
                 std::thread::sleep(COMMIT_RETRY);
             }
             self.steps.observer.metrics.committed(began.elapsed().as_secs_f64());

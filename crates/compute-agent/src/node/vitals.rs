@@ -10,6 +10,7 @@ use agent_core::node_state::Usage;
 use api_types::protocol::Heartbeat;
 
 use crate::host::clock;
+use crate::node::ledger::LedgerError;
 
 /// A supervisor whose turn takes this long has hung and will not recover.
 const HUNG: Duration = Duration::from_secs(60);
@@ -20,7 +21,8 @@ pub(crate) struct Vitals {
     usage: Mutex<Usage>,
     /// When the current turn began, in milliseconds of CLOCK_BOOTTIME; 0 between turns.
     busy_since: AtomicU64,
-    /// The ledger's disk is full: the supervisor waits for space and does not hang.
+    /// The ledger's disk is full. The supervisor waits for space, and a restart would not help: it
+    /// does not hang, although it can take no new work.
     is_full: AtomicBool,
 }
 
@@ -40,9 +42,10 @@ impl Vitals {
         self.busy_since.store(0, Ordering::Relaxed);
     }
 
-    /// Records that the current turn waits for disk space.
-    pub(crate) fn waits_for_room(&self) {
-        self.is_full.store(true, Ordering::Relaxed);
+    /// Records why the current turn cannot write the ledger.
+    pub(crate) fn cannot_write(&self, failure: &LedgerError) {
+        let is_full = matches!(failure, LedgerError::Full(_));
+        self.is_full.store(is_full, Ordering::Relaxed);
     }
 
     pub(crate) fn busy_for(&self) -> Duration {
@@ -58,18 +61,12 @@ impl Vitals {
 
     pub(crate) fn heartbeat(&self, session: u64) -> Heartbeat {
         let usage = *self.usage.lock().unwrap_or_else(PoisonError::into_inner);
-        let stalled = if self.is_full.load(Ordering::Relaxed) {
-            // The node declines new offers with that reason, and its running tasks are unaffected.
-            Duration::ZERO
-        } else {
-            self.busy_for()
-        };
         Heartbeat {
             session,
             used_capacity: usage.used.into(),
             running_executions: usage.running_executions,
             enqueued_executions: usage.enqueued_executions,
-            stalled_millis: u64::try_from(stalled.as_millis()).unwrap_or(u64::MAX),
+            stalled_millis: u64::try_from(self.busy_for().as_millis()).unwrap_or(u64::MAX),
         }
     }
 }
@@ -78,18 +75,38 @@ impl Vitals {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_supervisor_that_waits_for_room_does_not_hang() {
+    /// A supervisor whose turn takes longer than the limit.
+    fn busy() -> Vitals {
         let vitals = Vitals::default();
         assert_eq!(vitals.heartbeat(1).stalled_millis, 0);
+        let since = clock::boot_millis().saturating_sub(61_000).max(1);
+        vitals.busy_since.store(since, Ordering::Relaxed);
         vitals
-            .busy_since
-            .store(clock::boot_millis().saturating_sub(61_000).max(1), Ordering::Relaxed);
-        assert!(vitals.hangs() || clock::boot_millis() < 61_000);
-        vitals.waits_for_room();
+    }
+
+    fn failure(code: rusqlite::ffi::Error) -> rusqlite::Error {
+        rusqlite::Error::SqliteFailure(code, None)
+    }
+
+    #[test]
+    fn a_supervisor_that_cannot_write_for_long_hangs_unless_its_disk_is_full() {
+        let vitals = busy();
+        assert!(vitals.hangs());
+        let error = failure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR));
+        vitals.cannot_write(&LedgerError::Write(error));
+        assert!(vitals.hangs());
+        let error = failure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_FULL));
+        vitals.cannot_write(&LedgerError::Full(error));
         assert!(!vitals.hangs());
-        assert_eq!(vitals.heartbeat(1).stalled_millis, 0);
         vitals.turn_ends();
         assert_eq!(vitals.busy_for(), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_node_whose_ledger_is_full_can_take_nothing_and_says_so() {
+        let vitals = busy();
+        let error = failure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_FULL));
+        vitals.cannot_write(&LedgerError::Full(error));
+        assert!(vitals.heartbeat(1).stalled_millis >= 61_000);
     }
 }

@@ -176,3 +176,29 @@ fn a_row_that_does_not_read_back_refuses_the_start() {
     let error = ledger.load(&path).unwrap_err();
     assert!(matches!(error, LedgerError::Unusable { .. }), "{error}");
 }
+
+#[test]
+fn a_full_disk_is_told_from_other_errors() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut ledger = Ledger::open(&dir.path().join("ledger.sqlite")).unwrap();
+    let (execution, _) = offered(1);
+    let admitted = vec![(execution.id, execution.work.clone())];
+    let batch = || Batch { admitted: admitted.clone(), ..Batch::default() };
+    let pages: u32 =
+        ledger.connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+    let limit = |ledger: &Ledger, pages| {
+        let limit = format!("PRAGMA max_page_count = {pages}");
+        ledger.connection.query_row(&limit, [], |row| row.get::<_, u32>(0)).unwrap();
+    };
+    limit(&ledger, pages);
+    let mut large = testing::plain_work();
+    large.task.env.insert("LARGE".to_owned(), "x".repeat(100_000));
+    let admitted = vec![(execution.id, Arc::new(large))];
+    let error = ledger.commit(&Batch { admitted, ..Batch::default() }).unwrap_err();
+    assert!(matches!(error, LedgerError::Full(_)), "{error:?}");
+    limit(&ledger, 1 << 20);
+    ledger.commit(&batch()).unwrap();
+    ledger.connection.execute_batch("DROP TABLE works").unwrap();
+    let error = ledger.commit(&batch()).unwrap_err();
+    assert!(matches!(error, LedgerError::Write(_)), "{error:?}");
+}
