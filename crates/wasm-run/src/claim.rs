@@ -23,8 +23,11 @@ pub struct Claim {
     /// In clock ticks since the boot.
     pub start_time: u64,
     pub boot_id: String,
-    /// Nanoseconds since 1970.
+    /// Nanoseconds since 1970, by the wall clock.
     pub started_at: i64,
+    /// Nanoseconds since the boot; none in the claims of older runners.
+    #[serde(default)]
+    pub started_boot_nanos: Option<u64>,
 }
 
 /// The outcome of an attempt to claim a run.
@@ -41,12 +44,14 @@ impl Claim {
     /// The claim of the calling process.
     pub fn own(boot_id: String, started_at: i64) -> io::Result<Self> {
         let (pid, start_time) = (std::process::id(), process::own_start_time()?);
-        Ok(Self { pid, start_time, boot_id, started_at })
+        let started_boot_nanos = Some(process::boot_nanos());
+        Ok(Self { pid, start_time, boot_id, started_at, started_boot_nanos })
     }
 
     /// Prevents every runner from running it.
     pub fn by_nobody() -> Self {
-        Self { pid: 0, start_time: 0, boot_id: String::new(), started_at: 0 }
+        let (boot_id, started_boot_nanos) = (String::new(), None);
+        Self { pid: 0, start_time: 0, boot_id, started_at: 0, started_boot_nanos }
     }
 
     /// Creates the file unless it exists.
@@ -95,6 +100,15 @@ mod tests {
         assert_eq!(Claim::by_nobody().make(directory.path()).unwrap(), Claimed::Theirs);
         assert_eq!(Claim::read(directory.path()).unwrap(), Some(claim));
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn the_claim_of_an_older_runner_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let old = r#"{"pid":7,"start_time":1,"boot_id":"one","started_at":5}"#;
+        fs::write(directory.path().join("claim.json"), old).unwrap();
+        let claim = Claim::read(directory.path()).unwrap().unwrap();
+        assert_eq!((claim.started_at, claim.started_boot_nanos), (5, None));
     }
 
     #[test]

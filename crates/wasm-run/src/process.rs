@@ -20,6 +20,13 @@ pub fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
+/// Nanoseconds of CLOCK_BOOTTIME, which no one can set.
+pub fn boot_nanos() -> u64 {
+    let boot = clock_gettime(ClockId::Boottime);
+    let since = Duration::new(boot.tv_sec.unsigned_abs(), boot.tv_nsec.try_into().unwrap_or(0));
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// When the process started, in clock ticks since the boot.
 pub fn start_time(pid: u32) -> io::Result<u64> {
     stat_field(&fs::read_to_string(format!("/proc/{pid}/stat"))?, START_TIME)

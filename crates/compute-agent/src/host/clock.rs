@@ -63,7 +63,12 @@ pub(crate) fn steady_at(wall: Timestamp) -> Timestamp {
     steady() - now().since(wall)
 }
 
-/// The inverse.
+/// The value of the steady clock when CLOCK_BOOTTIME had this value, in this boot.
+pub(crate) fn steady_at_boot(boot_nanos: u64) -> Timestamp {
+    steady() - Duration::from_nanos(boot_time().saturating_sub(boot_nanos))
+}
+
+/// The inverse of [`steady_at`].
 pub(crate) fn wall_at(steady_time: Timestamp) -> Timestamp {
     now() - steady().since(steady_time)
 }
@@ -99,8 +104,8 @@ pub(crate) fn resume(note: &Path) {
     });
 }
 
-/// Empty when it is unknown.
-fn boot_id() -> String {
+/// The kernel's ID of this boot; empty when it is unknown.
+pub(crate) fn boot_id() -> String {
     failpoint::boot_id().unwrap_or_else(|| {
         fs::read_to_string(BOOT_ID_FILE).map(|text| text.trim().to_owned()).unwrap_or_default()
     })

@@ -17,7 +17,7 @@ use tracing::{info, warn};
 use super::docker::Docker;
 use super::noop::Noop;
 use super::wasm::Wasm;
-use super::{Availability, Executor};
+use super::{Availability, Executor, ExecutorError};
 use crate::host::data_dir::DataDir;
 use crate::host::settings::Settings;
 use crate::node::tasks::Tasks;
@@ -33,14 +33,15 @@ const PROBES_UNTIL_GONE: u32 = 2;
 /// itself.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Creates an engine, or returns why this machine cannot have it.
-type Make = fn(&Settings, &Surroundings<'_>) -> Result<Box<dyn Executor>, String>;
+/// Creates an engine, also where this machine cannot run anything with it now: tasks of an earlier
+/// agent may still run under it.
+type Make = fn(&Settings, &Surroundings<'_>) -> Box<dyn Executor>;
 
 /// Every engine that a node may have.
 const KINDS: [(EngineType, Make); 3] = [
     (EngineType::Docker, docker),
     (EngineType::Wasm, wasm),
-    (EngineType::Noop, |_, _| Ok(Box::new(Noop))),
+    (EngineType::Noop, |_, _| Box::new(Noop)),
 ];
 
 /// What an engine may be created from, besides the settings.
@@ -55,28 +56,22 @@ pub(crate) struct Engines {
     available: watch::Sender<BTreeSet<EngineType>>,
 }
 
-fn docker(settings: &Settings, around: &Surroundings<'_>) -> Result<Box<dyn Executor>, String> {
+fn docker(settings: &Settings, around: &Surroundings<'_>) -> Box<dyn Executor> {
     let record = around.data_dir.images();
-    Ok(Box::new(Docker::new(settings, around.node_id, &record, around.tasks.clone())))
+    Box::new(Docker::new(settings, around.node_id, &record, around.tasks.clone()))
 }
 
-fn wasm(settings: &Settings, around: &Surroundings<'_>) -> Result<Box<dyn Executor>, String> {
-    Ok(Box::new(Wasm::new(around.data_dir, settings, around.tasks.clone())?))
+fn wasm(settings: &Settings, around: &Surroundings<'_>) -> Box<dyn Executor> {
+    Box::new(Wasm::new(around.data_dir, settings, around.tasks.clone()))
 }
 
 // === impl Engines ===
 
 impl Engines {
-    /// The engines that the settings name and this machine supports.
+    /// The engines that the settings name.
     pub(crate) fn of_settings(settings: &Settings, around: &Surroundings<'_>) -> Arc<Self> {
         let named = KINDS.iter().filter(|(engine, _)| settings.engines.contains(engine));
-        Self::new(named.filter_map(|(engine, make)| match make(settings, around) {
-            Ok(executor) => Some((*engine, executor)),
-            Err(reason) => {
-                warn!(%engine, reason, "the engine is unavailable here; the node does not offer it");
-                None
-            }
-        }))
+        Self::new(named.map(|(engine, make)| (*engine, make(settings, around))))
     }
 
     pub(crate) fn new(
@@ -110,7 +105,11 @@ impl Engines {
 
     /// Probes every engine once, so that the first node record is complete.
     pub(crate) async fn probe(&self) {
-        let probes = self.probed().map(|(engine, executor)| self.probe_one(engine, executor));
+        let probes = self.probed().map(async |(engine, executor)| {
+            if let Err(error) = self.probe_one(engine, executor).await {
+                warn!(%engine, %error, "the engine does not answer; the node offers it when it does");
+            }
+        });
         join_all(probes).await;
     }
 
@@ -138,31 +137,27 @@ impl Engines {
     }
 
     /// Whether the engine responds.
-    async fn probe_one(&self, engine: EngineType, executor: &dyn Executor) -> bool {
-        match executor.probe().await {
-            Ok(who) => {
-                if self.set(engine, true) {
-                    info!(%engine, who, "the engine answers");
-                }
-                true
+    async fn probe_one(
+        &self,
+        engine: EngineType,
+        executor: &dyn Executor,
+    ) -> Result<(), ExecutorError> {
+        let who = executor.probe().await.inspect_err(|error| {
+            if self.available.borrow().contains(&engine) {
+                info!(%engine, %error, "the engine missed a probe");
             }
-            Err(error) => {
-                if self.available.borrow().contains(&engine) {
-                    info!(%engine, %error, "the engine missed a probe");
-                }
-                false
-            }
+        })?;
+        if self.set(engine, true) {
+            info!(%engine, who, "the engine answers");
         }
+        Ok(())
     }
 
     async fn watch(&self, engine: EngineType, executor: &dyn Executor) {
-        if !self.available.borrow().contains(&engine) {
-            warn!(%engine, "the engine does not answer; the node offers it when it does");
-        }
         let mut missed = 0;
         loop {
             tokio::time::sleep(PROBE_INTERVAL).await;
-            let answers = self.probe_one(engine, executor).await;
+            let answers = self.probe_one(engine, executor).await.is_ok();
             missed = if answers { 0 } else { missed + 1 };
             if missed == PROBES_UNTIL_GONE && self.set(engine, false) {
                 warn!(

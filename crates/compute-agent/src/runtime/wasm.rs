@@ -12,7 +12,9 @@
 //! enforces its own limits (see `wasm_runner::run`), except for disk use and run time, which the
 //! agent watches as it does for every engine.
 //!
-//! The same program compiles modules in another process, once for each digest ([`store`]).
+//! The same program compiles modules in another process, once for each digest ([`store`]). An agent
+//! that does not find the program ([`tools`]) offers no wasm until it does, and still watches, stops
+//! and collects what runs.
 //!
 //! Rejected: idle runners that wait for a plan, and a zygote that forks them. Starting a runner
 //! costs less than a millisecond of CPU time ([ADR]); both would shorten a single start and leave
@@ -27,12 +29,14 @@ mod output;
 mod process;
 mod program;
 mod runner;
+mod running;
 mod store;
+mod tools;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use agent_core::execution::{Exit, Failure};
@@ -47,17 +51,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use super::{Executor, ExecutorError, OutputChunk, Run};
+use super::{Availability, Executor, ExecutorError, OutputChunk, Run};
 use crate::host::cgroup::Reading;
 use crate::host::clock;
 use crate::host::data_dir::{DataDir, ExecutionDirs};
 use crate::host::settings::Settings;
 use crate::host::tree::remove_all;
 use crate::node::tasks::Tasks;
-use process::{Ended, Process};
+use process::Process;
 use program::params;
-use runner::Runner;
-use store::Store;
+use running::Running;
+use tools::{Location, Tools};
 
 /// Programs that run at once; the next waits in its preparation. Otherwise a node whose tasks
 /// request almost no CPU could be assigned thousands.
@@ -67,8 +71,9 @@ const MAX_RUNS: usize = 256;
 const WASI: &str = "wasi_snapshot_preview1";
 
 pub(crate) struct Wasm {
-    runner: Arc<Runner>,
-    store: Arc<Store>,
+    location: Location,
+    /// Set by the first probe that finds the runner.
+    tools: OnceLock<Tools>,
     boot_id: Arc<str>,
     dirs: ExecutionDirs,
     tasks: Tasks,
@@ -83,38 +88,36 @@ enum Slot {
     Running(Running),
 }
 
-#[derive(Clone)]
-struct Running {
-    started_at: Timestamp,
-    stop: CancellationToken,
-    ended: Ended,
-}
-
 // === impl Wasm ===
 
 impl Wasm {
-    /// Creates the engine, or returns why this machine cannot have it.
-    pub(crate) fn new(
-        data_dir: &DataDir,
-        settings: &Settings,
-        tasks: Tasks,
-    ) -> Result<Self, String> {
-        let runner = Runner::find(&settings.wasm.runner, settings.allow_unconfined)?;
-        let runner = Arc::new(runner);
-        let boot_id = wasm_run::process::boot_id()
-            .map_err(|error| format!("cannot read the ID of this boot: {error}"))?;
-        let store = Store::open(&data_dir.wasm_cache(), Arc::clone(&runner))
-            .map_err(|error| format!("cannot store compiled modules: {error}"))?;
-        info!(runner = %runner.path().display(), "the node runs wasm programs");
-        Ok(Self {
-            runner,
-            store: Arc::new(store),
+    pub(crate) fn new(data_dir: &DataDir, settings: &Settings, tasks: Tasks) -> Self {
+        // Where it cannot be read, pid and start time have to tell processes apart.
+        let boot_id = wasm_run::process::boot_id().unwrap_or_default();
+        Self {
+            location: Location::of(settings, data_dir),
+            tools: OnceLock::new(),
             boot_id: boot_id.into(),
             dirs: data_dir.executions(),
             tasks,
             permits: Arc::new(Semaphore::new(MAX_RUNS)),
             slots: Mutex::default(),
-        })
+        }
+    }
+
+    /// Finds the runner, or checks that it is still there; returns its path.
+    async fn probe_tools(&self) -> Result<String, ExecutorError> {
+        if self.tools.get().is_none() {
+            let location = self.location.clone();
+            let opened = in_background(move || Ok(Tools::open(&location))).await?;
+            let tools = opened.map_err(unavailable)?;
+            self.tools.get_or_init(|| tools);
+        }
+        self.tools()?.check().map_err(unavailable)
+    }
+
+    fn tools(&self) -> Result<&Tools, ExecutorError> {
+        self.tools.get().ok_or_else(|| unavailable("no wasm-runner was found so far".to_owned()))
     }
 
     fn slots(&self) -> MutexGuard<'_, HashMap<ExecutionId, Slot>> {
@@ -127,8 +130,10 @@ impl Wasm {
         }
         let making = async {
             let closed = |_| ExecutorError::Cancelled;
-            let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(closed)?;
-            program::make(&self.store, self.dirs.of(run.id).wasm(), run).await?;
+            let waiting = || format!("waits for one of the node's {MAX_RUNS} wasm programs to end");
+            let permit = Arc::clone(&self.permits).acquire_owned();
+            let permit = run.progress.during(permit, waiting).await.map_err(closed)?;
+            program::make(&self.tools()?.store, self.dirs.of(run.id).wasm(), run).await?;
             Ok(permit)
         };
         // The last waiter that gives up a compilation ends its process.
@@ -139,36 +144,32 @@ impl Wasm {
 
     /// Starts the runner of an execution, unless it was started before.
     async fn start_once(&self, id: ExecutionId) -> Result<Timestamp, ExecutorError> {
-        let permit = match self.slots().remove(&id) {
-            Some(Slot::Ready(permit)) => Some(permit),
-            Some(Slot::Running(running)) => {
-                let started_at = running.started_at;
-                self.slots().insert(id, Slot::Running(running));
-                return Ok(started_at);
-            }
-            // An earlier agent prepared it, and may have started it.
-            None => None,
-        };
+        if let Some(running) = self.running(id) {
+            return Ok(running.started_at);
+        }
         let directory = self.dirs.of(id).wasm();
-        let mut command = self.runner.command();
-        command.arg(wasm_run::RUN).arg(&directory).arg(&*self.boot_id);
-        let is_new = permit.is_some();
-        let started = in_background(move || {
-            if !is_new && let Some(claim) = wasm_run::Claim::read(&directory)? {
-                return Ok((None, Timestamp(claim.started_at)));
+        if !self.is_ready(id) {
+            // An earlier agent prepared it, and may have started it.
+            let directory = directory.clone();
+            let claim = in_background(move || wasm_run::Claim::read(&directory)).await?;
+            if claim.is_some() {
+                return Ok(self.find(id).await?.started_at);
             }
+        }
+        let mut command = self.tools()?.runner.command();
+        command.arg(wasm_run::RUN).arg(&directory).arg(&*self.boot_id);
+        let started = in_background(move || {
             command.stderr(File::create(directory.join(wasm_run::LOG))?);
-            let started_at = clock::now();
-            Ok((Some(command.spawn()?), started_at))
+            let started_at = clock::steady();
+            Ok((command.spawn()?, started_at))
         });
         let (child, started_at) = started.await?;
-        match child {
-            Some(child) => {
-                self.watch(id, Process::Child(Box::new(child)), started_at, permit);
-                Ok(started_at)
-            }
-            None => Ok(self.find(id).await?.started_at),
-        }
+        let permit = match self.slots().remove(&id) {
+            Some(Slot::Ready(permit)) => Some(permit),
+            Some(Slot::Running(_)) | None => None,
+        };
+        self.watch(id, Process::Child(Box::new(child)), started_at, permit);
+        Ok(started_at)
     }
 
     /// Records the end of a run, for every caller at any time.
@@ -201,6 +202,10 @@ impl Wasm {
         }
     }
 
+    fn is_ready(&self, id: ExecutionId) -> bool {
+        matches!(self.slots().get(&id), Some(Slot::Ready(_)))
+    }
+
     /// The run in progress, including one that an earlier agent started. After this call a run
     /// that was not started never will be.
     async fn find(&self, id: ExecutionId) -> Result<Running, ExecutorError> {
@@ -216,7 +221,8 @@ impl Wasm {
         if let (Process::Found(_), Some(claim)) = (&process, &claim) {
             info!(execution = %id, pid = claim.pid, "adopted a running wasm program");
         }
-        let started_at = claim.map_or_else(clock::now, |claim| Timestamp(claim.started_at));
+        let started_at =
+            claim.map_or_else(clock::steady, |claim| process::started_at(&claim, &self.boot_id));
         Ok(self.watch(id, process, started_at, None))
     }
 
@@ -231,8 +237,7 @@ impl Wasm {
 
     async fn remove_whole(&self, id: ExecutionId) -> Result<(), ExecutorError> {
         let directory = self.dirs.of(id).wasm();
-        let is_ready = matches!(self.slots().get(&id), Some(Slot::Ready(_)));
-        if !is_ready && directory.exists() {
+        if !self.is_ready(id) && directory.exists() {
             let running = self.find(id).await?;
             running.stop.cancel();
             drop(running.end().await);
@@ -256,20 +261,15 @@ impl Wasm {
     }
 }
 
-// === impl Running ===
-
-impl Running {
-    async fn end(mut self) -> Result<Exit, Failure> {
-        match self.ended.wait_for(Option::is_some).await.map(|end| end.clone()) {
-            Ok(Some(end)) => end,
-            // Its watcher ended because the agent stops. The run continues, and everyone who waits
-            // for its end is cancelled as well.
-            Ok(None) | Err(_) => std::future::pending().await,
-        }
-    }
-}
-
 impl Executor for Wasm {
+    fn availability(&self) -> Availability {
+        Availability::Probed
+    }
+
+    fn probe(&self) -> BoxFuture<'_, Result<String, ExecutorError>> {
+        self.probe_tools().boxed()
+    }
+
     fn admit(&self, work: &Work) -> Result<(), String> {
         let params = params(work)?;
         let mut names = BTreeSet::from([WASI]);
@@ -379,6 +379,13 @@ async fn in_background<T: Send + 'static>(
         .map_err(|error| failed(format!("the node's disk: {error}")))
 }
 
+fn unavailable(reason: String) -> ExecutorError {
+    ExecutorError::Unreachable { engine: "wasm", reason }
+}
+
 fn failed(reason: String) -> ExecutorError {
     ExecutorError::Failed(Failure::node(reason))
 }
+
+#[cfg(test)]
+mod tests;

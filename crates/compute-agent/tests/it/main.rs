@@ -14,6 +14,7 @@ macro_rules! covers {
 pub(crate) use covers;
 
 mod circles;
+mod clocks;
 mod collecting;
 mod containers;
 mod contract;

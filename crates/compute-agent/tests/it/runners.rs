@@ -206,3 +206,50 @@ async fn a_node_without_a_runner_does_not_offer_wasm() {
         .joined(|request| request.compute_node_info.execution_engines == [EngineType::Noop])
         .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_outlives_an_agent_that_finds_no_runner() {
+    let mut node = wasm_node().await;
+    let id = node.orchestrator.run(wasm_work(&endless(), json!({}))).await;
+    let stopped = node.orchestrator.run(wasm_work(&endless(), json!({}))).await;
+    for id in [id, stopped] {
+        node.orchestrator.reported(id, ComputeState::BidAccepted).await;
+        runner_of(&node, id).await;
+    }
+    node.kill_agent().await;
+    let directory = tempfile::tempdir().unwrap();
+    let link = directory.path().join("wasm-runner");
+    let runner = std::mem::replace(&mut node.settings.wasm.runner, link.display().to_string());
+    node.start_agent().await;
+    node.orchestrator
+        .joined(|request| request.compute_node_info.execution_engines.is_empty())
+        .await;
+    node.wait_for_phase(id, "Running").await;
+    node.orchestrator.want_state(stopped, DesiredState::Stopped, "enough");
+    let report = node.orchestrator.reported(stopped, ComputeState::Cancelled).await;
+    assert_eq!(report.run_output.unwrap().stdout, "running\n");
+
+    std::os::unix::fs::symlink(runner, link).unwrap();
+    node.orchestrator
+        .joined(|request| request.compute_node_info.execution_engines == [EngineType::Wasm])
+        .await;
+    assert_eq!(node.phase(id).await.as_deref(), Some("Running"));
+    let next = node.orchestrator.run(wasm_work(&printing("x", "", 0), json!({}))).await;
+    node.orchestrator.reported(next, ComputeState::Completed).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_claim_a_crash_of_the_machine_has_damaged_ends_and_leaves_nothing() {
+    let mut node = wasm_node().await;
+    let id = node.orchestrator.run(wasm_work(&endless(), json!({}))).await;
+    node.orchestrator.reported(id, ComputeState::BidAccepted).await;
+    let claim = runner_of(&node, id).await;
+    node.kill_agent().await;
+    let pid = Pid::from_raw(i32::try_from(claim.pid).unwrap()).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
+    let directory = run_directory(&node, id);
+    fs::write(directory.join("claim.json"), "").unwrap();
+    node.start_agent().await;
+    node.orchestrator.report_that(id, |report| report.compute_state.is_terminal()).await;
+    eventually("the run to be removed", async || !directory.exists()).await;
+}

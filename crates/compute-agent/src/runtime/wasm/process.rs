@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use api_types::Timestamp;
 use rustix::process::Pid;
 use tokio::process::Child;
 use tokio::sync::watch;
@@ -14,6 +15,7 @@ use wasm_run::claim::Claimed;
 use wasm_run::{Claim, EXIT_CLAIMED, Used};
 
 use crate::host::cgroup::Reading;
+use crate::host::clock;
 use crate::host::pidfd::Watched;
 use agent_core::execution::{Exit, Failure};
 
@@ -44,18 +46,24 @@ pub(super) enum Process {
 impl Process {
     /// The process that holds the claim. If there is none, this takes the claim for no process, so
     /// that a runner that an agent started just before its crash finds it taken.
+    ///
+    /// A claim that is no claim was damaged by a crash of the machine, which no process outlives; and
+    /// no process can start in a directory that is gone.
     pub(super) fn find(directory: &Path, boot_id: &str) -> io::Result<(Self, Option<Claim>)> {
-        let claim = match Claim::read(directory)? {
-            Some(claim) => claim,
-            None => match Claim::by_nobody().make(directory)? {
-                Claimed::Ours => return Ok((Self::Gone, None)),
-                Claimed::Theirs => match Claim::read(directory)? {
-                    Some(claim) => claim,
-                    None => return Ok((Self::Gone, None)),
-                },
+        let claim = match Claim::read(directory) {
+            Ok(None) => match Claim::by_nobody().make(directory) {
+                Ok(Claimed::Theirs) => Claim::read(directory),
+                Ok(Claimed::Ours) => Ok(None),
+                Err(error) => Err(error),
             },
+            read => read,
         };
-        Ok((Self::of(&claim, boot_id)?, Some(claim)))
+        match claim {
+            Ok(Some(claim)) => Ok((Self::of(&claim, boot_id)?, Some(claim))),
+            Ok(None) => Ok((Self::Gone, None)),
+            Err(error) if is_damage(&error) => Ok((Self::Gone, None)),
+            Err(error) => Err(error),
+        }
     }
 
     /// Opens the descriptor first and compares second: while the descriptor is open, no other
@@ -111,6 +119,22 @@ impl Process {
     }
 }
 
+/// Whether there is no directory, or something else in the place of a claim.
+fn is_damage(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
+    matches!(error.kind(), InvalidData | NotFound | UnexpectedEof)
+}
+
+/// When the process of a claim started, by the steady clock.
+pub(super) fn started_at(claim: &Claim, boot_id: &str) -> Timestamp {
+    match claim.started_boot_nanos {
+        Some(nanos) if claim.boot_id == boot_id => clock::steady_at_boot(nanos),
+        // No process ever started.
+        _ if claim.pid == 0 => clock::steady(),
+        _ => clock::steady_at(Timestamp(claim.started_at)),
+    }
+}
+
 /// What the run uses, or what it used as its runner has recorded; none for one that was killed.
 pub(super) fn usage(directory: &Path, boot_id: &str) -> io::Result<Option<Reading>> {
     let used = match wasm_run::Exit::read(directory)? {
@@ -155,4 +179,33 @@ fn outcome(
         "the process of this wasm program ended without recording an outcome{how}{told}; another execution \
          takes its place"
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_claim_and_a_missing_directory_belong_to_no_process() {
+        let directory = tempfile::tempdir().unwrap();
+        let boot_id = wasm_run::process::boot_id().unwrap();
+        for damaged in ["", "{", "[]"] {
+            fs::write(directory.path().join("claim.json"), damaged).unwrap();
+            let (process, claim) = Process::find(directory.path(), &boot_id).unwrap();
+            assert!(matches!(process, Process::Gone) && claim.is_none(), "'{damaged}'");
+        }
+        let missing = directory.path().join("missing");
+        let (process, claim) = Process::find(&missing, &boot_id).unwrap();
+        assert!(matches!(process, Process::Gone) && claim.is_none());
+    }
+
+    #[test]
+    fn the_start_of_a_run_is_known_by_the_steady_clock_whoever_claimed_it() {
+        let claim = Claim::own("this boot".to_owned(), 0).unwrap();
+        let old = Claim { started_boot_nanos: None, started_at: clock::now().0, ..claim.clone() };
+        for claim in [claim, old, Claim::by_nobody()] {
+            let apart = clock::steady().since(started_at(&claim, "this boot"));
+            assert!(apart < Duration::from_secs(60), "{claim:?}: {apart:?}");
+        }
+    }
 }

@@ -1,0 +1,56 @@
+//! How programs wait for their turn.
+
+use std::sync::Arc;
+
+use agent_core::execution::Failure;
+use api_types::engine::EngineType;
+use futures_util::future::ready;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use uuid::Uuid;
+
+use super::*;
+use crate::data::credentials::Granted;
+use crate::data::progress::{Progress, ProgressSink};
+use crate::data::secrets::HandedOver;
+use crate::testing::{execution_id, plain_work};
+
+#[derive(Debug)]
+struct Told(mpsc::UnboundedSender<String>);
+
+impl ProgressSink for Told {
+    fn progress(&self, _: ExecutionId, message: String) -> BoxFuture<'_, ()> {
+        self.0.send(message).expect("the test waits for it");
+        ready(()).boxed()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_that_waits_for_others_to_end_says_so() {
+    let root = tempfile::tempdir().unwrap();
+    let data_dir = DataDir::open(root.path()).unwrap();
+    let wasm = Wasm::new(&data_dir, &Settings::default(), Tasks::new(Handle::current()));
+    let _held = wasm.permits.try_acquire_many(MAX_RUNS.try_into().unwrap()).unwrap();
+    let (told, mut messages) = mpsc::unbounded_channel();
+    let mut work = plain_work();
+    work.task.engine.engine_type = EngineType::Wasm;
+    let run = Run {
+        id: execution_id(1),
+        node_id: NodeId::from_uuid(Uuid::from_u128(1)),
+        work: Arc::new(work),
+        granted: Granted::default(),
+        inputs: Vec::new(),
+        secrets: HandedOver::default(),
+        modules: Vec::new(),
+        gpus: Vec::new(),
+        progress: Progress::new(execution_id(1), Arc::new(Told(told))),
+    };
+    let cancel = CancellationToken::new();
+    tokio::select! {
+        made = wasm.make(&run, &cancel) => panic!("{:?}", made.map_err(Failure::from)),
+        message = messages.recv() => {
+            let said = "waits for one of the node's 256 wasm programs to end";
+            assert_eq!(message.as_deref(), Some(said));
+        }
+    }
+}
