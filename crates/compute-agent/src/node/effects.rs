@@ -18,6 +18,7 @@ use tracing::{Instrument, debug, warn};
 
 use crate::data::credentials::{self, Granted};
 use crate::data::inputs::Sources;
+use crate::data::inputs::cache::boots;
 use crate::data::progress::Progress;
 use crate::data::results::collect;
 use crate::data::results::collect::intake::{CollectError, Intake};
@@ -90,8 +91,9 @@ impl Files {
         listen: SocketAddr,
         secrets: Secrets,
     ) -> Self {
+        let cache = boots::of_this_boot(&data_dir.cache(), &clock::boot_id());
         Self {
-            sources: Sources::new(settings, data_dir.cache()),
+            sources: Sources::new(settings, cache),
             publishers: Publishers::new(settings, data_dir.published(), listen),
             secrets,
             dirs: data_dir.executions(),

@@ -5,9 +5,13 @@
 //! inputs read-only; nothing writes to a file in the cache. When the cache exceeds its limit, it
 //! evicts the least recently used entry.
 //!
+//! An entry is evicted under another name, so that it is either found whole or not at all. One
+//! that is evicted while it is being linked counts as missing.
+//!
 //! The key of an entry identifies its content, such as a URL with the response's validator;
 //! a source that cannot identify its content does not use the cache.
 
+pub(crate) mod boots;
 pub(crate) mod handle;
 pub(crate) mod parent;
 
@@ -16,6 +20,7 @@ use std::fs::{self, File, FileTimes};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::SystemTime;
 
@@ -93,7 +98,13 @@ fn link_if_there(entry: &Path, directory: &Path) -> io::Result<Option<u64>> {
         Err(error) => return Err(error),
     }
     remove_all(directory)?;
-    link_tree(entry, directory).map(Some)
+    match link_tree(entry, directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            remove_all(directory)?;
+            Ok(None)
+        }
+        linked => linked.map(Some),
+    }
 }
 
 /// Adds the directory as an entry atomically, and evicts entries beyond the limit.
@@ -117,9 +128,18 @@ fn shrink(root: &Path, max_bytes: u64) -> io::Result<usize> {
     let mut total_bytes: u64 = 0;
     for entry in fs::read_dir(root)? {
         let path = entry?.path();
-        let bytes = size_of(&path)?;
-        total_bytes += bytes;
-        entries.push((fs::metadata(&path)?.modified()?, bytes, path));
+        // It is being made or removed.
+        if path.extension().is_some() {
+            continue;
+        }
+        match fs::metadata(&path).and_then(|entry| Ok((entry.modified()?, size_of(&path)?))) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            measured => {
+                let (used, bytes) = measured?;
+                total_bytes += bytes;
+                entries.push((used, bytes, path));
+            }
+        }
     }
     entries.sort();
     let mut dropped = 0;
@@ -127,11 +147,21 @@ fn shrink(root: &Path, max_bytes: u64) -> io::Result<usize> {
         if total_bytes <= max_bytes {
             break;
         }
-        remove_all(&path)?;
+        dropped += usize::from(evict(&path)?);
         total_bytes -= bytes;
-        dropped += 1;
     }
     Ok(dropped)
+}
+
+/// Returns whether the entry was still there.
+fn evict(entry: &Path) -> io::Result<bool> {
+    static EVICTED: AtomicU64 = AtomicU64::new(0);
+    let number = EVICTED.fetch_add(1, Ordering::Relaxed);
+    let aside = entry.with_extension(format!("{number}.evicted"));
+    match fs::rename(entry, &aside) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        renamed => renamed.and_then(|()| remove_all(&aside)).map(|()| true),
+    }
 }
 
 /// The same tree under another name: files are shared, directories and links are new.

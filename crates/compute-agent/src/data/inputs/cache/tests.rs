@@ -148,3 +148,66 @@ async fn another_namespace_fetches_for_itself() {
     let found = other.find("a", &directory).await.unwrap();
     assert!(matches!(found, super::handle::Found::Missing(_)) && !directory.exists());
 }
+
+#[tokio::test]
+async fn entries_of_another_boot_are_not_used_and_go() {
+    let mut fixture = Fixture::new(1000);
+    let root = fixture.dir.path().join("cache");
+    let boot = |id| Cache::new(boots::of_this_boot(&root, id), 1000);
+    for (id, fetched) in [("one", 1), ("one", 1), ("two", 2), ("one", 3), ("", 4), ("", 5)] {
+        fixture.cache = boot(id);
+        fixture.fill("a", "text").await;
+        assert_eq!(fixture.fetched.get(), fetched, "'{id}'");
+        assert_eq!(fixture.entries().len(), 1, "'{id}'");
+    }
+}
+
+#[test]
+fn an_entry_that_a_killed_agent_was_adding_or_removing_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let own = boots::of_this_boot(dir.path(), "one");
+    for name in ["ab", "cd.new", "ef.3.evicted"] {
+        fs::create_dir(own.join(name)).unwrap();
+    }
+    assert_eq!(boots::of_this_boot(dir.path(), "one"), own);
+    let left: Vec<_> = fs::read_dir(&own).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(left, [own.join("ab")]);
+}
+
+/// An entry takes long to link, and is evicted all the time meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_that_is_evicted_while_it_is_used_is_fetched_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("cache");
+    fs::create_dir(&root).unwrap();
+    let cache = Cache::new(root.clone(), 1_000_000);
+    let handle = CacheHandle::Own { cache: &cache, namespace: "default" };
+    let quota = Quota::new(u64::MAX, LimitedBy::Node, any_disk());
+    let done = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let evicting = std::thread::spawn({
+        let done = Arc::clone(&done);
+        move || {
+            while !done.load(Ordering::Relaxed) {
+                shrink(&root, 0)?;
+            }
+            io::Result::Ok(())
+        }
+    });
+    for number in 0..100 {
+        let directory = dir.path().join(format!("in-{number}"));
+        let fetch = || async {
+            for file in 0..50 {
+                fs::create_dir_all(directory.join(format!("{file}")))?;
+                fs::write(directory.join(format!("{file}/file")), "text")?;
+            }
+            Ok(())
+        };
+        handle.fill("a", &directory, &quota, fetch).await.unwrap();
+        for file in 0..50 {
+            let text = fs::read_to_string(directory.join(format!("{file}/file"))).unwrap();
+            assert_eq!(text, "text");
+        }
+    }
+    done.store(true, Ordering::Relaxed);
+    evicting.join().unwrap().unwrap();
+}

@@ -1,5 +1,6 @@
 //! Results that the agent serves itself, for a limited time.
 
+use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -67,7 +68,7 @@ impl Publisher for Local {
             let (published_dir, id) = (self.published.clone(), run.id);
             let (path, size_bytes) = (archive.path.clone(), archive.size_bytes);
             let taking = move || {
-                date(&path)?;
+                seal(&path)?;
                 published_dir.take_in(id, &path, size_bytes)
             };
             tokio::task::spawn_blocking(taking)
@@ -81,14 +82,15 @@ impl Publisher for Local {
     }
 }
 
-/// Dates the archive by the clock that decides its age. An archive from an earlier attempt keeps
+/// Dates the archive by the clock that decides its age, and syncs it: the results of an execution
+/// that counts as completed outlive a crash of the machine. An archive from an earlier attempt keeps
 /// its date.
-/// date.
-fn date(archive: &Path) -> io::Result<()> {
+fn seal(archive: &Path) -> io::Result<()> {
     let now = SystemTime::UNIX_EPOCH + steady_since_epoch();
-    match std::fs::File::open(archive).and_then(|file| file.set_modified(now)) {
+    let sealing = |file: File| file.set_modified(now).and_then(|()| file.sync_all());
+    match File::open(archive).and_then(sealing) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        dated => dated,
+        sealed => sealed,
     }
 }
 
@@ -125,6 +127,7 @@ impl PublishedDir {
             Err(error) if error.kind() == io::ErrorKind::NotFound && place.exists() => {}
             moved => moved?,
         }
+        File::open(&self.root)?.sync_all()?;
         Ok(self.shrink(&place)?)
     }
 
