@@ -19,9 +19,6 @@ mod phase;
 mod report;
 mod verdict;
 
-use alloc::borrow::ToOwned;
-use alloc::boxed::Box;
-use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec;

@@ -3,6 +3,10 @@
 mod losses;
 mod outages;
 
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::format;
+
 use api_types::engine::PublisherType;
 use api_types::execution::RunOutput;
 use api_types::protocol::{FailureCause, Report};

@@ -13,6 +13,7 @@ use api_types::ExecutionId;
 use api_types::job::Task;
 use api_types::protocol::Work;
 use api_types::secret::{SecretValue, TaskSecret};
+use tracing::warn;
 use zeroize::Zeroizing;
 
 use super::handover::Handover;
@@ -88,15 +89,28 @@ impl Secrets {
     /// Removes the secrets of an execution whose task has ended.
     pub(crate) async fn forget(&self, id: ExecutionId) {
         let Some(dir) = self.dir.clone() else { return };
-        let removed = tokio::task::spawn_blocking(move || dir.remove(id)).await;
-        if let Err(error) = removed.unwrap_or_else(|error| Err(io::Error::other(error))) {
-            tracing::warn!(execution = %id, %error, "cannot remove the secrets of an execution");
+        let removing = tokio::task::spawn_blocking(move || remove(&dir, id));
+        if let Err(error) = removing.await {
+            warn!(execution = %id, %error, "the removal of secrets failed");
+        }
+    }
+
+    /// As [`forget`](Self::forget), on a thread that may wait for the file system.
+    pub(crate) fn forget_blocking(&self, id: ExecutionId) {
+        if let Some(dir) = &self.dir {
+            remove(dir, id);
         }
     }
 
     /// The executions whose secrets are here.
     pub(crate) fn list(&self) -> io::Result<Vec<ExecutionId>> {
         self.dir.as_ref().map_or(Ok(Vec::new()), SecretsDir::list)
+    }
+}
+
+fn remove(dir: &SecretsDir, id: ExecutionId) {
+    if let Err(error) = dir.remove(id) {
+        warn!(execution = %id, %error, "cannot remove the secrets of an execution");
     }
 }
 

@@ -1,5 +1,6 @@
 //! Runs the effects of executions: each in a task of its own that ends with an event.
 
+mod collecting;
 mod failpoints;
 mod room;
 
@@ -10,20 +11,15 @@ use std::time::Duration;
 
 use agent_core::execution::{Event, Failure};
 use api_types::protocol::Work;
-use api_types::usage::Usage;
 use api_types::{ExecutionId, NodeId, Timestamp};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, warn};
 
-use crate::data::credentials::{self, Granted};
 use crate::data::inputs::Sources;
 use crate::data::inputs::cache::boots;
 use crate::data::progress::Progress;
-use crate::data::results::collect;
-use crate::data::results::collect::intake::{CollectError, Intake};
 use crate::data::results::publisher::Publishers;
-use crate::data::results::publisher::publication::Publication;
 use crate::data::secrets::Secrets;
 use crate::host::backoff::Backoff;
 use crate::host::clock;
@@ -37,7 +33,7 @@ use crate::node::usage::Meters;
 use crate::observer::{Observer, Stage};
 use crate::runtime::registry::Engines;
 use crate::runtime::{Executor, ExecutorError, Run};
-use failpoints::{COLLECT, CREATE, REMOVE, START, STOP, WAIT};
+use failpoints::{CREATE, REMOVE, START, STOP, WAIT};
 
 /// Delays between attempts that fail because the engine is unreachable.
 const RETRY_FIRST: Duration = Duration::from_millis(200);
@@ -255,8 +251,9 @@ impl Steps {
         }
     }
 
-    /// Retries until the engine has stopped the task; the watcher reports the end of the process.
-    pub(crate) fn stop(self: &Arc<Self>, step: Step) {
+    /// Retries until the engine has stopped the task, or the execution has `ended` anyway; the
+    /// watcher reports the end of the process.
+    pub(crate) fn stop(self: &Arc<Self>, step: Step, ended: CancellationToken) {
         let steps = Arc::clone(self);
         self.spawn(&step.clone(), async move {
             let Ok(executor) = steps.executor(&step.work) else { return };
@@ -266,65 +263,11 @@ impl Steps {
             let stop = || executor.stop(step.id, steps.stop_grace);
             while let Err(error) = failpoint::around(STOP, stop).await {
                 warn!(%error, "cannot stop a task; retrying");
-                backoff.wait().await;
-            }
-        });
-    }
-
-    pub(crate) fn collect(self: &Arc<Self>, step: Step, exit_code: i32) {
-        let steps = Arc::clone(self);
-        self.spawn(&step.clone(), async move {
-            let watch = steps.observer.watch(step.id, &step.work);
-            let event = match watch.within(steps.collect_whole(&step, exit_code)).await {
-                Ok(collected) => Event::Collected(Box::new(collected)),
-                Err(failure) => Event::Failed(failure),
-            };
-            step.tell(event).await;
-        });
-    }
-
-    async fn collect_whole(
-        &self,
-        step: &Step,
-        exit_code: i32,
-    ) -> Result<agent_core::execution::Collected, Failure> {
-        let executor = self.executor(&step.work)?;
-        let dir = self.files.dirs.of(step.id);
-        // Again: they may have changed while the task ran, and this agent may be another one.
-        let granted = match credentials::named(&step.work.task.publisher.params) {
-            Some(_) => {
-                let progress = Progress::new(step.id, Arc::new(step.mailbox.clone()));
-                self.files.secrets.handover().grant(step.id, &step.work.task, &progress).await
-            }
-            None => Ok(Granted::default()),
-        };
-        let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
-        loop {
-            let run = Publication {
-                id: step.id,
-                node_id: self.node_id,
-                work: &step.work,
-                exit_code,
-                dir: &dir,
-                granted: &granted,
-            };
-            let limit = room::limit(self, step).await;
-            let intake = || Intake::new(&self.files.disk, limit);
-            let collect = || collect::collect(executor, &self.files.publishers, &run, intake());
-            match failpoint::around(COLLECT, collect).await {
-                Err(CollectError::Executor(error @ ExecutorError::Unreachable { .. })) => {
-                    debug!(%error, "the engine is unreachable; retrying the collection");
-                }
-                outcome => {
-                    let (mut collected, written_bytes) = outcome?;
-                    let usage = self.meters.totals(step.id).await;
-                    collected.usage =
-                        usage.map(|usage| Usage { disk: written_bytes.or(usage.disk), ..usage });
-                    return Ok(collected);
+                if ended.run_until_cancelled(backoff.wait()).await.is_none() {
+                    return;
                 }
             }
-            backoff.wait().await;
-        }
+        });
     }
 
     /// Removes the container, the secrets and the inputs. The next sweep finds what could not be removed.
@@ -332,14 +275,17 @@ impl Steps {
         let steps = Arc::clone(self);
         self.spawn(&step.clone(), async move {
             steps.meters.forget(step.id);
-            let Ok(executor) = steps.executor(&step.work) else { return };
-            if let Err(error) = failpoint::around(REMOVE, || executor.remove(step.id)).await {
+            let executor = steps.executor(&step.work);
+            if let Ok(executor) = executor
+                && let Err(error) = failpoint::around(REMOVE, || executor.remove(step.id)).await
+            {
                 debug!(%error, "a container is left to the next sweep");
             }
-            steps.files.sources.release(step.id);
             if !step.work.task.secrets.is_empty() {
                 steps.files.secrets.forget(step.id).await;
             }
+            let Ok(executor) = executor else { return };
+            steps.files.sources.release(step.id);
             let modules = executor.modules(&step.work);
             if step.work.task.input_sources.is_empty() && modules.is_empty() {
                 return;

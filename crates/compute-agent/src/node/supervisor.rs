@@ -44,7 +44,8 @@ const COMMIT_RETRY: Duration = Duration::from_secs(1);
 pub(crate) struct Supervisor {
     ledger: Ledger,
     state: NodeState,
-    /// Cancels the fetch in progress of each execution that is being prepared.
+    /// Cancels the fetch of each execution that is being prepared, and further attempts to stop one
+    /// that has ended.
     cancels: HashMap<ExecutionId, CancellationToken>,
     capacity: Resources,
     outbox: Arc<Outbox>,
@@ -182,7 +183,7 @@ impl Supervisor {
             self.carry_out(id, effect);
         }
         if !turn.batch.forgotten.is_empty() {
-            sweep::remove_directories(&self.steps, turn.batch.forgotten);
+            sweep::forget(&self.steps, turn.batch.forgotten);
         }
         for answer in answers {
             answer();
@@ -233,22 +234,31 @@ impl Supervisor {
                 self.cancels.insert(id, cancel.clone());
                 self.steps.prepare(step, cancel);
             }
-            Effect::CancelPrepare => {
-                if let Some(cancel) = self.cancels.remove(&id) {
-                    cancel.cancel();
-                }
-            }
+            Effect::CancelPrepare => self.cancel(id),
             Effect::Start => {
                 self.cancels.remove(&id);
                 self.steps.start(step);
             }
             Effect::Watch { deadline } => self.steps.watch(step, deadline),
-            Effect::Stop => self.steps.stop(step),
-            Effect::Collect { exit_code } => self.steps.collect(step, exit_code),
+            Effect::Stop => {
+                let ended = CancellationToken::new();
+                self.cancels.insert(id, ended.clone());
+                self.steps.stop(step, ended);
+            }
+            Effect::Collect { exit_code } => {
+                self.cancel(id);
+                self.steps.collect(step, exit_code);
+            }
             Effect::Discard => {
-                self.cancels.remove(&id);
+                self.cancel(id);
                 self.steps.discard(step);
             }
+        }
+    }
+
+    fn cancel(&mut self, id: ExecutionId) {
+        if let Some(cancel) = self.cancels.remove(&id) {
+            cancel.cancel();
         }
     }
 }

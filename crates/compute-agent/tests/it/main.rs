@@ -21,6 +21,7 @@ mod contract;
 mod daemon;
 mod engines;
 mod failing;
+mod faults;
 mod gpus;
 mod hostile;
 mod http;

@@ -7,7 +7,7 @@ use api_types::ExecutionId;
 use tracing::{debug, info, warn};
 
 use crate::data::results::publisher::PublishedDir;
-use crate::node::effects::Steps;
+use crate::node::effects::{Files, Steps};
 use crate::node::mailbox::Mailbox;
 
 /// Interval between sweeps. Leftovers only exist when a removal failed or the agent crashed
@@ -24,6 +24,7 @@ pub(crate) async fn leftovers(steps: Arc<Steps>, mailbox: Mailbox) {
     loop {
         tokio::time::sleep(if swept { INTERVAL } else { FIRST }).await;
         swept = true;
+        secrets(&steps, &mailbox).await;
         for (engine, executor) in steps.engines.all() {
             // List first, then ask the supervisor: containers made in between are not in the list.
             let found = match executor.list(steps.node_id).await {
@@ -62,35 +63,46 @@ pub(crate) async fn published(published: PublishedDir, retain: Duration) {
     }
 }
 
-/// Removes directories and secrets without an execution, once.
+/// Removes directories without an execution, once.
 async fn directories(steps: &Arc<Steps>, mailbox: &Mailbox) {
     // List first, then ask the supervisor, as above.
-    let (listed, secrets) = match (steps.files.dirs.list(), steps.files.secrets.list()) {
-        (Ok(listed), Ok(secrets)) => (listed, secrets),
-        (Err(error), _) | (_, Err(error)) => {
-            return warn!(%error, "cannot list the executions' directories");
-        }
+    let listed = match steps.files.dirs.list() {
+        Ok(listed) => listed,
+        Err(error) => return warn!(%error, "cannot list the executions' directories"),
     };
     let Ok(held) = mailbox.list().await else { return };
     let held: std::collections::BTreeSet<_> = held.into_iter().map(|local| local.id).collect();
-    for id in secrets.into_iter().filter(|id| !held.contains(id)) {
-        steps.files.secrets.forget(id).await;
-    }
-    remove_directories(steps, listed.into_iter().filter(|id| !held.contains(id)).collect());
+    forget(steps, listed.into_iter().filter(|id| !held.contains(id)).collect());
 }
 
-/// Removes the directories of forgotten executions.
-pub(super) fn remove_directories(steps: &Arc<Steps>, ids: Vec<ExecutionId>) {
+/// Removes secrets that no execution needs any more. An execution may be done while its secrets are
+/// still here, if the agent ended before it removed them.
+async fn secrets(steps: &Steps, mailbox: &Mailbox) {
+    // List first, then ask the supervisor, as above.
+    let found = match steps.files.secrets.list() {
+        Ok(found) if found.is_empty() => return,
+        Ok(found) => found,
+        Err(error) => return warn!(%error, "cannot list the executions' secrets"),
+    };
+    for id in mailbox.leftovers(found).await.unwrap_or_default() {
+        steps.files.secrets.forget(id).await;
+    }
+}
+
+/// Removes the directories and secrets of forgotten executions.
+pub(super) fn forget(steps: &Arc<Steps>, ids: Vec<ExecutionId>) {
     if ids.is_empty() {
         return;
     }
-    let dirs = steps.files.dirs.clone();
+    let of_blocking = Arc::clone(steps);
     steps.tasks.spawn(async move {
         let removed = tokio::task::spawn_blocking(move || {
+            let Files { dirs, secrets, .. } = &of_blocking.files;
             for id in ids {
                 if let Err(error) = dirs.of(id).remove() {
                     warn!(execution = %id, %error, "cannot remove a directory");
                 }
+                secrets.forget_blocking(id);
             }
         });
         if let Err(error) = removed.await {

@@ -1,0 +1,88 @@
+//! Collects and publishes what an ended task left behind.
+//!
+//! The task has ended well or badly, and must not run a second time because its engine had a bad
+//! moment: the agent waits for an engine that is away, and bears with one that returns errors.
+
+use std::sync::Arc;
+
+use agent_core::execution::{Collected, Event, Failure};
+use api_types::protocol::FailureCause;
+use api_types::usage::Usage;
+use tracing::debug;
+
+use super::failpoints::COLLECT;
+use super::{RETRY_FIRST, RETRY_LONGEST, Step, Steps, room};
+use crate::data::credentials::{self, Granted};
+use crate::data::progress::Progress;
+use crate::data::results::collect;
+use crate::data::results::collect::intake::{CollectError, Intake};
+use crate::data::results::publisher::publication::Publication;
+use crate::host::backoff::Backoff;
+use crate::runtime::ExecutorError;
+
+/// Errors of an engine that answers, over half a minute or more; after that the output is lost.
+const MAX_COLLECT_REFUSALS: u32 = 12;
+
+// === impl Steps: collecting ===
+
+impl Steps {
+    pub(crate) fn collect(self: &Arc<Self>, step: Step, exit_code: i32) {
+        let steps = Arc::clone(self);
+        self.spawn(&step.clone(), async move {
+            let watch = steps.observer.watch(step.id, &step.work);
+            let event = match watch.within(steps.collect_whole(&step, exit_code)).await {
+                Ok(collected) => Event::Collected(Box::new(collected)),
+                Err(failure) => Event::Failed(failure),
+            };
+            step.tell(event).await;
+        });
+    }
+
+    async fn collect_whole(&self, step: &Step, exit_code: i32) -> Result<Collected, Failure> {
+        let executor = self.executor(&step.work)?;
+        let dir = self.files.dirs.of(step.id);
+        // Again: they may have changed while the task ran, and this agent may be another one.
+        let granted = match credentials::named(&step.work.task.publisher.params) {
+            Some(_) => {
+                let progress = Progress::new(step.id, Arc::new(step.mailbox.clone()));
+                self.files.secrets.handover().grant(step.id, &step.work.task, &progress).await
+            }
+            None => Ok(Granted::default()),
+        };
+        let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
+        let mut refusals = 0;
+        loop {
+            let run = Publication {
+                id: step.id,
+                node_id: self.node_id,
+                work: &step.work,
+                exit_code,
+                dir: &dir,
+                granted: &granted,
+            };
+            let limit = room::limit(self, step).await;
+            let intake = || Intake::new(&self.files.disk, limit);
+            let collect = || collect::collect(executor, &self.files.publishers, &run, intake());
+            match failpoint::around(COLLECT, collect).await {
+                Err(CollectError::Executor(error @ ExecutorError::Unreachable { .. })) => {
+                    debug!(%error, "the engine is unreachable; retrying the collection");
+                }
+                // A stopping or starting engine may return any error.
+                Err(CollectError::Executor(ExecutorError::Failed(failure)))
+                    if failure.cause == FailureCause::Node && refusals < MAX_COLLECT_REFUSALS =>
+                {
+                    refusals += 1;
+                    debug!(%failure, "the engine refuses the output; retrying the collection");
+                }
+                outcome => {
+                    let (mut collected, written_bytes) = outcome?;
+                    let usage = self.meters.totals(step.id).await;
+                    collected.usage =
+                        usage.map(|usage| Usage { disk: written_bytes.or(usage.disk), ..usage });
+                    return Ok(collected);
+                }
+            }
+            backoff.wait().await;
+        }
+    }
+}
