@@ -19,6 +19,7 @@ mod phase;
 mod report;
 mod verdict;
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -26,7 +27,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use api_types::execution::{ComputeState, DesiredState};
-use api_types::protocol::Work;
+use api_types::protocol::{FailureCause, Report, Work};
 use api_types::{ExecutionId, Timestamp};
 
 use crate::boot::Now;
@@ -50,6 +51,27 @@ pub struct Execution {
     pub reported: u64,
 }
 
+/// Why a node declines an offer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decline {
+    pub reason: String,
+    pub cause: FailureCause,
+}
+
+// === impl Decline ===
+
+impl Decline {
+    /// The node does not run such a task.
+    pub fn unfit(reason: String) -> Self {
+        Self { reason, cause: FailureCause::Node }
+    }
+
+    /// Nothing is free for it now.
+    pub fn no_room(reason: String) -> Self {
+        Self { reason, cause: FailureCause::Room }
+    }
+}
+
 // === impl Execution ===
 
 impl Execution {
@@ -57,7 +79,7 @@ impl Execution {
     pub fn offered(
         id: ExecutionId,
         work: Arc<Work>,
-        admission: Result<Vec<u32>, String>,
+        admission: Result<Vec<u32>, Decline>,
         now: Timestamp,
     ) -> (Self, Vec<Effect>) {
         let (desired, phase) = (DesiredState::Pending, Phase::Accepted);
@@ -68,9 +90,10 @@ impl Execution {
                 execution.gpus = gpus;
                 effects.push(execution.report(ComputeState::AskForBidAccepted, ""));
             }
-            Err(reason) => {
+            Err(Decline { reason, cause }) => {
                 execution.finish(ComputeState::AskForBidRejected, &reason, now);
-                effects.push(execution.report(ComputeState::AskForBidRejected, &reason));
+                let report = execution.next_report(ComputeState::AskForBidRejected, &reason);
+                effects.push(Effect::Report(Box::new(Report { cause, ..report })));
             }
         }
         (execution, effects)

@@ -1,9 +1,9 @@
 //! The pure part of the compute agent: the state of a node, and its reaction to each input.
 //!
-//! [`execution`] is the lifecycle of one execution on a node, [`node_state`] all executions of a
-//! node, [`ledger`] what is persisted of both, and [`session`] the dealings with the orchestrator.
-//! Each input carries the time; decisions leave as effects. The crate is `no_std`, so that the compiler rejects a clock, a file, a socket or a
-//! thread.
+//! [`execution`] is the lifecycle of one execution on a node, [`node_state`] holds all executions
+//! of a node, [`ledger`] is what is persisted of both, and [`session`] decides when to contact the
+//! orchestrator. Each input carries the time; decisions leave as effects. The crate is `no_std`, so
+//! that the compiler rejects a clock, a file, a socket or a thread.
 
 #![no_std]
 

@@ -28,7 +28,7 @@ use api_types::{ExecutionId, Timestamp};
 use tracing::{debug, info, warn};
 
 use crate::boot::Now;
-use crate::execution::{Effect, Event, Execution, Phase};
+use crate::execution::{Decline, Effect, Event, Execution, Phase};
 use crate::ledger::Contents;
 
 use finished::Finished;
@@ -212,8 +212,9 @@ impl NodeState {
         now: Now,
         turn: &mut Turn,
     ) {
+        let decision = decision.map_err(Decline::unfit);
         let decision = decision.and_then(|()| self.free_gpus(work.resources.gpu));
-        if let Err(reason) = &decision {
+        if let Err(Decline { reason, .. }) = &decision {
             info!(execution = %id, reason, "declining an execution");
         }
         let work = Arc::new(work);

@@ -99,8 +99,12 @@ fn a_run_that_goes_well_reports_three_times_and_leaves_nothing() {
 
 #[test]
 fn an_offer_beyond_capabilities_is_declined_with_the_reason() {
-    let (execution, effects) =
-        Execution::offered(id(), work(0), Err("no engine 'wasm'".to_owned()), NOW.time);
+    let (execution, effects) = Execution::offered(
+        id(),
+        work(0),
+        Err(Decline::unfit("no engine 'wasm'".to_owned())),
+        NOW.time,
+    );
     assert_eq!(
         split(effects),
         (plain(1, ComputeState::AskForBidRejected, "no engine 'wasm'"), Vec::new())

@@ -3,7 +3,6 @@
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 
 use api_types::engine::EngineType;
@@ -13,7 +12,7 @@ use api_types::quantity::Resources;
 use api_types::{ExecutionId, NodeId};
 
 use super::{NodeState, Slot};
-use crate::execution::Phase;
+use crate::execution::{Decline, Phase};
 
 /// Resources that the executions of this node hold.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -80,7 +79,7 @@ impl NodeState {
     }
 
     /// The first GPUs that no execution holds, as many as `wanted`; or why there are too few.
-    pub(super) fn free_gpus(&self, wanted: u64) -> Result<Vec<u32>, String> {
+    pub(super) fn free_gpus(&self, wanted: u64) -> Result<Vec<u32>, Decline> {
         let executions = self.table.values().map(|slot| &slot.execution);
         let held: BTreeSet<u32> = executions
             .filter(|execution| execution.phase.may_run())
@@ -93,7 +92,9 @@ impl NodeState {
         if free.len() == wanted_count {
             return Ok(free);
         }
-        Err(format!("the task needs {wanted} GPUs; {} of this node's {all} are free", free.len()))
+        let free = free.len();
+        let reason = format!("the task needs {wanted} GPUs; {free} of this node's {all} are free");
+        Err(if wanted > u64::from(all) { Decline::unfit(reason) } else { Decline::no_room(reason) })
     }
 
     /// Which of these containers no execution needs any more.

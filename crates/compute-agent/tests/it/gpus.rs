@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use api_types::engine::EngineType;
 use api_types::execution::{ComputeState, DesiredState};
-use api_types::protocol::Work;
+use api_types::protocol::{FailureCause, Work};
 use serde_json::json;
 
 use crate::node::{DockerNode, Node, work};
@@ -71,7 +71,7 @@ async fn a_held_gpu_is_given_to_no_other_execution_even_after_a_restart() {
     for _ in 0..2 {
         let both = node.orchestrator.offer(needs(2));
         let report = node.orchestrator.reported(both, ComputeState::AskForBidRejected).await;
-        assert_eq!(report.message, said);
+        assert_eq!((report.message.as_str(), report.cause), (said, FailureCause::Room));
         node.kill_agent().await;
         node.start_agent().await;
     }
