@@ -70,6 +70,17 @@ pub struct Heartbeat {
     /// is idle. A node that hangs is offered nothing.
     #[serde(default)]
     pub stalled_millis: u64,
+    /// The lease that the agent keeps to, of the last answer that it has read; 0 from an agent of a
+    /// release that does not say so.
+    #[serde(default)]
+    pub lease_seconds: u64,
+}
+
+impl Heartbeat {
+    /// The lease that the agent keeps to, if it says so.
+    pub fn lease(&self) -> Option<Duration> {
+        (self.lease_seconds > 0).then(|| Duration::from_secs(self.lease_seconds))
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -198,7 +198,7 @@ pub struct NodeRow {
 }
 
 /// The lease of a node, in whole seconds. It is stored because an agent keeps to the lease that it
-/// was told, whatever the next process of the orchestrator is told to grant.
+/// was granted, even if the next orchestrator process is configured with another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Grant {
     /// What the answers to its heartbeats say.

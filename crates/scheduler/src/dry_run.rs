@@ -1,4 +1,4 @@
-//! What would become of a job, without submitting it.
+//! Where a job would run, without submitting it.
 //!
 //! The executions of a batch or service job are spread as placement spreads them, each to the
 //! emptiest node that has room, but they are not placed one by one: how many a node gets below
@@ -96,7 +96,7 @@ impl Candidate {
         ]
     }
 
-    /// How full its fullest resource is with so many executions more, in thousandths.
+    /// The load of its fullest resource after this many more executions, in thousandths.
     #[cfg(test)]
     fn load(&self, given: u64) -> u64 {
         let share = |(used, need, of): (u64, u64, u64)| {

@@ -30,7 +30,7 @@ pub(crate) enum End {
     Declined(Cause),
     /// The node did not answer the offer in time.
     Unanswered,
-    /// The node cannot be told what to run.
+    /// The orchestrator cannot send the node the specification.
     Unreadable,
     /// The node accepted the offer after the scheduler had withdrawn it.
     Unwanted,

@@ -1,4 +1,4 @@
-//! What most jobs never need: it is allocated when it is first used.
+//! The part of a job's state that most jobs never need; it is allocated on first use.
 //!
 //! A million jobs that wait for room have none of it, and it is as large as the rest of a job.
 

@@ -166,7 +166,7 @@ impl Tree {
         }
     }
 
-    /// Gives the tree so many leaves, a power of two that is larger than before.
+    /// Grows the tree to this many leaves, a power of two that is larger than before.
     fn resize(&mut self, leaves: usize) {
         let before = self.classes.len();
         let mut nodes = alloc::vec![None; 2 * leaves];

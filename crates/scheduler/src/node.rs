@@ -46,7 +46,7 @@ pub(crate) struct LiveNode {
     pub(crate) heard_at: Moment,
     /// When its last lease ended.
     pub(crate) lost_lease_at: Moment,
-    /// The lease that the answer to its last heartbeat told.
+    /// The lease in the response to its last heartbeat.
     pub(crate) answered: Duration,
     /// The agent hangs: its heartbeats arrive, but it makes no progress.
     pub(crate) stalled: bool,
@@ -150,7 +150,7 @@ impl LiveNode {
             (Connection::Connected, Membership::Approved, Eligibility::Eligible)
                 if self.stalled =>
             {
-                Some("stalled: its agent does not finish what it is at")
+                Some("stalled: its agent does not finish what it is doing")
             }
             (Connection::Connected, Membership::Approved, Eligibility::Eligible) => {
                 self.row.health.obstacle()

@@ -273,7 +273,7 @@ fn health_step(
             Text::Constant("its agent sends heartbeats, but does not finish what it is doing")
         }
         (Health::Well, _) if previous == NodeStateType::Stalled => {
-            Text::Constant("its agent goes on")
+            Text::Constant("its agent has resumed")
         }
         (Health::BackingOff { until, .. }, _) => {
             let wait = until.since(turn.now).as_secs();

@@ -1,6 +1,6 @@
 //! A process has ended and its results are being published: of its room, only the disk is in use.
 //!
-//! It costs one record and one event, and what a node that gains room costs.
+//! It costs one record, one event, and the placements on a node that gains capacity.
 
 use api_types::ExecutionId;
 use api_types::execution::ComputeState;

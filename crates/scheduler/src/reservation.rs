@@ -316,7 +316,7 @@ impl Scheduler {
     pub(crate) fn reservation_due(&mut self, turn: &mut Turn<'_>, id: NodeId) {
         let reservation = self.nodes.get(&id).and_then(|node| node.reservation.as_ref());
         let Some((waiter, rank)) = reservation.map(|held| (held.waiter, held.rank)) else { return };
-        self.end_reservation(turn, id, "it was reserved for ten minutes in vain");
+        self.end_reservation(turn, id, "it was reserved for ten minutes without success");
         self.reserve_for(turn, waiter, rank, Some(id));
     }
 

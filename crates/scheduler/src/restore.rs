@@ -84,7 +84,7 @@ impl Restore {
         for mut slot in live.pending_slots {
             let Some(job) = scheduler.jobs.get_mut(&slot.job) else { continue };
             if job.plan.names_secrets && slot.pinned.is_some() && !slot.avoids_its_node(now) {
-                // It may have waited for what has appeared since, and nobody would tell it.
+                // What it waits for may have appeared since, and no notification would come.
                 slot.due = slot.due.map(|due| due.min(now));
             }
             if let Some(node) = slot.pinned.and_then(|node| scheduler.nodes.get_mut(&node)) {

@@ -95,19 +95,16 @@ impl Scheduler {
         let stalled = Duration::from_millis(heartbeat.stalled_millis);
         // The answer leaves once the grant is stored.
         let told = self.lease();
-        self.beat(
-            turn,
-            &Heard { node: id, session: heartbeat.session, at: turn.now, stalled, told },
-        );
+        let (session, kept) = (heartbeat.session, heartbeat.lease());
+        self.beat(turn, &Heard { node: id, session, at: turn.now, stalled, told, kept });
         Answer::Renewed { lease: told }
     }
 
     pub(crate) fn open_assignments(&mut self, id: NodeId, session: u64) -> Answer {
         match self.check_session(id, session) {
-            // An empty desired state makes the rejected agent stop everything that it runs.
-            Some(Refusal::NodeRejected(_)) if self.nodes[&id].row.session == session => {
-                Answer::Assignments(Vec::new())
-            }
+            // An empty desired state makes the rejected agent stop everything that it runs, also
+            // an agent that has restarted and got no session.
+            Some(Refusal::NodeRejected(_)) => Answer::Assignments(Vec::new()),
             Some(refusal) => Answer::Refused(refusal),
             None => Answer::Assignments(self.assignments(id)),
         }

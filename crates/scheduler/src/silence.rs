@@ -26,7 +26,7 @@ use crate::{Scheduler, Turn};
 /// below a thousand per second.
 const MILLIS_PER_NODE: u64 = 3;
 
-/// It grows by steps of so many seconds: each change is stored with every node.
+/// The lease grows in steps of this many seconds, because each change is stored with every node.
 const LEASE_STEP: u64 = 5;
 
 /// An agent that has been busy with one operation for this long hangs, and gets no new work.
@@ -40,8 +40,10 @@ pub struct Heard {
     pub at: Moment,
     /// How long the agent's current operation has been running.
     pub stalled: Duration,
-    /// The lease that the answer told.
+    /// The lease in the response to this heartbeat.
     pub told: Duration,
+    /// The lease that the agent keeps to, if it says so.
+    pub kept: Option<Duration>,
 }
 
 /// The lease that a node holds.
@@ -115,11 +117,14 @@ impl Scheduler {
 
     /// Handles a heartbeat of the node's session that arrived at this moment.
     pub(crate) fn beat(&mut self, turn: &mut Turn<'_>, heard: &Heard) {
-        let Heard { node: id, at, stalled, told, .. } = *heard;
+        let Heard { node: id, at, stalled, told, kept, .. } = *heard;
         let lease = self.lease();
         let Some(node) = self.nodes.get_mut(&id) else { return };
-        // A heartbeat shows that the answer to the last one has been read.
-        let grant = Grant { lease, told: core::mem::replace(&mut node.answered, told) };
+        // An agent that does not say what it keeps to has read the answer to its last heartbeat, as
+        // a rule. One that says so keeps to no more than it was ever told.
+        let answered = core::mem::replace(&mut node.answered, told);
+        let kept = kept.map_or(answered, |kept| kept.min(node.row.grant.told.max(answered)));
+        let grant = Grant { lease, told: kept };
         let before = core::mem::replace(&mut node.row.grant, grant);
         self.renew(id, at, told);
         let Some(node) = self.nodes.get_mut(&id) else { return };

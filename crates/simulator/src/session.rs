@@ -156,8 +156,10 @@ impl Session {
         let body = match kind {
             Kind::Join => RequestBody::Join { node, record: Box::new(record.clone()) },
             Kind::Heartbeat => {
-                limit = self.beats.map_or(limit, |beats| beats.pace.time_limit());
-                RequestBody::Heartbeat { node, heartbeat: heartbeat(session) }
+                let pace = self.beats.map(|beats| beats.pace);
+                limit = pace.map_or(limit, |pace| pace.time_limit());
+                let lease = pace.map_or(Duration::ZERO, |pace| pace.lease());
+                RequestBody::Heartbeat { node, heartbeat: heartbeat(session, lease) }
             }
             Kind::Open => {
                 self.connection += 1;
@@ -302,12 +304,13 @@ impl Session {
     }
 }
 
-fn heartbeat(session: u64) -> Heartbeat {
+fn heartbeat(session: u64, lease: Duration) -> Heartbeat {
     Heartbeat {
         session,
         used_capacity: Capacity::default(),
         running_executions: 0,
         enqueued_executions: 0,
         stalled_millis: 0,
+        lease_seconds: lease.as_secs(),
     }
 }

@@ -200,6 +200,7 @@ async fn renew(client: Client, joined: Joined, statistics: Arc<Statistics>) {
         running_executions: 0,
         enqueued_executions: 0,
         stalled_millis: 0,
+        lease_seconds: 0,
     };
     let mut beats = tokio::time::interval_at(tokio::time::Instant::now() + first, interval);
     let mut sent = Instant::now();

@@ -59,7 +59,8 @@ impl Vitals {
         self.busy_for() >= HUNG && !self.is_full.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn heartbeat(&self, session: u64) -> Heartbeat {
+    /// A heartbeat from an agent that keeps to this lease.
+    pub(crate) fn heartbeat(&self, session: u64, lease: Duration) -> Heartbeat {
         let usage = *self.usage.lock().unwrap_or_else(PoisonError::into_inner);
         Heartbeat {
             session,
@@ -67,6 +68,7 @@ impl Vitals {
             running_executions: usage.running_executions,
             enqueued_executions: usage.enqueued_executions,
             stalled_millis: u64::try_from(self.busy_for().as_millis()).unwrap_or(u64::MAX),
+            lease_seconds: lease.as_secs(),
         }
     }
 }
@@ -78,7 +80,7 @@ mod tests {
     /// A supervisor whose turn takes longer than the limit.
     fn busy() -> Vitals {
         let vitals = Vitals::default();
-        assert_eq!(vitals.heartbeat(1).stalled_millis, 0);
+        assert_eq!(vitals.heartbeat(1, Duration::ZERO).stalled_millis, 0);
         let since = clock::boot_millis().saturating_sub(61_000).max(1);
         vitals.busy_since.store(since, Ordering::Relaxed);
         vitals
@@ -107,6 +109,6 @@ mod tests {
         let vitals = busy();
         let error = failure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_FULL));
         vitals.cannot_write(&LedgerError::Full(error));
-        assert!(vitals.heartbeat(1).stalled_millis >= 61_000);
+        assert!(vitals.heartbeat(1, Duration::ZERO).stalled_millis >= 61_000);
     }
 }

@@ -114,7 +114,7 @@ impl Sender {
         let mut pace = Pace::new(answer);
         loop {
             tokio::time::sleep(pace.delay()).await;
-            let heartbeat = self.vitals.heartbeat(answer.session);
+            let heartbeat = self.vitals.heartbeat(answer.session, pace.lease());
             match self.client.heartbeat(self.node_id, &heartbeat, pace.time_limit()).await {
                 Ok(answer) => {
                     let missed = pace.answered(&answer);

@@ -11,6 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use api_types::NodeId;
+use api_types::protocol::Heartbeat;
 use scheduler::silence::Held;
 
 /// Interval of the listener's own tick.
@@ -47,6 +48,8 @@ pub(super) struct Arrival {
     pub(super) stalled: Duration,
     /// The lease that the answer told.
     pub(super) told: Duration,
+    /// The lease that the agent keeps to, if it says so.
+    pub(super) kept: Option<Duration>,
 }
 
 /// What the driver collects in each turn.
@@ -61,17 +64,13 @@ pub(super) struct Noted {
 impl Presence {
     /// Records a heartbeat and returns the lease; `None` when only the scheduler can determine what
     /// is wrong with the session.
-    pub(crate) fn heard(
-        &self,
-        node: NodeId,
-        session: u64,
-        boot: u64,
-        stalled: Duration,
-    ) -> Option<Duration> {
+    pub(crate) fn heard(&self, node: NodeId, heartbeat: &Heartbeat, boot: u64) -> Option<Duration> {
+        let (session, kept) = (heartbeat.session, heartbeat.lease());
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let lease = known.get(&node).filter(|held| held.session == session)?.lease;
-        self.notes().arrivals.insert(node, Arrival { session, boot, stalled, told: lease });
-        Some(lease)
+        let told = known.get(&node).filter(|held| held.session == session)?.lease;
+        let stalled = Duration::from_millis(heartbeat.stalled_millis);
+        self.notes().arrivals.insert(node, Arrival { session, boot, stalled, told, kept });
+        Some(told)
     }
 
     /// Records that the listener is running.
@@ -130,6 +129,7 @@ impl Notes {
 
 #[cfg(test)]
 mod tests {
+    use api_types::quantity::Capacity;
     use uuid::Uuid;
 
     use super::*;
@@ -143,18 +143,30 @@ mod tests {
     #[test]
     fn a_heartbeat_is_noted_only_under_the_session_that_is_known() {
         let presence = Presence::default();
-        assert_eq!(presence.heard(node(), 1, 5, Duration::ZERO), None);
+        let heard = |session, boot| {
+            let heartbeat = Heartbeat {
+                session,
+                used_capacity: Capacity::default(),
+                running_executions: 0,
+                enqueued_executions: 0,
+                stalled_millis: 0,
+                lease_seconds: 30,
+            };
+            presence.heard(node(), &heartbeat, boot)
+        };
+        assert_eq!(heard(1, 5), None);
         let lease = Duration::from_secs(10);
         presence.publish([(node(), Some(Held { session: 1, lease }))]);
-        assert_eq!(presence.heard(node(), 2, 6, Duration::ZERO), None);
-        assert_eq!(presence.heard(node(), 1, 7, Duration::ZERO), Some(lease));
-        assert_eq!(presence.heard(node(), 1, 8, Duration::ZERO), Some(lease));
-        let arrival = Arrival { session: 1, boot: 8, stalled: Duration::ZERO, told: lease };
+        assert_eq!(heard(2, 6), None);
+        assert_eq!(heard(1, 7), Some(lease));
+        assert_eq!(heard(1, 8), Some(lease));
+        let kept = Some(Duration::from_secs(30));
+        let arrival = Arrival { session: 1, boot: 8, stalled: Duration::ZERO, told: lease, kept };
         let arrivals = vec![(node(), arrival)];
         assert_eq!(presence.take(9), Noted { deaf: Duration::ZERO, arrivals });
         assert_eq!(presence.take(9), Noted::default());
         presence.publish([(node(), None)]);
-        assert_eq!(presence.heard(node(), 1, 9, Duration::ZERO), None);
+        assert_eq!(heard(1, 9), None);
     }
 
     #[test]

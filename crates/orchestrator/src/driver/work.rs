@@ -128,6 +128,7 @@ impl Work {
             at: self.clock.moment_of(arrival.boot),
             stalled: arrival.stalled,
             told: arrival.told,
+            kept: arrival.kept,
         });
         let arrivals = heard.collect();
         self.on(Event::Heard { deaf, arrivals }, now)

@@ -8,7 +8,6 @@ mod specification;
 mod streams;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use api_types::error::FieldError;
 use api_types::execution::ComputeState;
@@ -113,10 +112,9 @@ async fn heartbeat(
     let node = lookup::full_node(&text)?;
     bounds::check_size(&body)?;
     let heartbeat: Heartbeat = body.read_exactly()?;
-    let stalled = Duration::from_millis(heartbeat.stalled_millis);
     let boot = Reading::now().boot;
     // The listener renews a known session without waiting for the driver.
-    if let Some(lease) = api.view.presence().heard(node, heartbeat.session, boot, stalled) {
+    if let Some(lease) = api.view.presence().heard(node, &heartbeat, boot) {
         return json(&HeartbeatAnswer::granting(lease));
     }
     match api.handle.call(Input::Heartbeat { node, heartbeat }).await? {

@@ -1,4 +1,4 @@
-//! Which node to reserve: the one that has room first, as far as timeouts tell.
+//! Which node to reserve: the one that will have enough capacity first, as far as timeouts predict.
 
 use alloc::vec::Vec;
 use core::time::Duration;

@@ -210,7 +210,8 @@ fn a_shorter_lease_counts_from_the_heartbeat_after_the_answer_that_told_it() {
         |world: &World| world.store.nodes[&nodes[0]].connection == Connection::Connected;
     let heard = |world: &mut World, told| {
         let (node, at, stalled) = (nodes[0], world.now, Duration::ZERO);
-        world.handle(Input::Heard(vec![Heard { node, session: 1, at, stalled, told }]));
+        let kept = None;
+        world.handle(Input::Heard(vec![Heard { node, session: 1, at, stalled, told, kept }]));
     };
     // The agent keeps to what it was told before the restart.
     world.pass(almost);
@@ -285,4 +286,35 @@ fn a_silent_node_has_the_lease_that_it_was_told_to_return_after_a_restart_with_a
     assert_eq!(world.executions(id).len(), 2);
     world.pass_with(Duration::from_secs(4), &nodes[..1]);
     assert_eq!(world.executions(id).len(), 3, "the patience of 72 s is over");
+}
+
+#[test]
+fn an_agent_that_has_not_read_a_shorter_lease_keeps_the_longer_one_and_none_longer_than_it_was_told()
+ {
+    const SHORT: Duration = Duration::from_secs(10);
+    let (mut world, nodes) = World::with_nodes(1);
+    world.restart_with(Settings { lease: SHORT, ..SETTINGS });
+    let almost = LEASE.saturating_sub(Duration::from_secs(1));
+    let is_connected =
+        |world: &World| world.store.nodes[&nodes[0]].connection == Connection::Connected;
+    let heard = |world: &mut World, kept| {
+        let (node, at, stalled, kept) = (nodes[0], world.now, Duration::ZERO, Some(kept));
+        world.handle(Input::Heard(vec![Heard {
+            node,
+            session: 1,
+            at,
+            stalled,
+            told: SHORT,
+            kept,
+        }]));
+    };
+    for _ in 0..5 {
+        heard(&mut world, LEASE);
+        world.pass(almost);
+        assert!(is_connected(&world), "every answer may be lost");
+    }
+    heard(&mut world, SHORT);
+    heard(&mut world, 100 * LEASE);
+    world.pass(SHORT);
+    assert!(!is_connected(&world), "it was never told that");
 }

@@ -155,6 +155,7 @@ impl World {
             running_executions: 0,
             enqueued_executions: 0,
             stalled_millis: 0,
+            lease_seconds: 0,
         };
         self.handle(Input::Heartbeat { node, heartbeat })
     }

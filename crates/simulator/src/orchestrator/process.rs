@@ -219,7 +219,8 @@ impl Process {
                         continue;
                     };
                     let (at, stalled) = (stamp.moment, Duration::ZERO);
-                    arrivals.push(Heard { node, session, at, stalled, told });
+                    let kept = heartbeat.lease();
+                    arrivals.push(Heard { node, session, at, stalled, told, kept });
                     let answer = Answer::Renewed(HeartbeatAnswer::granting(told));
                     outgoing.push(Outgoing::Answer(request.caller(), answer));
                 }

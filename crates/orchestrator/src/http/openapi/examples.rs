@@ -331,6 +331,7 @@ pub(in crate::http) fn heartbeat() -> Heartbeat {
         running_executions,
         enqueued_executions,
         stalled_millis: 0,
+        lease_seconds: 10,
     }
 }
 

@@ -61,6 +61,7 @@ async fn while_the_disk_hangs_waiting_inputs_are_bounded_and_reads_continue() {
         running_executions: 0,
         enqueued_executions: 0,
         stalled_millis: 0,
+        lease_seconds: 0,
     };
     let nodes = fill(|| {
         let heartbeat = heartbeat.clone();
