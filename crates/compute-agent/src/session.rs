@@ -94,7 +94,9 @@ impl Session {
                     return answer;
                 }
                 Err(error) => {
-                    self.distrusted(&error).await;
+                    if !self.distrusted(&error).await && error.code() == Some(Code::Forbidden) {
+                        self.follow_if_rejected().await;
+                    }
                     // Warn once per reason: the orchestrator may be unreachable for hours.
                     let reason = error.to_string();
                     if reason == warned {

@@ -1,5 +1,7 @@
 //! The assignments stream: opened, read, and reopened when it breaks off or falls silent.
 
+use std::time::Duration;
+
 use agent_core::node_state::Input;
 use agent_core::session::{Followed, Follower, SILENCE, Violation};
 use api_client::ClientError;
@@ -11,6 +13,12 @@ use tracing::{debug, info, warn};
 use super::{Refused, Session, is_refusal};
 use crate::host::{clock, mint};
 use crate::node::mailbox::Message;
+
+/// The session of a node that has none.
+const NO_SESSION: u64 = 0;
+
+/// A rejected node expects its snapshot, which is empty, within this time.
+const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why the agent stops reading a stream.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +56,16 @@ impl Session {
             }
             tokio::time::sleep(follower.broke_off(mint::fraction())).await;
         }
+    }
+
+    /// Follows the stream of a node that may not join, for a moment: if an operator has rejected it,
+    /// the stream says that nothing is desired, and the node stops what it still runs.
+    pub(super) async fn follow_if_rejected(&self) {
+        let Ok(lines) = self.client.assignments(self.node_id, NO_SESSION).await else { return };
+        let mut follower = Follower::default();
+        follower.asks(clock::steady());
+        let lines = std::pin::pin!(lines);
+        drop(tokio::time::timeout(SNAPSHOT_TIMEOUT, self.read(lines, &mut follower)).await);
     }
 
     async fn read(

@@ -3,7 +3,7 @@
 use api_client::{LogsQuery, NodesQuery};
 use api_types::engine::EngineType;
 use api_types::execution::ComputeState;
-use api_types::node::{Connection, NodeType};
+use api_types::node::{Connection, NodeAction, NodeType};
 use futures_util::TryStreamExt;
 use serde_json::json;
 use task_image::docker::LabelledContainer;
@@ -111,5 +111,17 @@ async fn a_daemon_runs_again_on_a_node_that_was_forgotten_and_joins_under_its_id
         .await;
     }
     cluster.client().stop_job(id, "").await.expect("it is stopped");
+    cluster.no_container_left().await;
+}
+
+#[tokio::test]
+async fn a_rejected_node_stops_its_tasks_although_its_agent_was_restarted_meanwhile() {
+    let Some(mut cluster) = Cluster::of(1).await else { return };
+    let id = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;
+    cluster.wait_for_execution(id, ComputeState::BidAccepted).await;
+    let node_id = cluster.agents[0].node_id();
+    cluster.agents[0].kill();
+    cluster.client().act_on_node(node_id, NodeAction::Reject, "").await.unwrap();
+    cluster.agents[0].restart().await;
     cluster.no_container_left().await;
 }
