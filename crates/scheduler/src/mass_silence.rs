@@ -25,13 +25,18 @@ impl Scheduler {
     ///
     /// When the first lease ends, the others are still valid, and the first node's runs would be
     /// thrown away. So a node whose heartbeat is long overdue counts as silent too.
+    ///
+    /// A restart or a pause renews the leases that have not ended, and so comes between nodes that
+    /// fell silent together: those from before it count as long as a mass silence may last.
     pub(crate) fn detect_mass_silence(&mut self, now: Moment) {
         let (mut silent, mut held) = (0, 0);
+        let is_renewed = self.are_leases_renewed(now);
         let overdue = now.before(self.lease() / 2);
         let recently = now.before(self.lease() * 2);
         let window = match self.silence.mass {
             // Nodes that were lost with the others count for as long as the silence lasts.
             Mass::Holding(until) => until.before(MASS_HOLD).before(self.lease() * 2),
+            Mass::None if is_renewed => now.before(MASS_HOLD),
             Mass::None | Mass::Spent => now,
         };
         let window = window.min(now.before(MASS_WINDOW));
@@ -39,13 +44,21 @@ impl Scheduler {
             let is_silent = match node.row.silent_since {
                 None => node.heard_at < overdue,
                 Some(_) if node.lost_lease_at < window => continue,
-                Some(since) => since >= recently || self.silence.mass != Mass::None,
+                Some(since) => {
+                    let is_recent = is_renewed || since >= recently;
+                    is_recent || self.silence.mass != Mass::None
+                }
             };
             held += 1;
             silent += usize::from(is_silent);
         }
-        let is_mass = silent >= MASS_NODES && 2 * silent > held;
+        let is_mass = are_a_mass(silent, held);
         self.silence.mass = match (is_mass, self.silence.mass) {
+            // One of them is back before the renewed leases of the others have ended.
+            (false, Mass::None) if is_renewed && are_a_mass(silent + 1, held) => {
+                self.silence.others_may_follow_until = now + self.lease();
+                Mass::None
+            }
             (false, Mass::None | Mass::Spent) => Mass::None,
             (false, Mass::Holding(_)) => {
                 self.silence.others_may_follow_until = now + self.lease();
@@ -60,6 +73,12 @@ impl Scheduler {
         if self.silence.mass == Mass::None {
             self.timers.cancel(Timer::MassSilence);
         }
+    }
+
+    /// Whether a restart or a pause renewed all leases a lease ago, so that those end together which
+    /// are not held any more.
+    pub(crate) fn are_leases_renewed(&self, now: Moment) -> bool {
+        now <= self.silence.not_before + self.lease() / 2
     }
 
     /// A mass silence is checked again every half lease while it lasts: nodes that were only overdue
@@ -85,6 +104,7 @@ impl Scheduler {
     /// the time for which one is waited out.
     pub(crate) fn restore_mass_silence(&mut self, now: Moment) {
         let (begin, lease) = (now.before(MASS_HOLD), self.lease());
+        let last = self.silence.nodes.last().map_or(now, |(since, _)| *since);
         let (mut first, mut silent, mut held) = (now, 0, 0);
         for node in self.nodes.values_mut() {
             held += 1;
@@ -94,10 +114,13 @@ impl Scheduler {
                 held -= 1;
                 continue;
             }
-            first = first.min(node.lost_lease_at);
+            // One that fell silent long before the others shortens nothing.
+            if since >= last.before(lease * 2) {
+                first = first.min(node.lost_lease_at);
+            }
             silent += 1;
         }
-        if silent >= MASS_NODES && 2 * silent > held {
+        if are_a_mass(silent, held) {
             let until = first + MASS_HOLD;
             self.silence.mass = Mass::Holding(until);
             self.recheck_at(now, until);
@@ -107,4 +130,8 @@ impl Scheduler {
     fn recheck_at(&mut self, now: Moment, until: Moment) {
         self.timers.set(until.min(now + self.lease() / 2), Timer::MassSilence);
     }
+}
+
+fn are_a_mass(silent: usize, held: usize) -> bool {
+    silent >= MASS_NODES && 2 * silent > held
 }

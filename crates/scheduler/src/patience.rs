@@ -62,6 +62,10 @@ impl Scheduler {
         let Some(since) = self.nodes.get(&id).and_then(|node| node.row.silent_since) else {
             return;
         };
+        // The first to be given up after a restart or a pause may be one of many.
+        if self.are_leases_renewed(turn.now) {
+            self.detect_mass_silence(turn.now);
+        }
         let abandoned = self.nodes.get(&id).and_then(|node| node.abandoned.clone());
         let cause = if abandoned.is_some() { Cause::Removed } else { Cause::Lost };
         let why = abandoned.unwrap_or_else(|| {

@@ -8,6 +8,7 @@ mod bounded;
 mod damage;
 mod health;
 mod jobs;
+mod mass_silence;
 mod missing;
 mod namespaces;
 mod node_history;

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use api_types::NodeId;
 use api_types::node::Connection;
+use api_types::{NodeId, Timestamp};
 
 use super::{SimEvent, World};
 use crate::orchestrator::LEASE;
@@ -55,7 +55,8 @@ impl World {
         self.has_run_on(request, execution)
     }
 
-    /// Most nodes fall silent at once, and come back before the orchestrator has given up waiting.
+    /// Most nodes fall silent at once, and come back before the orchestrator has given up waiting. It
+    /// may crash meanwhile, or load its state anew because its disk was full.
     pub(super) fn mass_silence(&mut self) -> Result<(), String> {
         let mut staying: Vec<_> =
             (0..self.agents.len()).filter(|agent| !self.agents[*agent].gone).collect();
@@ -81,6 +82,7 @@ impl World {
         for agent in staying {
             self.disconnect(agent, until);
         }
+        self.interrupt_orchestrator(until);
         self.settle()?;
         runs.into_iter().try_for_each(|(request, execution)| self.has_run_on(request, execution))
     }
@@ -108,6 +110,24 @@ impl World {
         }
         self.settle()?;
         self.has_run_on(request, execution)
+    }
+
+    /// The orchestrator may crash, or load its state anew, at some moment before this one.
+    fn interrupt_orchestrator(&mut self, until: Timestamp) {
+        let length = u64::try_from(until.since(self.now).as_millis()).expect("some minutes");
+        match self.random.within(0..3) {
+            0 => {}
+            1 => {
+                let wait = self.random.millis(0..length);
+                self.run_for(wait);
+                self.crash_orchestrator_briefly();
+            }
+            _ => {
+                let wait = self.random.millis(0..length);
+                self.run_for(wait);
+                self.orchestrator.disk.full_until = self.now + self.random.millis(0..5_000);
+            }
+        }
     }
 
     /// The nodes that hold a lease.

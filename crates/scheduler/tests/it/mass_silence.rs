@@ -1,0 +1,64 @@
+//! A mass silence during which the orchestrator restarts.
+
+use std::time::Duration;
+
+use api_types::{ExecutionId, NodeId};
+
+use crate::specs::{batch, node};
+use crate::world::{LEASE, World};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Three nodes with a run each. They fall silent together, and the orchestrator restarts when the
+/// first has lost its lease.
+fn interrupted() -> (World, Vec<NodeId>, Vec<ExecutionId>) {
+    let (mut world, nodes) = World::with_nodes(3);
+    let id = world.submit(&batch(3));
+    let runs = world.live(id);
+    for run in &runs {
+        world.run(*run);
+    }
+    world.pass(LEASE * 3 / 10);
+    for member in &nodes[1..] {
+        world.heartbeat(*member);
+    }
+    world.pass(LEASE * 8 / 10);
+    world.restart();
+    (world, nodes, runs)
+}
+
+fn are_waited_for(world: &World, runs: &[ExecutionId]) -> bool {
+    runs.iter().all(|run| !world.row(*run).compute.is_terminal())
+}
+
+#[test]
+fn nodes_that_fall_silent_around_a_restart_fall_silent_together() {
+    let (mut world, _, runs) = interrupted();
+    world.pass(100 * SECOND);
+    assert!(world.scheduler.is_mass_silence());
+    assert!(are_waited_for(&world, &runs));
+    world.pass(90 * SECOND);
+    assert!(!are_waited_for(&world, &runs), "nobody waits for ever");
+}
+
+#[test]
+fn nodes_follow_one_that_is_back_before_the_leases_end_that_a_restart_renewed() {
+    let (mut world, nodes, runs) = interrupted();
+    let record = node(4.0, 4_000_000_000, &[]);
+    world.pass(LEASE - 2 * SECOND);
+    world.rejoin(nodes[0], &record);
+    world.pass(4 * SECOND);
+    for member in &nodes[1..] {
+        world.rejoin(*member, &record);
+    }
+    world.pass_with(LEASE, &nodes);
+    assert!(are_waited_for(&world, &runs));
+}
+
+#[test]
+fn one_silent_node_is_no_mass_after_a_restart() {
+    let (mut world, nodes, runs) = interrupted();
+    world.pass_with(LEASE + 5 * SECOND, &nodes[1..]);
+    let run = runs.iter().find(|run| world.row(**run).node == nodes[0]).expect("one on each node");
+    assert!(world.row(*run).compute.is_terminal());
+}
