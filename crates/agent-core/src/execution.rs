@@ -63,7 +63,7 @@ pub struct Decline {
 impl Decline {
     /// The node does not run such a task.
     pub fn unfit(reason: String) -> Self {
-        Self { reason, cause: FailureCause::Node }
+        Self { reason, cause: FailureCause::default() }
     }
 
     /// Nothing is free for it now.

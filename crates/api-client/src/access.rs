@@ -1,4 +1,4 @@
-//! Tokens, namespaces, secrets, credentials, the audit log, and as whom the service knows the client.
+//! Tokens, namespaces, secrets, credentials, the audit log, and the client's identity.
 
 use std::fmt::Display;
 

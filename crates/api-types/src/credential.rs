@@ -1,7 +1,7 @@
 //! Credentials of namespaces: what a job's images, inputs and publisher may sign in with, and where.
 //!
-//! A job names credentials, and no answer to a user contains their login. The hosts that they are for
-//! are judged when a job is submitted and again by the node for every connection.
+//! A job names credentials, and no response to a user contains their login. The orchestrator checks
+//! their hosts when a job is submitted, and the node checks them again for every connection.
 
 mod named;
 mod scope;

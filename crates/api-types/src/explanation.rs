@@ -1,4 +1,4 @@
-//! Why a job is where it is: what it waits for, what each node lacks, and what failed.
+//! Explains a job's state: what it waits for, what each node lacks, and what failed.
 
 use serde::{Deserialize, Serialize};
 

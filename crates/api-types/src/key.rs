@@ -1,4 +1,4 @@
-//! Keys of the cluster, without what is secret of them.
+//! Keys of the cluster, without their secret parts.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! Secrets: values that jobs name and do not contain.
+//! Secrets: values that jobs refer to by name.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The longest that one input holds the driver, in the situations that ask most of it.
+//! The longest time that one input occupies the driver, in the most demanding situations.
 //!
 //! The scheduler runs alone, since the store's part of a turn grows with what the scheduler brings
 //! about. Time is the thread's own CPU time: a neighbour on the machine is not the scheduler's work.

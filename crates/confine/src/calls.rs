@@ -1,7 +1,7 @@
 //! Which system calls a confined process may make, by seccomp.
 //!
-//! Everything is allowed but what reaches other processes or the kernel's inner parts: programs
-//! like `git` and their libraries are not written for a list of allowed calls.
+//! All calls are allowed except those that reach other processes or kernel internals: programs like
+//! `git` and their libraries are not written for a list of allowed calls.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The control plane without its I/O: the step, and what it stands on: commits, the clock,
-//! retention, the store.
+//! The control plane without its I/O: the step function, and the parts below it: commits, the
+//! clock, retention, the store.
 //!
 //! The daemon and the simulator run the same [`step::Step`]; each carries out its actions in its
 //! own way.

@@ -101,7 +101,7 @@ pub(crate) enum Command {
     Get(GetArgs),
     /// Explain what a job waits for, node by node
     Explain(DescribeArgs),
-    /// Show the running executions that use most, live
+    /// Show the running executions that use the most CPU or memory, live
     Top(TopArgs),
     /// Show how busy the cluster is
     Cluster {
@@ -115,7 +115,7 @@ pub(crate) enum Command {
     Login(LoginArgs),
     /// Forget the token that login kept
     Logout,
-    /// Show as whom the service knows you
+    /// Show your name, role and namespaces
     Whoami(OutputArgs),
     /// Create, list and revoke tokens
     #[command(subcommand)]
@@ -123,10 +123,10 @@ pub(crate) enum Command {
     /// Create, list and change namespaces
     #[command(subcommand)]
     Namespace(NamespaceCommand),
-    /// Create, list and delete credentials, with which jobs sign in elsewhere
+    /// Create, list and delete credentials, with which jobs sign in to other services
     #[command(subcommand, visible_alias = "credentials")]
     Credential(CredentialCommand),
-    /// Create, list and delete secrets, which jobs name and do not contain
+    /// Create, list and delete secrets, which jobs refer to by name
     #[command(subcommand)]
     Secret(SecretCommand),
     /// List and rotate the keys of the cluster

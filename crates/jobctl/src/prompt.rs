@@ -30,7 +30,7 @@ struct Hidden(Termios);
 
 impl Hidden {
     fn begin() -> Result<Self> {
-        let before = tcgetattr(std::io::stdin()).context("look at the terminal")?;
+        let before = tcgetattr(std::io::stdin()).context("read the terminal's settings")?;
         let mut hidden = before.clone();
         hidden.local_modes.remove(LocalModes::ECHO);
         tcsetattr(std::io::stdin(), OptionalActions::Flush, &hidden)

@@ -1,9 +1,9 @@
 //! Verifies ID tokens with the issuer's keys, which are kept for when the issuer is away.
 //!
-//! Keys are asked for when the first token comes, then when they are older than an hour, and when a
-//! token names one that is not there. The last a sender of forged tokens brings about, so it happens
-//! at most every 30 seconds. An issuer that does not answer takes nothing away: its keys serve for a
-//! day from when they came. One request at a time asks; the others wait for it, or use what is there.
+//! Keys are fetched for the first token, when they are older than an hour, and when a token names
+//! an unknown one. A sender of forged tokens can cause the last, so it happens at most every 30
+//! seconds. If the issuer does not respond, its keys stay valid for a day after they were fetched.
+//! One request at a time fetches; the others wait for it, or use the cached keys.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub struct Unavailable {
     pub reason: String,
 }
 
-/// Knows whom to believe.
+/// Verifies ID tokens of one issuer.
 #[derive(Debug)]
 pub struct Verifier {
     provider: Provider,

@@ -48,7 +48,7 @@ pub struct Metadata {
     token_endpoint_auth_methods_supported: Vec<String>,
 }
 
-/// As whom somebody signs in with the code flow.
+/// The client with which people sign in through the code flow.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Client {
     pub id: String,
@@ -151,7 +151,9 @@ impl Provider {
             let url = Url::parse(endpoint).ok().filter(is_protected);
             if !url.is_some_and(|url| allows_http || url.scheme() == "https") {
                 let shown: String = endpoint.chars().take(QUOTED_CHARS).collect();
-                return invalid(format!("names '{shown}', which nothing protects"));
+                return invalid(format!(
+                    "names '{shown}', which is neither https nor http on loopback"
+                ));
             }
         }
         Ok(metadata)
@@ -210,7 +212,8 @@ impl Provider {
     pub(crate) fn without_sign_in(&self) -> ProviderError {
         ProviderError::Invalid {
             url: self.issuer.clone(),
-            reason: "signs nobody in: it has no authorization or no token endpoint".to_owned(),
+            reason: "cannot sign people in: it lacks an authorization endpoint or a token endpoint"
+                .to_owned(),
         }
     }
 

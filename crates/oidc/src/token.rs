@@ -29,7 +29,7 @@ pub struct Claims {
 pub enum InvalidToken {
     #[error("it is longer than {MAX_TOKEN_BYTES} bytes")]
     TooLong,
-    #[error("it is no JSON Web Token")]
+    #[error("it is not a JSON Web Token")]
     Malformed,
     #[error("it is not signed with RS256, ES256 or EdDSA")]
     Algorithm,

@@ -12,7 +12,7 @@ use reqwest::Url;
 pub fn check_issuer(issuer: &str) -> Result<(), &'static str> {
     let url = Url::parse(issuer).map_err(|_| "is not a URL")?;
     if url.query().is_some() || url.fragment().is_some() || !url.username().is_empty() {
-        return Err("has a query, a fragment or a user, which an issuer has not");
+        return Err("has a query, a fragment or a user name, which an issuer's URL must not have");
     }
     if !is_protected(&url) {
         return Err("is neither an https URL nor one of http on loopback");

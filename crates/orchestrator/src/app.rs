@@ -58,7 +58,7 @@ pub enum StartError {
     Identity(#[from] IdentityError),
     #[error("open the key ring")]
     Keys(#[from] KeyError),
-    #[error("take ID tokens")]
+    #[error("set up the issuer of ID tokens")]
     Issuer(#[from] IssuerError),
     #[error("protect the listener")]
     Protection(#[from] ProtectionError),
@@ -115,7 +115,9 @@ async fn leave_join_tokens(
     };
     match left_token::leave(handle, view, protection, &path).await {
         // It is tried again, and agents that have joined need no token.
-        Err(error @ LeaveTokenError::Store(_)) => tracing::warn!(%error, "no join token is left"),
+        Err(error @ LeaveTokenError::Store(_)) => {
+            tracing::warn!(%error, "cannot leave a join token in its file yet; trying again")
+        }
         left => left?,
     }
     let (handle, view, protection) = (handle.clone(), Arc::clone(view), Arc::clone(protection));
@@ -123,7 +125,7 @@ async fn leave_join_tokens(
     Ok(())
 }
 
-/// Sees to it that somebody can get in.
+/// Ensures that there is a token with which an admin can sign in.
 async fn leave_first_token(
     handle: &Handle,
     view: &View,

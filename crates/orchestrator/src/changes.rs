@@ -1,4 +1,4 @@
-//! Which records changed, told to everybody who watches at most once a second.
+//! Which records changed, published to all watchers at most once a second.
 //!
 //! The driver notes the records of each commit in one set, which is bounded: a thousand changes are
 //! written down, more are one flag. A second later the set becomes one message, rendered once for

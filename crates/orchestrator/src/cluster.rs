@@ -1,8 +1,8 @@
 //! The cluster as a whole, now and over the last day.
 //!
-//! What lives is counted in memory, so a count of it costs no query. Only jobs that are over are
-//! counted in the store, through an index, and that count is kept for a while: the longer it took,
-//! the longer. The load is sampled every ten seconds into a ring; it is lost at a restart, because
+//! Live records are counted in memory, so their counts cost no query. Only finished jobs are
+//! counted in the store, through an index, and that count is cached: the longer it took, the
+//! longer. The load is sampled every ten seconds into a ring; it is lost at a restart, because
 //! nothing but a chart depends on it.
 
 mod load;

@@ -104,7 +104,7 @@ pub enum DriverError {
     Step(#[from] Failure),
     #[error("start the driver's thread")]
     Thread(#[source] std::io::Error),
-    #[error("the driver's thread ended without a word")]
+    #[error("the driver's thread ended without reporting an error")]
     Vanished,
 }
 

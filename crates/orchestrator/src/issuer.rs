@@ -91,7 +91,10 @@ impl Issuer {
     /// Asks the issuer for its keys, so that its absence is known before somebody signs in.
     pub(crate) async fn prepare(&self) {
         if self.verifier.metadata(now()).await.is_ok() {
-            tracing::info!(issuer = self.verifier.provider().issuer(), "taking ID tokens");
+            tracing::info!(
+                issuer = self.verifier.provider().issuer(),
+                "accepting ID tokens of this issuer"
+            );
         }
     }
 

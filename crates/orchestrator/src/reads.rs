@@ -1,6 +1,6 @@
 //! Queries of the store, off the threads that serve connections.
 //!
-//! What agents need to go on with their work never queues behind what people ask for.
+//! Queries that agents need for their work never queue behind queries of users.
 
 use std::sync::Arc;
 use std::time::Duration;

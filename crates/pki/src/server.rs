@@ -1,4 +1,5 @@
-//! TLS of a server: what it presents to whom, and whom it asks.
+//! TLS of a server: which certificate it presents to which client, and which clients it asks for
+//! one.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Ranges of addresses, and what the kernel tells of the addresses and routes of a namespace.
+//! Ranges of addresses, and the addresses and routes of a namespace as the kernel reports them.
 
 use std::collections::BTreeSet;
 use std::fs;

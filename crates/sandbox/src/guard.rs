@@ -1,7 +1,7 @@
 //! Restricts what this network namespace reaches, before a task joins it.
 //!
-//! Packets are judged where they leave a socket, so that it does not matter how a task has them
-//! sent: with unreachable routes alone, a socket that is bound to the interface takes every address
+//! Packets are filtered where they leave a socket, so that it does not matter how a task sends
+//! them: with unreachable routes alone, a socket that is bound to the interface takes every address
 //! for a neighbour, and reaches all addresses of the host.
 
 use std::collections::BTreeSet;

@@ -58,6 +58,8 @@ pub(super) struct World {
     epilogue: Epilogue,
     sabotage: Option<Sabotage>,
     ending: bool,
+    /// The answers to heartbeats are lost before this moment.
+    heartbeats_unanswered_until: Timestamp,
     /// Boxed, since the map moves its values about.
     queue: BTreeMap<(Timestamp, u64), Box<SimEvent>>,
     scheduled: u64,
@@ -176,6 +178,7 @@ impl World {
             epilogue,
             sabotage,
             ending: false,
+            heartbeats_unanswered_until: Timestamp::ZERO,
             queue: BTreeMap::new(),
             scheduled: 0,
             broken: BTreeSet::new(),

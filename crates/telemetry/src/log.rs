@@ -101,7 +101,8 @@ fn filter(requested: &str) -> Result<EnvFilter, ParseError> {
 
 /// A line that stands for those that were dropped.
 fn missing(format: LogFormat, lines: u64) -> String {
-    let message = format!("{lines} lines of the log were dropped: nobody read those before them");
+    let message =
+        format!("dropped {lines} lines of the log: its reader was too slow or had stopped");
     match format {
         LogFormat::Text => format!(" WARN telemetry::log: {message}\n"),
         LogFormat::Json => format!(

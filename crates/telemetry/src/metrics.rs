@@ -91,7 +91,7 @@ impl Exposition {
 
 fn log_registry() -> Registry {
     let mut registry = Registry::with_prefix("log");
-    let help = "Lines of the log that were dropped because nobody read those before them";
+    let help = "Lines of the log that were dropped because its reader was too slow or had stopped";
     registry.register("lines_dropped", help, ConstCounter::new(crate::log::dropped_lines()));
     registry
 }

@@ -22,7 +22,8 @@ const ALLOWANCE_BYTES: u64 = 64 << 20;
 pub(crate) fn run(directory: &Path, boot_id: &str) -> wasmtime::Result<ExitCode> {
     let plan = Plan::read(directory).context("read the plan")?;
     limit(directory, &plan)?;
-    let claim = Claim::own(boot_id.to_owned(), clock::now()).context("find the own start time")?;
+    let claim =
+        Claim::own(boot_id.to_owned(), clock::now()).context("read this process's start time")?;
     if claim.make(directory).context("claim the run")? == Claimed::Theirs {
         return Ok(ExitCode::from(EXIT_CLAIMED));
     }

@@ -1,11 +1,12 @@
 //! The pages of the web UI: embedded in the program, compressed at its start, and served from memory.
 //!
 //! The files of `assets`, without their comments, are served below `/ui/<hash of all of them>/`,
-//! where caches may keep them for ever, and below `/ui/`, where they ask again. `index.html` is the
-//! answer at `/` and at every other path that a browser opens; it finds the files through
-//! `{{assets}}`, which is replaced by the first of these two places. So a browser never mixes the
-//! files of two releases. The style sheets are served as one. It also names the modules of the page at that path, in place of
-//! a comment: the browser fetches them together, and not each when another has named it.
+//! where caches may keep them forever, and below `/ui/`, where caches must revalidate them.
+//! `index.html` is the answer at `/` and at every other path that a browser opens; it finds the
+//! files through `{{assets}}`, which is replaced by the first of these two places. So a browser
+//! never mixes the files of two releases. The style sheets are served as one. It also names the
+//! modules of the page at that path, in place of a comment: the browser fetches them together, and
+//! not each when another has named it.
 //!
 //! Rejected: a build script that compresses or bundles, because building the service should need
 //! neither npm nor deno.

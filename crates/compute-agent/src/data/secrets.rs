@@ -1,4 +1,5 @@
-//! The secrets of an execution: asked for just before its task is made, and never written to a disk.
+//! The secrets of an execution: requested just before its task is created, and never written to a
+//! disk.
 //!
 //! The ledger, logs and reports have names and versions alone. An agent that starts again before the
 //! task has started asks again.

@@ -4,9 +4,9 @@
 //! are made from the same files. They are gone with the group, which the Engine removes some
 //! milliseconds after the last process of the container has ended.
 //!
-//! The directory is found by the container's ID, in the places where the Engine's two cgroup drivers
-//! put it. An Engine that was told another parent, or that runs on another machine, is asked for
-//! its statistics instead.
+//! The directory is found by the container's ID, in the places where the Engine's two cgroup
+//! drivers put it. If the Engine has another cgroup parent, or runs on another machine, the agent
+//! asks it for its statistics instead.
 
 use std::fs;
 use std::io;

@@ -60,7 +60,7 @@ impl SecretsDir {
         Ok(opened
             .inspect_err(|error| {
                 let place = own.display();
-                tracing::warn!(%place, %error, "this node takes no tasks with secrets");
+                tracing::warn!(%place, %error, "this node accepts no tasks with secrets");
             })
             .ok())
     }

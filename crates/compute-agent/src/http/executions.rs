@@ -158,7 +158,7 @@ impl LogParams {
         let mut params = Self::default();
         for pair in query.split('&') {
             let refuse = |wanted: &str, came: &str| {
-                Failure::new(Code::InvalidQuery, format!("{wanted}, '{came}' came"))
+                Failure::new(Code::InvalidQuery, format!("{wanted}, not '{came}'"))
             };
             match pair.split_once('=').unwrap_or((pair, "")) {
                 ("follow", value) => {

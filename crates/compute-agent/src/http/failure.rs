@@ -54,7 +54,7 @@ pub(super) async fn unknown_path(OriginalUri(uri): OriginalUri) -> Failure {
 }
 
 pub(super) async fn wrong_method(method: Method, OriginalUri(uri): OriginalUri) -> Response {
-    let message = format!("'{}' takes GET, {method} came", uri.path());
+    let message = format!("'{}' accepts GET, not {method}", uri.path());
     let mut response = Failure::new(Code::MethodNotAllowed, message).into_response();
     response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
     response

@@ -100,7 +100,7 @@ impl Streams {
             let frames: Vec<_> = frames.chain([LogFrame::End]).collect();
             let body = pieces(stream::iter(frames));
             if let Err(error) = client.answer_stream(node_id, stream_id, body).await {
-                debug!(%stream_id, %error, "what the tasks use could not be sent");
+                debug!(%stream_id, %error, "cannot send the usage of the tasks");
             }
         });
     }

@@ -29,7 +29,7 @@ pub enum Event<C> {
     /// What became of the attempt to begin a term.
     Took(Result<Taken, TakeError>),
     /// Time has passed; see [`super::Step::wake`]. It comes with the time up to which
-    /// [`Event::Heard`] told of arrivals, since leases are judged by it.
+    /// [`Event::Heard`] has reported arrivals, because leases are checked as of that time.
     Tick,
 }
 

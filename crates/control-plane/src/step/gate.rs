@@ -1,8 +1,8 @@
-//! The one gate: nothing leaves the step but as a [`Release`], and only this module makes one.
+//! The only exit of the step: everything leaves as a [`Release`], and only this module creates one.
 //!
-//! What claims something stored leaves after its commit. What claims nothing stored, such as a
-//! refusal or the answer to a heartbeat, still speaks for the present state, so it leaves only
-//! while this process is certainly the writer: within the time that its last commit vouches for.
+//! A message that reports stored state leaves after its commit. Any other message, such as a
+//! refusal or the response to a heartbeat, still depends on the current state, so it leaves only
+//! while this process is certainly the writer: within the time that its last commit guarantees.
 
 use std::sync::Arc;
 use std::time::Duration;

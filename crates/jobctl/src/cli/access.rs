@@ -26,7 +26,7 @@ pub(crate) enum TokenCommand {
     /// List the tokens that you manage
     #[command(visible_alias = "ls")]
     List(OutputArgs),
-    /// Create a token, and print it this once
+    /// Create a token, and print it; it is not shown again
     Create(TokenCreateArgs),
     /// Revoke tokens; what they opened ends at once
     Revoke {
@@ -40,14 +40,14 @@ pub(crate) enum TokenCommand {
 pub(crate) struct TokenCreateArgs {
     /// Whose it is, or what uses it
     pub(crate) name: String,
-    /// What it may do
+    /// Role of the token
     #[arg(long, value_enum, value_name = "ROLE", default_value_t)]
     pub(crate) role: TokenRole,
     /// Namespace that the role applies to, or '*' for all; repeat it for several
     /// [from the context; else default]
     #[arg(short, long, value_name = "NAME")]
     pub(crate) namespace: Vec<String>,
-    /// How long it is valid: 90m, 720h, 30d; for ever without it
+    /// Lifetime, like 90m, 720h or 30d; without it, the token does not expire
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) ttl: Option<Duration>,
     #[command(flatten)]
@@ -81,7 +81,7 @@ pub(crate) enum NamespaceCommand {
         #[command(flatten)]
         output: OutputArgs,
     },
-    /// Create a namespace, or change it; what is not named permits everything
+    /// Create a namespace, or change it; kinds that are left out are not restricted
     Put(NamespacePutArgs),
     /// Delete namespaces that have no jobs
     Delete {

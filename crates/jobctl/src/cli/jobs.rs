@@ -64,7 +64,7 @@ pub(crate) struct ExecutionsArgs {
     /// ID of the job, or a prefix of it
     #[arg(required_unless_present_any = ["node", "live"])]
     pub(crate) job: Option<String>,
-    /// Executions of all jobs that have not ended on this node
+    /// Executions on this node that have not ended, of all jobs
     #[arg(long, value_name = "NODE", conflicts_with = "job")]
     pub(crate) node: Option<String>,
     /// Executions of all jobs that have not ended

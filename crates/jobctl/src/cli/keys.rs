@@ -6,10 +6,10 @@ use super::OutputArgs;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeyCommand {
-    /// List the keys of the cluster, without what is secret of them
+    /// List the keys of the cluster, without their secret parts
     #[command(visible_alias = "ls")]
     List(OutputArgs),
-    /// Put a new key in the place of one; everything that depends on the old one continues
+    /// Replace a key; everything that depends on the old one keeps working
     Rotate(KeyRotateArgs),
 }
 

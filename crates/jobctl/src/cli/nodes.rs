@@ -18,7 +18,7 @@ pub(crate) enum NodeCommand {
         #[command(flatten)]
         output: OutputArgs,
     },
-    /// Show what became of a node: sessions, silence, failures, and what operators decided
+    /// Show the history of a node: sessions, silence, failures, and operators' decisions
     History(NodeHistoryArgs),
     /// Place no new executions on nodes
     Cordon(NodeActionArgs),
@@ -30,7 +30,7 @@ pub(crate) enum NodeCommand {
     Approve(NodeActionArgs),
     /// Keep nodes out of the cluster
     Reject(NodeActionArgs),
-    /// Give a node labels that only operators set, in place of those that it had from them
+    /// Replace the operator labels of a node
     Label {
         /// ID of the node, or prefix of it
         node: String,
@@ -38,14 +38,14 @@ pub(crate) enum NodeCommand {
         #[arg(value_name = "KEY=VALUE", value_parser = super::run::pair)]
         labels: Vec<(String, String)>,
     },
-    /// Create a join token, with which a new node joins, and print it this once
+    /// Create a join token for a new node, and print it; it is not shown again
     Token(NodeTokenArgs),
     /// Delete disconnected nodes
     Delete {
         /// IDs of the nodes, or prefixes of them
         #[arg(required = true, value_name = "NODE")]
         nodes: Vec<String>,
-        /// Give up what runs there at once; it runs twice if the machine still runs it
+        /// Give up its executions at once; one that the machine still runs then runs twice
         #[arg(long)]
         now: bool,
     },

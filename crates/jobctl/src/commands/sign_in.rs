@@ -32,7 +32,7 @@ const MAX_HEAD_BYTES: usize = 16 << 10;
 /// What the browser shows in the end.
 const GOES_ON: &str = "The sign-in goes on in the terminal. You can close this page.";
 const ENDED: &str = "The issuer has not signed you in. The terminal shows the reason.";
-const NOT_HERE: &str = "This is not what jobctl waits for.";
+const NOT_HERE: &str = "jobctl is waiting for another page.";
 
 /// Trades the ID token of a file for a token.
 pub(super) async fn with_id_token(target: &Target, path: &Path) -> Result<String> {
@@ -117,7 +117,7 @@ async fn returned(listener: TcpListener, flow: Arc<Flow>, issuer: String) -> Res
     let outcome = ended.recv().await;
     accepting.abort();
     let outcome = outcome.ok_or_else(|| anyhow!("the port for the browser was lost"))?;
-    outcome.map_err(|refused| anyhow!("nobody is signed in: {refused}"))
+    outcome.map_err(|refused| anyhow!("the sign-in failed: {refused}"))
 }
 
 /// What one request says of this flow, if anything.

@@ -49,7 +49,10 @@ impl CredentialsFile {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) => return Err(UsageError::new(error.to_string()).into()),
         };
-        let mode = std::fs::metadata(path).context("look at the file")?.permissions().mode();
+        let mode = std::fs::metadata(path)
+            .context("check the permissions of the file")?
+            .permissions()
+            .mode();
         if mode & FOR_OTHERS != 0 {
             let message = format!("{} can be read by others", path.display());
             let hint = format!("chmod 600 {}", path.display());

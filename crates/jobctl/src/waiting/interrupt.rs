@@ -1,4 +1,4 @@
-//! Ctrl-C while the user waits: asks once whether to stop the job, or tells how to return to it.
+//! Ctrl-C while the user waits: asks once whether to stop the job, or says how to return to it.
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::pin::{Pin, pin};

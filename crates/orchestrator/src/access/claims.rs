@@ -1,4 +1,4 @@
-//! What an identity that an issuer vouches for may do, and as whom it is known.
+//! The role, the namespaces and the name of an identity that an issuer has confirmed.
 //!
 //! The first rule that matches gives the role; further matching rules with the same role add their
 //! namespaces. A role is never combined with the namespaces of a rule for another role, so each caller

@@ -1,4 +1,4 @@
-//! Requests that were refused for who sent them, collected for a minute.
+//! Requests that were refused because of their sender, collected for a minute.
 //!
 //! One record of the audit log stands for all denials of a caller and an operation in that time, so
 //! that nobody fills the log by asking. Of callers who are not known there is one line of the

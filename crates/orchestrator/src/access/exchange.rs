@@ -36,7 +36,7 @@ pub(crate) struct Person {
 /// Why there is no token for an ID token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ExchangeRefusal {
-    #[error("this orchestrator signs nobody in with OpenID Connect")]
+    #[error("this orchestrator has no issuer of OpenID Connect")]
     NoIssuer,
     #[error("the ID token is refused: {0}")]
     Invalid(InvalidToken),
@@ -46,7 +46,7 @@ pub(crate) enum ExchangeRefusal {
     /// The reason is for the log alone.
     #[error("the issuer of ID tokens does not answer")]
     Away,
-    #[error("there are {MAX_IN_ALL} tokens for ID tokens already")]
+    #[error("there are already {MAX_IN_ALL} tokens that were issued for ID tokens")]
     TooMany,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Minted {
     pub(crate) writes: Vec<RecordWrite>,
 }
 
-/// What becomes of the secret of a token.
+/// Who receives the secret of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Secret {
     /// The caller gets it.

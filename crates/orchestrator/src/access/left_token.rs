@@ -38,7 +38,7 @@ pub enum LeaveTokenError {
     Store(#[from] CallError),
 }
 
-/// Sees to it that the file has a token that a node can use.
+/// Ensures that the file has a usable token.
 pub(crate) async fn leave(
     handle: &Handle,
     view: &View,

@@ -63,9 +63,9 @@ pub(crate) enum NodeRefusal {
     Expired(NodeId),
     #[error("the certificate of node {0} expired too long ago to be renewed")]
     TooOld(NodeId),
-    #[error("the certificate is that of node {own}, and the request is about '{asked}'")]
+    #[error("the certificate belongs to node {own}, but the request is about '{asked}'")]
     OtherNode { own: NodeId, asked: String },
-    #[error("the join token is not valid, or no longer")]
+    #[error("the join token is not valid, or is no longer valid")]
     UnknownToken,
     #[error("the join token has expired")]
     ExpiredToken,
@@ -73,9 +73,9 @@ pub(crate) enum NodeRefusal {
     UsedToken,
     #[error("the node has executions as {0}, and the join token does not give it this ID back")]
     BoundNode(NodeId),
-    #[error("node {0} has no certificate, so whatever it says of itself counts")]
+    #[error("node {0} has no certificate, so an operator cannot set its labels")]
     Uncertified(NodeId),
-    #[error("this orchestrator takes nodes without certificates, over plain HTTP")]
+    #[error("this orchestrator accepts nodes over plain HTTP, without certificates")]
     Unprotected,
 }
 

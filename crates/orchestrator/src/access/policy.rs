@@ -1,7 +1,7 @@
 //! What each operation needs: the only place that says so.
 //!
-//! The table of docs/security.md says it for people; a test asks the running service for every
-//! operation of its OpenAPI document and compares.
+//! docs/security.md has the same table for people; a test calls every operation of the OpenAPI
+//! document and compares the responses with it.
 
 use api_types::access::Role;
 use api_types::routes;

@@ -32,7 +32,7 @@ pub(crate) struct StoredToken {
     /// Whom an issuer vouched for, if the token was given for an ID token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) subject: Option<String>,
-    /// Empty if nobody has the secret, but a browser a session.
+    /// Empty if the secret was discarded because a browser has a session instead.
     pub(crate) hash: String,
 }
 

@@ -94,11 +94,11 @@ async fn tell(handle: &Handle, denied: Collected) {
             address = entry.address,
             operation = entry.operation,
             count = entry.count,
-            "a caller was denied what its role does not allow"
+            "refused requests that the caller's role does not allow"
         );
         // No record changes: the entry alone is committed.
         if let Err(error) = handle.on_behalf(Some(entry)).change_records(Vec::new()).await {
-            tracing::warn!(%error, "a denial is not in the audit log");
+            tracing::warn!(%error, "cannot write a denial to the audit log");
         }
     }
 }

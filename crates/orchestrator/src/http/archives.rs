@@ -1,7 +1,7 @@
 //! What an execution published with the `local` publisher, relayed from its node.
 //!
-//! The bytes come from a job, so they are never a document of this origin: an attachment of no type,
-//! whatever they are.
+//! The bytes come from a job, so a browser must never treat them as a document of this origin: the
+//! response is always an attachment of a generic type.
 
 use std::io;
 use std::sync::Arc;

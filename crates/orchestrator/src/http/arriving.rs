@@ -1,8 +1,8 @@
-//! Memory for large bodies on their way, and who gives it up when there is none left.
+//! Memory for large bodies that are still arriving, and which of them lose it when memory runs out.
 //!
-//! A body reserves its memory with its first bytes, so a hundred senders that dawdle would keep
-//! everybody else out for a minute. When memory is short, bodies that arrive more slowly than a
-//! body may are cut off first; and one machine never gets more than half of it.
+//! A body reserves its memory with its first bytes, so a hundred slow senders could lock everybody
+//! else out for a minute. When memory is short, bodies that arrive more slowly than the minimum
+//! rate are cut off first; and one machine never gets more than half of the memory.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};

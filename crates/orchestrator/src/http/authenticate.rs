@@ -37,8 +37,8 @@ pub(super) use asked::Asked;
 /// The cookie of a session.
 pub(super) const COOKIE: &str = "session";
 
-/// The same over TLS: browsers keep a cookie with this prefix to its host and to TLS, and let no
-/// sibling of the host set it. There no other name counts.
+/// The same over TLS: browsers bind a cookie with this prefix to its host and to TLS, and let no
+/// sibling domain set it. Over TLS, no other name is accepted.
 const HOST_COOKIE: &str = "__Host-session";
 
 const BEARER: &str = "Bearer ";

@@ -15,7 +15,7 @@ use super::query::{Moment, Number, query};
 use super::{Api, Handled};
 use crate::clock;
 
-/// How far back a load goes whose reader does not say.
+/// How far back the load goes if the reader does not specify it.
 const USUAL_SPAN: Duration = Duration::from_secs(3600);
 
 query! {

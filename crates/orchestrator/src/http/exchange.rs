@@ -1,4 +1,4 @@
-//! How callers can sign in, and tokens for ID tokens.
+//! The available sign-in methods, and the exchange of ID tokens for tokens.
 
 use std::sync::Arc;
 
@@ -27,8 +27,8 @@ pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
 
 /// Sign-In Methods
 ///
-/// The issuer of OpenID Connect whose ID tokens are taken, and as which of its clients command lines
-/// sign people in. A token of the service can be used in any case.
+/// The issuer of OpenID Connect whose ID tokens are accepted, and the client that command lines use
+/// to sign people in. A token of the service can be used in any case.
 #[utoipa::path(
     get,
     path = routes::AUTH_METHODS,

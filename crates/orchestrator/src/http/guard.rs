@@ -1,7 +1,7 @@
-//! Which requests are answered at all: those for this host, and those that no foreign page sent.
+//! Refuses requests for other hosts, and requests from pages of other origins.
 //!
-//! The API takes requests without credentials, so a browser of somebody who can reach it must not
-//! become the tool of a page from elsewhere. Three checks, before anything else is read:
+//! The API accepts requests without credentials, so a page of another origin must not be able to
+//! use the browser of somebody who can reach it. Three checks, before anything else is read:
 //!
 //! - The host that the request names must be this service. A page that rebinds its own name to the
 //!   address of the service still sends that name.

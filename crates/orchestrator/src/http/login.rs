@@ -1,4 +1,5 @@
-//! Signing in to the pages at an issuer: there with the code flow, and back with a session.
+//! Signs people in to the pages through an issuer: sends them there with the code flow, and gives
+//! them a session when they return.
 //!
 //! What belongs to one sign-in stays in a cookie of its browser: a seed, of which state, nonce and the
 //! verifier of PKCE are made, and the page that the person was on. So nothing is stored for those who
@@ -164,7 +165,7 @@ async fn finished(
     let provider = issuer.verifier.provider();
     let query = uri.query().unwrap_or_default();
     let callback = flow.callback(provider.issuer(), query).map_err(|refused| {
-        tracing::info!(reason = %refused, "a sign-in at the issuer did not end");
+        tracing::info!(reason = %refused, "a sign-in at the issuer was not completed");
         match refused {
             Refused::OtherFlow => Problem::OtherFlow,
             Refused::ByIssuer(_) => Problem::Denied,

@@ -24,7 +24,7 @@ use crate::access::join_token::{self, StoredJoinToken};
 use crate::access::node::{NodeRefusal, wrong_labels};
 use crate::clock;
 
-/// The longest life of a join token: one that lies about for longer is found by somebody.
+/// The longest lifetime of a join token: the longer one exists, the more likely it leaks.
 const MAX_TTL_SECONDS: u64 = 365 * 86_400;
 
 /// The most nodes that join with one token; a larger cluster makes another.

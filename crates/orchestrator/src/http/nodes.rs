@@ -214,8 +214,8 @@ async fn reject_before_its_first_session(
 /// Label a node
 ///
 /// Gives a node with a certificate these labels of the operator, in place of those that it had from
-/// its join token or from here. Each is in its record as it is, and once more under `operator/`. What
-/// runs there stays.
+/// its join token or from here. Each appears in its record unchanged, and once more under
+/// `operator/`. Executions on the node stay.
 #[utoipa::path(
     put,
     path = routes::NODE_LABELS,

@@ -1,4 +1,4 @@
-//! Signing in with a browser, and as whom the service knows a caller.
+//! Signing in with a browser, and the identity of a caller.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -62,7 +62,7 @@ impl Rotation {
                 return Ok(());
             };
             self.handle.change_records(vec![write]).await?;
-            tracing::info!(ca = %key, "a former CA is trusted no more: its certificates expired");
+            tracing::info!(ca = %key, "a former CA is no longer trusted: all its certificates have expired");
         }
     }
 

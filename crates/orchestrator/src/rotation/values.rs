@@ -34,7 +34,7 @@ impl Rotation {
         let count = removals.len();
         if count > 0 {
             self.handle.change_records(removals).await?;
-            tracing::info!(count, "keys that encrypt no value any more were removed");
+            tracing::info!(count, "removed keys with which no value is encrypted any longer");
         }
         Ok(())
     }

@@ -24,7 +24,7 @@ const OPENID: &str = "openid";
 pub struct OidcSettings {
     /// The issuer of ID tokens, as its tokens name it; none turns all of this off.
     pub issuer: String,
-    /// For whom ID tokens must be.
+    /// The audience that ID tokens must have.
     pub audience: String,
     /// As whom people sign in on the pages; the audience without one.
     pub client_id: String,
@@ -80,7 +80,7 @@ impl Settings {
         }
         if !self.asks_for_credentials() {
             let reason = format!(
-                "is not used: nobody who reaches {} is asked for credentials; set auth = \"required\"",
+                "has no effect: {} requires no credentials; set auth = \"required\"",
                 self.listen
             );
             return refused("oidc.issuer", reason);
@@ -126,7 +126,10 @@ impl OidcSettings {
     fn check(&self) -> Result<(), (&'static str, String)> {
         let refused = |key, reason: &str| Err((key, reason.to_owned()));
         if self.audience.is_empty() {
-            return refused("oidc.audience", "names for whom ID tokens must be; it has no default");
+            return refused(
+                "oidc.audience",
+                "is required: it is the audience that ID tokens must have",
+            );
         }
         if !self.scopes.split(' ').any(|scope| scope == OPENID) {
             return refused("oidc.scopes", "must contain openid, or there is no ID token");

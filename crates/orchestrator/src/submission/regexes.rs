@@ -1,4 +1,4 @@
-//! Regular expressions of a job, whose compilation takes as long as their sender chooses.
+//! Regular expressions of a job; a malicious one can take arbitrarily long to compile.
 //!
 //! A body of 50 KB can hold expressions that take minutes to compile. So they are collected while
 //! the rest of the job is checked, and compiled last, not on a thread that serves connections, with

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use api_types::node::Connection;
-use api_types::{NodeId, Timestamp};
+use api_types::{ExecutionId, NodeId, Timestamp};
 
 use super::{SimEvent, World};
 use crate::orchestrator::LEASE;
@@ -35,6 +35,14 @@ const FORGOTTEN_SILENCE: Duration = Duration::from_secs(75);
 
 /// A lease with an interval of twice the usual lease.
 const LONG_LEASE: Duration = Duration::from_mins(1);
+
+/// How long the answers to heartbeats are lost around a restart with a shorter lease, in
+/// milliseconds.
+const UNANSWERED: std::ops::Range<u64> = 1_000..60_000;
+
+/// How long a node is silent around such a restart, in milliseconds: less than the lease that it was
+/// told, with what an agent then takes to be heard.
+const SILENT: std::ops::Range<u64> = 5_000..40_000;
 
 impl World {
     /// A node is silent in the middle of a long run, for less than 2 % of it. The orchestrator may
@@ -88,7 +96,8 @@ impl World {
     }
 
     /// The operator sets a shorter lease. Each agent keeps to the interval of the longer one until it
-    /// is told, and none of them is silent.
+    /// is told, also if answers to heartbeats are lost for a while, and none is silent for longer than
+    /// the longer lease.
     pub(super) fn changed_lease(&mut self) -> Result<(), String> {
         self.summary.changed_leases += 1;
         self.orchestrator.lease = LONG_LEASE;
@@ -99,6 +108,8 @@ impl World {
         let part = self.random.millis(0..20_000);
         self.run_for(part);
         let present = self.present();
+        self.lose_heartbeat_answers();
+        self.silence_around_restart(execution);
         self.orchestrator.lease = LEASE;
         let end = self.now + LONG_LEASE;
         self.crash_orchestrator_briefly();
@@ -110,6 +121,25 @@ impl World {
         }
         self.settle()?;
         self.has_run_on(request, execution)
+    }
+
+    /// The answers to heartbeats may be lost for a while, and nothing else.
+    fn lose_heartbeat_answers(&mut self) {
+        if self.random.chance(500) {
+            self.heartbeats_unanswered_until = self.now + self.random.millis(UNANSWERED);
+        }
+    }
+
+    /// The node of the execution may be silent when the orchestrator restarts. It could be heard for
+    /// as long as it was told, and is heard before.
+    fn silence_around_restart(&mut self, execution: ExecutionId) {
+        if self.random.chance(500) {
+            let agent = self.agent_of(execution);
+            let until = self.now + self.random.millis(SILENT);
+            self.disconnect(agent, until);
+            let before = self.random.millis(0..5_000);
+            self.run_for(before);
+        }
     }
 
     /// The orchestrator may crash, or load its state anew, at some moment before this one.

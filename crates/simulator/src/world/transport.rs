@@ -185,7 +185,11 @@ impl World {
     }
 
     pub(super) fn send_answer(&mut self, caller: Caller, answer: Answer) {
-        if self.is_disconnected(caller.sender) || self.random.chance(self.faults.network.unanswered)
+        let is_heartbeat = matches!(answer, Answer::Renewed(_));
+        let is_lost = is_heartbeat && self.heartbeats_unanswered_until > self.now;
+        if is_lost
+            || self.is_disconnected(caller.sender)
+            || self.random.chance(self.faults.network.unanswered)
         {
             self.lose_message(caller.sender);
             return;

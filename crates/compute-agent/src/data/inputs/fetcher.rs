@@ -1,8 +1,9 @@
-//! Fetches an input in a process of its own, which confines itself before it reads a foreign byte.
+//! Fetches an input in a separate process, which confines itself before it reads any untrusted
+//! byte.
 //!
 //! A repository, a bucket or an archive may be hostile: a name of gigabytes, a pack that explodes,
-//! a fault in a decompressor. What it breaks is then one process with a limit of memory, which may
-//! write below this one input and read nothing of the node's; never the agent. The process is the
+//! a fault in a decompressor. It can then break only that process, which has a memory limit, may
+//! write only below this input and may read nothing that belongs to the node. The process is the
 //! agent's own program with another first argument; it gets its [`Order`] on its standard input,
 //! and both sides send the messages of [`order`], one JSON object a line.
 //!
@@ -109,7 +110,7 @@ impl Fetcher {
             }
         };
         let words = group.last_words().await;
-        debug!(%status, words, reason = %failed, "the process of a fetch broke off");
+        debug!(%status, words, reason = %failed, "a fetch process ended early");
         Err(AttemptError::Permanent(Failure::fetch(broken_off(status, &words))))
     }
 

@@ -1,4 +1,4 @@
-//! The last lines of output that passes from its start.
+//! Finds the last lines of output that can only be read from its start.
 //!
 //! An engine has no position but the start: the lines before the last ones have to be read to know
 //! where these begin. So they are kept as they pass, rather than read a second time.

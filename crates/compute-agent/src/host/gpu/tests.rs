@@ -1,4 +1,4 @@
-//! GPUs of machines that have some, without one here: a played `nvidia-smi`, played files.
+//! GPUs of simulated machines: a fake `nvidia-smi` and fake driver files.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -43,7 +43,7 @@ impl Docker {
             match self.end(id, &mut contact).await {
                 Err(ExecutorError::Unreachable { reason, .. }) => {
                     contact.lost();
-                    debug!(execution = %id, reason, "docker is away while a task runs");
+                    debug!(execution = %id, reason, "docker is unreachable while a task runs");
                 }
                 // A stopping or starting Engine may return any error.
                 Err(ExecutorError::Failed(failure)) if contact.refused() => {

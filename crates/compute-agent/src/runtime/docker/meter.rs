@@ -5,9 +5,9 @@
 //! of its first process and reads the counters once more then, tens of milliseconds before the
 //! Engine removes them.
 //!
-//! Where this machine does not show the container's control group, the Engine is asked for its
-//! statistics. It has none of a container that has ended, and on cgroup v2 no peak: the last sample
-//! counts then.
+//! Where this machine does not show the container's control group, the agent asks the Engine for
+//! its statistics. The Engine has none for a container that has ended, and no peak under cgroup v2:
+//! the last sample is used then.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -22,8 +22,9 @@
 //!
 //! A task with a network has a sandbox as well, on the Engine's bridge: there the program inside
 //! restricts what the namespace reaches, and gives up its rights before any task joins. Such a
-//! sandbox serves one task and is then replaced; a task for which none is ready waits until one is
-//! made, since it must not run without restrictions.
+//! sandbox serves one task after another: in between, the program removes what connections left in
+//! the kernel. A task for which none is ready waits until one is created, since it must not run
+//! without restrictions.
 //!
 //! Rejected: passing namespaces by path, which the Engine does not support; reading
 //! `/proc/PID/net` from the agent, which may itself run in a container; exec into the sandbox,

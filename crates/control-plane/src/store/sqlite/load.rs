@@ -1,4 +1,4 @@
-//! Reads back what is live: partial indexes lead to it, so what is stored besides costs nothing.
+//! Reads the live records through partial indexes, so that all other stored records cost nothing.
 
 use std::collections::HashSet;
 use std::str::FromStr;

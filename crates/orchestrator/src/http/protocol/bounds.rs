@@ -1,4 +1,4 @@
-//! Bounds on what a node says: a node that lies costs memory and space within them.
+//! Limits on what a node sends: a malicious node can waste memory and disk only within them.
 //!
 //! What no honest agent sends is refused. What an honest agent might exceed in an odd case is cut,
 //! since it would repeat a refused report for ever.

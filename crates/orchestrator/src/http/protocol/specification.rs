@@ -1,4 +1,4 @@
-//! The specifications that nodes run from, and what follows where one cannot be read.
+//! The specifications that nodes receive, and what happens if one cannot be read.
 
 use std::sync::Arc;
 

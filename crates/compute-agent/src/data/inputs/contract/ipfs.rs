@@ -1,4 +1,4 @@
-//! Inputs from IPFS, against a server that plays Kubo.
+//! Inputs from IPFS, against a simulated Kubo server.
 
 use peers::kubo::KuboServer;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Inputs from a bucket, against a real S3 server; one that keeps versions is played.
+//! Inputs from a bucket, against a real S3 server, and a simulated one that keeps versions.
 
 use api_types::credential::{CredentialType, Login};
 use api_types::source::S3SourceParams;

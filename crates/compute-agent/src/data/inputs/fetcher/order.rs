@@ -1,4 +1,4 @@
-//! What the agent and the process of a fetch say to each other.
+//! The messages between the agent and a fetch process.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,7 +1,7 @@
 //! Which directories of the node tasks may write to, so that no other task's input lies below one.
 //!
-//! A task that may write to a directory can replace what lies in it by a link, at any moment until the
-//! Engine has mounted it for somebody else. So the second of two conflicting mounts is refused: an input below a
+//! Until the Engine has mounted a path, a task that may write to the directory above it can replace
+//! the path by a link. So the second of two conflicting mounts is refused: an input below a
 //! directory that a task may write to, and a writable directory above the input of another task.
 
 use std::collections::BTreeMap;

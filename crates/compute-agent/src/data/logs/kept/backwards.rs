@@ -1,4 +1,4 @@
-//! Goes back over stored output from its end to where a reader starts.
+//! Walks backwards over stored output, from its end to the start of a reader.
 //!
 //! What is before the start is not read: the end of a log costs as much as the lines that are
 //! wanted, however long the log is. The lengths of the files give the position, since the output

@@ -1,7 +1,8 @@
 //! Who may use an image that is on the node because a namespace had it pulled with its credentials.
 //!
-//! Such an image is there for everybody whom its registry has given it to: for other credentials, and
-//! for none, the agent pulls it again, which transfers nothing but asks the registry.
+//! Such an image may be used by everyone to whom its registry has granted it. For a task with other
+//! credentials, or with none, the agent pulls it again: this transfers nothing, but lets the
+//! registry decide.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};

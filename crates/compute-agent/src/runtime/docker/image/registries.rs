@@ -1,8 +1,8 @@
 //! Which registries images may be pulled from.
 //!
-//! The Engine follows the name of an image wherever it leads, with the node's own place in the
-//! network. So a registry on a private address is only asked if the operator lists it, gives
-//! credentials for it, or allows private addresses altogether.
+//! The Engine resolves the name of an image from the node's position in the network. So the agent
+//! contacts a registry on a private address only if the operator lists it, provides credentials for
+//! it, or allows private addresses altogether.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

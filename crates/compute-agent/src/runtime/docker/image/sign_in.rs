@@ -1,12 +1,12 @@
-//! Where a registry leads those who pull from it, and whether the Engine may follow it there.
+//! To which servers a registry sends its clients, and whether the Engine may follow.
 //!
-//! A registry answers with the address at which its clients sign in (the realm), or redirects
-//! them. The Engine follows both, and takes the login to the realm. So the agent asks the registry
-//! first, without a login, and judges where it leads.
+//! A registry answers with the address at which its clients sign in (the realm), or redirects them.
+//! The Engine follows both, and takes the login to the realm. So the agent first asks the registry,
+//! without a login, and checks these addresses.
 //!
-//! A registry that the agent does not reach is the Engine's to report: it may have a proxy, or a
-//! CA, of its own. A registry can also answer the Engine with something else than the agent. Only
-//! a list of registries helps against that one.
+//! If the agent cannot reach a registry, the Engine reports that: it may have its own proxy or CA.
+//! A registry can also respond differently to the Engine than to the agent; only a list of
+//! registries helps against that.
 //!
 //! Rejected: giving the Engine a token instead of the login, since a token expires during a long
 //! pull and the Engine cannot renew it.

@@ -1,4 +1,4 @@
-//! Modules that are none, and entry points that are none.
+//! Invalid modules, and invalid entry points.
 
 use wasm_run::compiled::Function;
 
