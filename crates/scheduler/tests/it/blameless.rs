@@ -192,6 +192,20 @@ fn daemons_cover_a_node_that_was_being_probed_when_they_were_submitted() {
 }
 
 #[test]
+fn daemons_cover_a_node_that_recovered_just_before_a_restart() {
+    let (mut world, nodes) = World::with_nodes(1);
+    break_node(&mut world, nodes[0]);
+    let probing = world.submit(&batch(1));
+    world.pass_with(OFFER, &nodes);
+    let probe = world.only_live(probing);
+    let late = world.submit(&job(JobType::Daemon));
+    assert_eq!(offers(&world), [probe]);
+    world.complete(probe);
+    world.restart();
+    assert_eq!(world.live(late).len(), 1, "{}", world.message(late));
+}
+
+#[test]
 fn a_daemon_covers_a_node_that_was_forgotten_and_is_approved_after_a_restart() {
     let (mut world, nodes) = World::with_nodes(1);
     let id = world.submit(&job(JobType::Daemon));
