@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(parse("follow&tail=3&stream=stderr&pretty"), Ok(all));
         assert_eq!(parse("follow=&tail=&stream="), Ok(LogParams::default()));
         assert_eq!(parse("follow=0"), Ok(LogParams::default()));
-        assert_eq!(parse("tail=-1"), Err("tail is a number of lines, '-1' came".to_owned()));
+        assert_eq!(parse("tail=-1"), Err("tail is a number of lines, not '-1'".to_owned()));
         assert!(parse("follow=maybe").is_err() && parse("stream=both").is_err());
     }
 }

@@ -151,9 +151,9 @@ async fn refusals_say_what_to_do_and_not_what_the_rules_want() {
         (member(&issuer, &json!({ "iss": "http://127.0.0.1:1" })), "another issuer made it"),
         (unsigned(&issuer.claims(AUDIENCE, &json!({}))), "not signed with RS256"),
         (unknown.sign(&issuer.claims(AUDIENCE, &json!({}))), "does not have the key"),
-        ("x".to_owned(), "no JSON Web Token"),
+        ("x".to_owned(), "not a JSON Web Token"),
         ("x".repeat(20_000), "longer than 16384 bytes"),
-        (String::new(), "no JSON Web Token"),
+        (String::new(), "not a JSON Web Token"),
     ] {
         let refused = exchange(&server, &token).await;
         refused.refused(401, "Unauthenticated").says(words);
