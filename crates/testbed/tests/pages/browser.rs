@@ -223,12 +223,19 @@ impl Browser {
         self.wait_for(&format!("the page shows '{text}'"), &condition).await;
     }
 
-    /// Clicks the link or button with this text.
+    /// Clicks the link or button with this text. One that is drawn anew in the same moment is found
+    /// again.
     pub(super) async fn click(&self, text: &str) {
         let path = format!("//*[self::a or self::button][normalize-space()=\"{text}\"]");
-        let found = self.client.wait().at_most(LOADS_WITHIN).for_element(Locator::XPath(&path));
-        let element = found.await.unwrap_or_else(|error| panic!("no '{text}' to click: {error}"));
-        element.click().await.unwrap_or_else(|error| panic!("cannot click '{text}': {error}"));
+        eventually_within(LOADS_WITHIN, &format!("'{text}' is clicked"), async || {
+            let element = self.client.find(Locator::XPath(&path)).await;
+            element
+                .map_err(|error| error.to_string())?
+                .click()
+                .await
+                .map_err(|error| error.to_string())
+        })
+        .await;
     }
 
     /// Types into whatever has the focus.
