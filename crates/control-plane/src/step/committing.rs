@@ -20,10 +20,14 @@ impl<C> Step<C> {
         now: Stamp,
     ) -> Vec<Action<C>> {
         match self.leave() {
-            Phase::Committing { serving, writing } if writing.commit.id == id => match result {
-                Ok(outcome) => self.committed(serving, writing, outcome, now),
-                Err(error) => self.commit_failed(serving, writing, error, now.moment),
-            },
+            Phase::Committing { mut serving, writing } if writing.commit.id == id => {
+                // Whatever came of it, no answer was read meanwhile.
+                serving.scheduler.held_up(now.moment, now.moment.since(writing.since));
+                match result {
+                    Ok(outcome) => self.committed(serving, writing, outcome, now),
+                    Err(error) => self.commit_failed(serving, writing, error, now.moment),
+                }
+            }
             Phase::Full { serving, probe: Probe::UnderWay(probe) } if probe == id => match result {
                 Ok(_) => self.load(Reason::Room, now.moment),
                 Err(StoreError::Full { .. } | StoreError::Unavailable) => {
@@ -118,7 +122,6 @@ impl<C> Step<C> {
             }
             Outcome::Idle => {}
         }
-        serving.scheduler.held_up(now.moment, now.moment.since(since));
         match commit.content {
             Content::Batch(batch) => {
                 self.pruning.stored_keys(batch.keys.len());

@@ -57,8 +57,10 @@ impl World {
             }
             6..=8 => {
                 for process in self.orchestrator.processes() {
-                    process.paused_until = until;
-                    process.deaf = length;
+                    // A pause within a pause makes it longer, and all of it is noticed.
+                    let begin = process.paused_until.max(self.now);
+                    process.deaf += until.since(begin);
+                    process.paused_until = until.max(begin);
                 }
                 self.maybe_take_over(length);
             }
