@@ -3,11 +3,12 @@
 use api_types::engine::EngineType;
 use api_types::execution::ComputeState;
 use api_types::protocol::{FailureCause, Work};
+use bollard::Docker;
 use serde_json::json;
 
 use crate::daemon::{daemon, terminate};
 use crate::image;
-use crate::node::work;
+use crate::node::{eventually, work};
 use crate::orchestrator::Orchestrator;
 use crate::programs::{endless, printing, wasm_work};
 
@@ -19,7 +20,7 @@ type Tasks = (Work, Work);
 
 /// Each runs the two tasks on an agent whose steady clock is far from its wall clock, as if somebody
 /// had set the wall clock after the agent's first start.
-async fn timeouts_are_on_time(engine: &str, (mut long, mut short): Tasks) {
+async fn timeouts_are_on_time(engine: &str, (mut long, mut short): Tasks, docker: Option<&Docker>) {
     let runner = tokio::task::spawn_blocking(|| programs::binary("wasm-runner")).await;
     let runner = runner.expect("the runner");
     long.task.timeouts.execution_timeout = 1;
@@ -39,6 +40,13 @@ async fn timeouts_are_on_time(engine: &str, (mut long, mut short): Tasks) {
         let late = orchestrator.run(long.clone()).await;
         let report = orchestrator.reported(late, ComputeState::Failed).await;
         assert_eq!(report.cause, FailureCause::Timeout, "{}", report.message);
+        if let Some(docker) = docker {
+            for id in [ended, late] {
+                let name = format!("execution-{id}");
+                let is_gone = async || docker.inspect_container(&name, None).await.is_err();
+                eventually("its container to be removed", is_gone).await;
+            }
+        }
         assert_eq!(terminate(agent).await.code(), Some(0));
     }
 }
@@ -46,7 +54,7 @@ async fn timeouts_are_on_time(engine: &str, (mut long, mut short): Tasks) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wasm_program_ends_at_its_timeout_whatever_the_wall_clock_shows() {
     let tasks = (wasm_work(&endless(), json!({})), wasm_work(&printing("x", "", 0), json!({})));
-    timeouts_are_on_time("wasm", tasks).await;
+    timeouts_are_on_time("wasm", tasks, None).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -55,5 +63,6 @@ async fn a_container_ends_at_its_timeout_whatever_the_wall_clock_shows() {
     let image = image::ensure(&docker).await;
     let task =
         |steps: &[&str]| work(EngineType::Docker, json!({"Image": image, "Parameters": steps}));
-    timeouts_are_on_time("docker", (task(&["sleep", "60000"]), task(&["out", "x"]))).await;
+    let tasks = (task(&["sleep", "60000"]), task(&["out", "x"]));
+    timeouts_are_on_time("docker", tasks, Some(&docker)).await;
 }
