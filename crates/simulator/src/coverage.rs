@@ -9,7 +9,7 @@ use control_plane::store::memory::MemoryStore;
 use scheduler::change::NodeRow;
 use scheduler::health::Health;
 
-/// A slot may be missing in so many counts, one a second: what one turn leaves, the next one does.
+/// A slot may be missing in this many counts, one per second: later turns finish what one leaves.
 const COUNTS: u32 = 3;
 
 #[derive(Default)]

@@ -275,7 +275,7 @@ async fn a_long_heartbeat_or_session_is_refused_unread() {
     for operation in ["/session", "/heartbeat"] {
         let request = server.request(reqwest::Method::PUT, &node_path(&node.id, operation));
         let request = request.header("Content-Type", "application/json");
-        // Whoever reads it finds that it is not JSON.
+        // The size is checked before the body is parsed, which would fail: it is not JSON.
         let answer = crate::server::answer(request.body("{".repeat(200_000))).await;
         answer.refused(400, "MalformedBody").says("the body has more than 131072 bytes");
     }

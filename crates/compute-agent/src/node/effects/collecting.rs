@@ -1,7 +1,7 @@
 //! Collects and publishes what an ended task left behind.
 //!
 //! The task has ended well or badly, and must not run a second time because its engine had a bad
-//! moment: the agent waits for an engine that is away, and bears with one that returns errors.
+//! moment: the agent waits while an engine is unreachable, and tolerates some errors in a row.
 
 use std::sync::Arc;
 

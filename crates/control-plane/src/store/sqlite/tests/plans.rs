@@ -189,7 +189,7 @@ fn a_walk_by_id_sorts_nothing() {
     }
 }
 
-/// Whoever follows a job pays for what is new, however long its history is.
+/// Following a job costs only its new events, however long its history is.
 #[test]
 fn the_events_of_a_job_are_read_from_their_position() {
     let mut random = Random(75);
