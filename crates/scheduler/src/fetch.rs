@@ -168,18 +168,19 @@ impl Scheduler {
 
     pub(crate) fn try_provided(&mut self, turn: &mut Turn<'_>, id: JobId) {
         turn.budget.spend();
-        let Some(job) = self.jobs.get_mut(&id).filter(|job| job.extras.fetch.hold == Hold::Delayed)
-        else {
-            return;
-        };
-        job.extras.to_mut().fetch.delays = 0;
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(extra) = job.extras.existing() else { return };
+        extra.fetch.delays = 0;
+        let is_delayed = extra.fetch.hold == Hold::Delayed;
         // A slot that failed on its node waits for longer, whatever has appeared.
         let pinned =
             job.extras.pending.iter().filter(|slot| slot.pinned.is_some() && slot.due.is_some());
         let pinned = pinned.filter(|slot| !slot.avoids_its_node(turn.now));
         let pinned: Vec<_> = pinned.map(|slot| slot.index).collect();
-        self.timers.cancel(Timer::FetchDelay(id));
-        self.fetch_delay_ended(turn, id);
+        if is_delayed {
+            self.timers.cancel(Timer::FetchDelay(id));
+            self.fetch_delay_ended(turn, id);
+        }
         for index in pinned {
             self.timers.cancel(Timer::Retry(id, index));
             self.retry_due(turn, id, index);

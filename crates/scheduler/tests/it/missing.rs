@@ -5,6 +5,7 @@ use std::time::Duration;
 use api_types::JobId;
 use api_types::execution::ComputeState;
 use api_types::job::{JobSpec, JobStateType, JobType};
+use api_types::node::NodeAction;
 use api_types::protocol::FailureCause;
 use api_types::secret::TaskSecret;
 use scheduler::input::Input;
@@ -161,6 +162,30 @@ fn what_appears_before_a_restart_is_noticed_after_it() {
         assert_eq!(find_nothing(&mut world, waiting), 1, "{job_type:?}");
         provide(&mut world, "prod");
         assert_eq!(world.live(waiting).len(), 1, "{job_type:?}");
+    }
+}
+
+/// Another slot of the job may try again before, where there is no room for it.
+#[test]
+fn what_appears_starts_a_slot_that_waits_on_its_node_longer_than_its_job() {
+    for job_type in [JobType::Ops, JobType::Daemon] {
+        let (mut world, nodes) = World::with_nodes(2);
+        let mut spec = naming(job(job_type), "prod");
+        (spec.retry_policy.delay, spec.retry_policy.max_delay) = (3600, 3600);
+        let waiting = world.submit(&spec);
+        assert_eq!(find_nothing(&mut world, waiting), 2);
+        world.act(nodes[1], NodeAction::Cordon);
+        world.restart();
+        assert_eq!(find_nothing(&mut world, waiting), 1, "something may have appeared");
+        world.act(nodes[0], NodeAction::Cordon);
+        world.pass(Duration::from_millis(100));
+        world.act(nodes[1], NodeAction::Uncordon);
+        assert_eq!(find_nothing(&mut world, waiting), 1);
+        world.pass_with(Duration::from_secs(2), &nodes);
+        provide(&mut world, "prod");
+        assert_eq!(world.live(waiting).len(), 1, "{job_type:?}");
+        world.act(nodes[0], NodeAction::Uncordon);
+        assert_eq!(world.live(waiting).len(), 2, "{job_type:?}");
     }
 }
 
