@@ -264,11 +264,12 @@ impl<C> Step<C> {
         let number = serving.last_commit + 1;
         let mut turn = Turn::new(known, number);
         let Serving { scheduler, records, .. } = serving.as_mut();
+        // Nothing is decided before the heartbeats that arrived until now: neither whose lease has
+        // ended nor who gets work.
+        self.heard.hand_over(&mut turn, scheduler, now.now());
         for envelope in inputs {
             turn.take(scheduler, records, envelope, now.moment);
         }
-        // No lease is judged before the heartbeats that arrived until now.
-        self.heard.hand_over(&mut turn, &mut serving.scheduler, now.now());
         if serving.wake <= now.moment {
             turn.handle(&mut serving.scheduler, now.now(), Input::Tick);
         }

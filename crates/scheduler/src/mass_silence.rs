@@ -26,13 +26,17 @@ impl Scheduler {
     /// When the first lease ends, the others are still valid, and the first node's runs would be
     /// thrown away. So a node whose heartbeat is long overdue counts as silent too.
     ///
+    /// The last of many is not given up because the others were heard just before: what most of the
+    /// nodes did, it is expected to do within a lease.
+    ///
     /// A restart or a pause renews the leases that have not ended, and so comes between nodes that
     /// fell silent together: those from before it count as long as a mass silence may last.
     pub(crate) fn detect_mass_silence(&mut self, now: Moment) {
-        let (mut silent, mut held) = (0, 0);
+        let (mut silent, mut returned, mut held) = (0, 0, 0);
         let is_renewed = self.are_leases_renewed(now);
         let overdue = now.before(self.lease() / 2);
         let recently = now.before(self.lease() * 2);
+        let just_now = now.before(self.lease());
         let window = match self.silence.mass {
             // Nodes that were lost with the others count for as long as the silence lasts.
             Mass::Holding(until) => until.before(MASS_HOLD).before(self.lease() * 2),
@@ -51,11 +55,11 @@ impl Scheduler {
             };
             held += 1;
             silent += usize::from(is_silent);
+            returned += usize::from(!is_silent && node.returned_at > just_now);
         }
         let is_mass = are_a_mass(silent, held);
         self.silence.mass = match (is_mass, self.silence.mass) {
-            // One of them is back before the renewed leases of the others have ended.
-            (false, Mass::None) if is_renewed && are_a_mass(silent + 1, held) => {
+            (false, Mass::None) if are_a_mass(silent + returned, held) => {
                 self.silence.others_may_follow_until = now + self.lease();
                 Mass::None
             }

@@ -8,6 +8,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use api_types::history::NodeStateType;
 use api_types::node::{
     ComputeNodeInfo, Connection, Eligibility, HealthState, Membership, Node, NodeHealth, NodeType,
     PeerInfo,
@@ -44,6 +45,8 @@ pub(crate) struct LiveNode {
     pub(crate) lease_until: Moment,
     /// When the node was last heard from.
     pub(crate) heard_at: Moment,
+    /// When it was last heard after its heartbeat was long overdue.
+    pub(crate) returned_at: Moment,
     /// When its last lease ended.
     pub(crate) lost_lease_at: Moment,
     /// The lease in the response to its last heartbeat.
@@ -89,6 +92,8 @@ pub(crate) enum Obstacle {
 impl LiveNode {
     pub(crate) fn new(row: NodeRow, lease_until: Moment) -> Self {
         let answered = row.grant.lease.max(row.grant.told);
+        // Until a heartbeat says otherwise.
+        let stalled = row.history.standing.health == NodeStateType::Stalled;
         let mut node = Self {
             row,
             capacity: Resources::ZERO,
@@ -100,9 +105,10 @@ impl LiveNode {
             running: 0,
             lease_until,
             heard_at: Moment::ZERO,
+            returned_at: Moment::ZERO,
             lost_lease_at: Moment::ZERO,
             answered,
-            stalled: false,
+            stalled,
             abandoned: None,
             pinned: BTreeSet::new(),
             delayed: BTreeSet::new(),

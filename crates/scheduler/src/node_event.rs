@@ -175,11 +175,7 @@ impl Scheduler {
 
 /// Panics when something has changed that the history does not tell.
 pub(crate) fn check(node: &LiveNode) {
-    let (before, mut standing) = (node.row.history.standing, Standing::of(node));
-    if before.health == NodeStateType::Stalled && !node.stalled {
-        // The scheduler has restarted, and what it does not know ends with the agent's next join.
-        standing.health = before.health;
-    }
+    let (before, standing) = (node.row.history.standing, Standing::of(node));
     let id = node.id();
     assert_eq!(before, standing, "the history of node {id} is not what became of it");
 }

@@ -144,6 +144,7 @@ impl Scheduler {
             self.backlog.drains.insert(id);
         }
         let mut node = LiveNode::new(row, now);
+        node.heard_at = node.row.silent_since.unwrap_or_default();
         node.abandoned = given_up(&node.row);
         self.nodes.insert(id, node);
         self.touched.insert(id);

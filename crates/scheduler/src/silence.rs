@@ -159,6 +159,10 @@ impl Scheduler {
         let lease = self.lease();
         let Some(node) = self.nodes.get_mut(&id) else { return };
         let until = at + lease.max(told).max(node.row.grant.told);
+        let overdue = node.row.grant.told.max(node.row.grant.lease) / 2;
+        if node.heard_at > Moment::ZERO && at.since(node.heard_at) > overdue {
+            node.returned_at = at;
+        }
         node.heard_at = node.heard_at.max(at);
         node.lease_until = node.lease_until.max(until);
         self.touched.insert(id);

@@ -62,3 +62,54 @@ fn one_silent_node_is_no_mass_after_a_restart() {
     let run = runs.iter().find(|run| world.row(**run).node == nodes[0]).expect("one on each node");
     assert!(world.row(*run).compute.is_terminal());
 }
+
+/// Most come back just before their leases end, and the last one just after.
+#[test]
+fn the_last_of_many_that_were_silent_follows_those_that_lost_no_lease() {
+    let (mut world, nodes, runs) = interrupted();
+    world.pass(LEASE - 2 * SECOND);
+    for member in &nodes[1..] {
+        world.heartbeat(*member);
+    }
+    world.pass_with(LEASE - SECOND, &nodes[1..]);
+    assert!(are_waited_for(&world, &runs));
+    world.rejoin(nodes[0], &node(4.0, 4_000_000_000, &[]));
+    world.pass_with(LEASE, &nodes);
+    assert!(are_waited_for(&world, &runs));
+}
+
+#[test]
+fn the_last_of_many_that_were_silent_follows_without_a_restart_too() {
+    let (mut world, nodes) = World::with_nodes(3);
+    let id = world.submit(&batch(3));
+    let runs = world.live(id);
+    for run in &runs {
+        world.run(*run);
+    }
+    world.pass_with(2 * LEASE, &nodes);
+    for member in &nodes {
+        world.heartbeat(*member);
+    }
+    for pause in [SECOND, LEASE - 2 * SECOND] {
+        world.pass(pause);
+        for member in &nodes[1..] {
+            world.heartbeat(*member);
+        }
+    }
+    world.pass_with(LEASE - SECOND, &nodes[1..]);
+    assert!(are_waited_for(&world, &runs));
+    world.rejoin(nodes[0], &node(4.0, 4_000_000_000, &[]));
+    world.pass_with(LEASE, &nodes);
+    assert!(are_waited_for(&world, &runs));
+}
+
+#[test]
+fn the_last_of_many_that_does_not_follow_is_given_up() {
+    let (mut world, nodes, runs) = interrupted();
+    world.pass(LEASE - 2 * SECOND);
+    for member in &nodes[1..] {
+        world.heartbeat(*member);
+    }
+    world.pass_with(2 * LEASE, &nodes[1..]);
+    assert!(!are_waited_for(&world, &runs));
+}

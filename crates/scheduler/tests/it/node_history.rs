@@ -176,6 +176,20 @@ fn a_stalled_agent_is_told_until_it_goes_on() {
 }
 
 #[test]
+fn a_restart_knows_which_agents_stall_until_they_say_otherwise() {
+    let (mut world, nodes) = World::with_nodes(1);
+    let id = nodes[0];
+    beat(&mut world, id, Duration::from_secs(6));
+    world.restart();
+    let job = world.submit(&batch(1));
+    beat(&mut world, id, Duration::from_secs(8));
+    assert_eq!(world.executions(job), [], "a stalled node is offered nothing");
+    beat(&mut world, id, Duration::ZERO);
+    assert_eq!(world.executions(job).len(), 1);
+    assert_eq!(changes(&world, id, 1), [("HEALTHY", "STALLED"), ("STALLED", "HEALTHY")]);
+}
+
+#[test]
 fn a_restart_repeats_nothing_and_a_mass_silence_is_no_event_of_its_own() {
     let (mut world, nodes) = World::with_nodes(5);
     world.restart();
