@@ -11,7 +11,7 @@ use rustix::process::{Signal, getpid, kill_process};
 
 use crate::{
     BOOT_CLOCK_OFFSET_VARIABLE, BOOT_ID_VARIABLE, CRASH, DELAY, DIRECTORY_VARIABLE, ERROR, Fault,
-    HANG, TWICE, WALL_CLOCK_OFFSET_VARIABLE,
+    HANG, STUCK, TWICE, WALL_CLOCK_OFFSET_VARIABLE,
 };
 
 /// Longer than any step takes on its own, shorter than any lease.
@@ -19,6 +19,9 @@ const DELAY_TIME: Duration = Duration::from_millis(600);
 
 /// Longer than the watchdog timeout of tests.
 const HANG_TIME: Duration = Duration::from_secs(8);
+
+/// Longer than any test.
+const FOR_EVER: Duration = Duration::from_hours(24);
 
 /// Interval between checks for a new request of the test; dozens of daemons check at once.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -103,6 +106,7 @@ fn evaluate(place: &'static str) -> Option<Action> {
             CRASH => Action::Crash,
             DELAY => Action::Delay(DELAY_TIME),
             HANG => Action::Delay(HANG_TIME),
+            STUCK => Action::Delay(FOR_EVER),
             ERROR => Action::Fault(Fault::Error),
             TWICE => Action::Fault(Fault::Twice),
             other => panic!("failpoint {place}: unknown action '{other}'"),

@@ -4,7 +4,8 @@
 //! [`around`]. Without the feature `failpoints` these functions are empty and cost nothing. With
 //! the feature and [`DIRECTORY_VARIABLE`] set, a test arms failpoints in the running process: it
 //! writes `place=actions` to a file `arm` in that directory (in the grammar of the `fail` crate;
-//! the value of `return` is [`CRASH`], [`ERROR`], [`DELAY`], [`HANG`] or [`TWICE`]). The process
+//! the value of `return` is [`CRASH`], [`ERROR`], [`DELAY`], [`HANG`], [`STUCK`]
+//! or [`TWICE`]). The process
 //! removes the file once the failpoint is armed. Before an action fires, the process appends a
 //! line `place action` to the file `hits`, so that a test can assert that its failpoint was hit.
 
@@ -36,6 +37,8 @@ pub const ERROR: &str = "error";
 pub const DELAY: &str = "delay";
 /// The step takes so long that it appears stuck.
 pub const HANG: &str = "hang";
+/// The step never ends.
+pub const STUCK: &str = "stuck";
 /// The step is executed twice.
 pub const TWICE: &str = "twice";
 

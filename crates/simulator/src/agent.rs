@@ -12,7 +12,7 @@ use api_types::{ExecutionId, NodeId, Timestamp};
 
 use super::docker::Docker;
 use super::network::{Request, Sender};
-use super::session::Session;
+use super::session::{Session, Speaker};
 use super::trouble::Trouble;
 use crate::random::Random;
 use crate::workload::DECLINED;
@@ -47,6 +47,8 @@ pub(super) struct Process {
     pub(super) session: Session,
     /// The ledger cannot be written before this moment.
     pub(super) ledger_full_until: Timestamp,
+    /// Since when an input waits for room in the ledger.
+    pub(super) waits_since: Option<Timestamp>,
     /// Time of its next poll; polls scheduled for other times are void.
     pub(super) next_poll: Option<Timestamp>,
 }
@@ -103,6 +105,7 @@ impl Agent {
             watched: BTreeSet::new(),
             session: Session::new(now, outbox),
             ledger_full_until: Timestamp::ZERO,
+            waits_since: None,
             next_poll: None,
         });
         let (mut turn, resumed_at) = (Turn::default(), self.now(now));
@@ -139,7 +142,9 @@ impl Agent {
     ) -> Vec<Request> {
         let Some(process) = &mut self.process else { return Vec::new() };
         let sender = Sender::Agent { agent, process: process.number };
-        let requests = process.session.poll(self.id, &self.record, now, random).into_iter();
+        let stalled = process.waits_since.map_or(Duration::ZERO, |since| now.since(since));
+        let node = Speaker { id: self.id, record: &self.record, stalled };
+        let requests = process.session.poll(node, now, random).into_iter();
         requests.map(|(number, body)| Request { sender, number, body }).collect()
     }
 

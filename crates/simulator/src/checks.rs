@@ -6,9 +6,9 @@ use api_types::execution::ComputeState;
 use api_types::history::NodeStateType;
 use api_types::job::{JobStateType, JobType};
 use api_types::{ExecutionId, JobId, NodeId, Timestamp};
-use scheduler::change::EventSubject;
+use scheduler::change::{EventSubject, ExecutionRow};
 
-use super::docker::KILLED;
+use super::docker::{KILLED, REFUSED};
 use super::workload::RequestState;
 use super::world::World;
 
@@ -57,6 +57,7 @@ pub(super) fn check(world: &World) -> Result<(), String> {
     times_of_a_history_never_go_back(world)?;
     no_slot_completed_twice(world)?;
     nothing_started_twice(world)?;
+    unpublished_runs_are_not_repeated(world)?;
     an_outage_is_no_failure_of_a_task(world)
 }
 
@@ -231,6 +232,25 @@ fn nothing_started_twice(world: &World) -> Result<(), String> {
             if completed && !agent.docker.starts.contains_key(&row.id) {
                 return Err(format!("execution {} completed and was never started", row.id));
             }
+        }
+    }
+    Ok(())
+}
+
+/// A task that ran runs no more because its results cannot be published.
+fn unpublished_runs_are_not_repeated(world: &World) -> Result<(), String> {
+    let store = &world.orchestrator.disk.store;
+    // A task that failed besides says that first.
+    let unpublished = format!("the results could not be published: {REFUSED}");
+    let unpublished = store.executions.values().filter(|row| {
+        store.new_jobs[&row.job].job_type.is_finite() && *row.compute_message == *unpublished
+    });
+    for row in unpublished {
+        let is_later =
+            |other: &&ExecutionRow| other.index == row.index && other.offered_at > row.offered_at;
+        if let Some(later) = store.executions_of(row.job).into_iter().find(is_later) {
+            let (id, job, later) = (row.id, row.job, later.id);
+            return Err(format!("{later} repeats execution {id} of job {job}, which had run"));
         }
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api_types::history::NodeStateType;
 use api_types::job::{Constraint, JobSpec, JobType};
 use api_types::node::{Connection, Eligibility, Membership};
 use api_types::{JobId, NodeId};
@@ -78,6 +79,7 @@ fn takes(node: &NodeRow, constraints: &[Constraint]) -> bool {
         && node.membership == Membership::Approved
         && node.eligibility == Eligibility::Eligible
         && node.health == Health::Well
+        && node.history.standing.health != NodeStateType::Stalled
         && constraints.iter().all(|constraint| {
             labels.get(&constraint.key).is_some_and(|label| constraint.values.contains(label))
         })

@@ -15,6 +15,9 @@ pub(super) enum Container {
 pub(super) const NO_IMAGE: &str = "no image by that name";
 pub(super) const NO_REGISTRY: &str = "the registry does not answer";
 
+/// Why the results of a run cannot be published.
+pub(super) const REFUSED: &str = "there is no such bucket";
+
 /// The exit code of a process that ended with its machine. No task ends with it by itself.
 pub(super) const KILLED: i32 = 137;
 

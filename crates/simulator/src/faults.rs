@@ -27,6 +27,8 @@ pub(super) struct Faults {
     pub(super) slow_commits: u64,
     /// Once per second: an operator rejects or forgets a node.
     pub(super) operators: u64,
+    /// Once per second: an operator approves a node, where nodes wait for that; 0 where they do not.
+    pub(super) approvals: u64,
     /// Another process takes the store over from one that is paused or cut off.
     pub(super) takeovers: u64,
 }
@@ -43,11 +45,16 @@ pub(super) const HEALED: Faults = Faults {
     unknown_commits: 0,
     slow_commits: 0,
     operators: 0,
+    approvals: 0,
     takeovers: 0,
 };
 
+/// A node waits for some seconds until it is approved.
+const APPROVALS: u64 = 200;
+
 /// Draws each rate independently, so that some runs have a single kind of fault and others have all.
 pub(super) fn draw(random: &mut Random) -> Faults {
+    let approves = random.chance(700);
     let mut draw = |worst: u64| if random.chance(600) { random.within(0..worst) } else { 0 };
     Faults {
         network: NetworkFaults {
@@ -66,6 +73,7 @@ pub(super) fn draw(random: &mut Random) -> Faults {
         unknown_commits: draw(50),
         slow_commits: draw(30),
         operators: draw(60),
+        approvals: if approves { 0 } else { APPROVALS },
         takeovers: draw(2000),
     }
 }

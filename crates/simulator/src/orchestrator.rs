@@ -47,8 +47,8 @@ pub(super) const TRUST: Duration = Duration::from_secs(1);
 
 pub(super) struct Orchestrator {
     pub(super) machine: Machine,
-    /// As the operator has set it, for the next process.
-    pub(super) lease: Duration,
+    /// As the operator has set them, for the next process.
+    pub(super) settings: Settings,
     sabotage: Option<Sabotage>,
     pub(super) disk: Disk,
     pub(super) witness: Witness,
@@ -97,7 +97,7 @@ impl Orchestrator {
     pub(super) fn new(now: Timestamp, sabotage: Option<Sabotage>) -> Self {
         Self {
             machine: Machine::new(now),
-            lease: LEASE,
+            settings: SETTINGS,
             sabotage,
             disk: Disk::new(sabotage),
             witness: Witness::default(),
@@ -167,13 +167,14 @@ impl Orchestrator {
         };
         self.started += 1;
         self.witness.process_begins(stamp.moment);
-        self.process = Some(Process::start(self.started, self.lease, clock, taken, stamp.moment));
+        self.process =
+            Some(Process::start(self.started, self.settings, clock, taken, stamp.moment));
         true
     }
 
     fn load(&mut self, progress: Progress, now: Moment, random: &mut Random) -> Taken {
         let mint = Mint::from_seed(random.seed());
-        let settings = settings(self.lease, self.sabotage);
+        let settings = sabotaged_settings(self.settings, self.sabotage);
         Taken::load(&mut self.disk.store, progress, settings, mint, now)
             .expect("the store holds what the scheduler wrote")
     }
@@ -219,11 +220,11 @@ impl Orchestrator {
 /// Longer than any run of the simulation.
 const FOR_EVER: Duration = Duration::from_hours(24 * 365);
 
-fn settings(lease: Duration, sabotage: Option<Sabotage>) -> Settings {
+fn sabotaged_settings(settings: Settings, sabotage: Option<Sabotage>) -> Settings {
     match sabotage {
-        Some(Sabotage::NoReservations) => Settings { lease, starvation: None, ..SETTINGS },
-        Some(Sabotage::NoSilence) => Settings { lease: FOR_EVER, ..SETTINGS },
-        _ => Settings { lease, ..SETTINGS },
+        Some(Sabotage::NoReservations) => Settings { starvation: None, ..settings },
+        Some(Sabotage::NoSilence) => Settings { lease: FOR_EVER, ..settings },
+        _ => settings,
     }
 }
 
@@ -250,7 +251,10 @@ fn sabotaged(stamp: Stamp, sabotage: Option<Sabotage>) -> Stamp {
             | Sabotage::BlameImages
             | Sabotage::BlameRoom
             | Sabotage::OverlookDelays
-            | Sabotage::HeartbeatsWait,
+            | Sabotage::HeartbeatsWait
+            | Sabotage::OverlookStalls
+            | Sabotage::RunUnpublishedAgain
+            | Sabotage::ForgetJoining,
         )
         | None => stamp,
     }

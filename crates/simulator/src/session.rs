@@ -40,6 +40,15 @@ pub(super) struct Session {
     requests: u64,
 }
 
+/// What the agent says of itself.
+#[derive(Clone, Copy)]
+pub(super) struct Speaker<'a> {
+    pub(super) id: NodeId,
+    pub(super) record: &'a SessionRequest,
+    /// For how long it has not finished what it does.
+    pub(super) stalled: Duration,
+}
+
 /// The heartbeats of the current session.
 #[derive(Clone, Copy)]
 struct Beats {
@@ -124,8 +133,7 @@ impl Session {
     /// The requests to send now, each with its number.
     pub(super) fn poll(
         &mut self,
-        node: NodeId,
-        record: &SessionRequest,
+        speaker: Speaker<'_>,
         now: Timestamp,
         random: &mut Random,
     ) -> Vec<(u64, RequestBody)> {
@@ -137,19 +145,14 @@ impl Session {
             }
             let is_due = self.due(kind).is_some_and(|due| due <= now);
             if is_due && self.in_flight[kind as usize].is_none() {
-                requests.push(self.request(kind, node, record, now));
+                requests.push(self.request(kind, speaker, now));
             }
         }
         requests
     }
 
-    fn request(
-        &mut self,
-        kind: Kind,
-        node: NodeId,
-        record: &SessionRequest,
-        now: Timestamp,
-    ) -> (u64, RequestBody) {
+    fn request(&mut self, kind: Kind, speaker: Speaker<'_>, now: Timestamp) -> (u64, RequestBody) {
+        let Speaker { id: node, record, stalled } = speaker;
         self.requests += 1;
         let session = self.state.session().unwrap_or(0);
         let (mut limit, mut reports) = (REQUEST_TIMEOUT, Vec::new());
@@ -159,7 +162,7 @@ impl Session {
                 let pace = self.beats.map(|beats| beats.pace);
                 limit = pace.map_or(limit, |pace| pace.time_limit());
                 let lease = pace.map_or(Duration::ZERO, |pace| pace.lease());
-                RequestBody::Heartbeat { node, heartbeat: heartbeat(session, lease) }
+                RequestBody::Heartbeat { node, heartbeat: heartbeat(session, lease, stalled) }
             }
             Kind::Open => {
                 self.connection += 1;
@@ -304,13 +307,13 @@ impl Session {
     }
 }
 
-fn heartbeat(session: u64, lease: Duration) -> Heartbeat {
+fn heartbeat(session: u64, lease: Duration, stalled: Duration) -> Heartbeat {
     Heartbeat {
         session,
         used_capacity: Capacity::default(),
         running_executions: 0,
         enqueued_executions: 0,
-        stalled_millis: 0,
+        stalled_millis: u64::try_from(stalled.as_millis()).unwrap_or(u64::MAX),
         lease_seconds: lease.as_secs(),
     }
 }

@@ -49,6 +49,8 @@ pub struct Summary {
     pub forgotten_nodes: u64,
     /// Executions that were given up because their node was silent.
     pub given_up: u64,
+    /// Runs whose results could not be published.
+    pub unpublished: u64,
     /// Executions whose secret did not exist.
     pub missing_secrets: u64,
 }
@@ -82,6 +84,7 @@ impl Summary {
             rejected_nodes: self.rejected_nodes + other.rejected_nodes,
             forgotten_nodes: self.forgotten_nodes + other.forgotten_nodes,
             given_up: self.given_up + other.given_up,
+            unpublished: self.unpublished + other.unpublished,
             missing_secrets: self.missing_secrets + other.missing_secrets,
         }
     }
@@ -114,6 +117,7 @@ impl fmt::Display for Summary {
             rejected_nodes,
             forgotten_nodes,
             given_up,
+            unpublished,
             missing_secrets,
         } = self;
         write!(
@@ -124,7 +128,8 @@ impl fmt::Display for Summary {
              {machine_restarts} restarts of the orchestrator's machine, {full_disks} full disks, \
              {takeovers} takeovers, {deposed} deposed processes, {late_commits} late commits, \
              {slow_commits} slow commits, {rejected_nodes} rejected and \
-             {forgotten_nodes} forgotten nodes, {given_up} executions given up, {missing_secrets} missing secrets; \
+             {forgotten_nodes} forgotten nodes, {given_up} executions given up, {unpublished} runs \
+             unpublished, {missing_secrets} missing secrets; \
              at the end {crowds} crowds, {broken_nodes} broken nodes, {lost_registries} lost \
              registries, {long_runs} silences in long runs, {mass_silences} mass silences, \
              {full_ledgers} full ledgers, {changed_leases} changed leases"
@@ -171,4 +176,10 @@ pub enum Sabotage {
     OverlookDelays,
     /// The heartbeats of an agent wait for its ledger.
     HeartbeatsWait,
+    /// The scheduler is not told that an agent does not finish what it does.
+    OverlookStalls,
+    /// A run whose results cannot be published is taken for one that failed.
+    RunUnpublishedAgain,
+    /// The store does not keep when a node joined, and thus that it was forgotten before.
+    ForgetJoining,
 }

@@ -41,6 +41,9 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(1500);
 /// Time after which the jobs that would run for ever are stopped in the healed world.
 const STOP_AFTER: Duration = Duration::from_secs(12);
 
+/// Time after which every machine that stays has joined in the healed world.
+const LAST_JOINS: Duration = Duration::from_secs(60);
+
 /// The start of virtual time.
 const EPOCH: Timestamp = Timestamp(1_700_000_000_000_000_000);
 
@@ -185,6 +188,7 @@ impl World {
             arrivals: BTreeMap::new(),
             ids: 0,
         };
+        world.orchestrator.settings.approve_new_nodes = faults.approvals == 0;
         world.populate();
         world
     }
@@ -255,6 +259,7 @@ impl World {
     /// Ends all faults, and stops the jobs that would run forever.
     fn heal(&mut self) {
         self.ending = true;
+        let waits_for_approval = self.faults.approvals > 0;
         self.faults = HEALED;
         // Open actions on nodes are abandoned: a repeated cordon could arrive after the final uncordon,
         // and jobs would wait for capacity forever.
@@ -274,6 +279,10 @@ impl World {
             }
             for action in [NodeAction::Approve, NodeAction::Uncordon] {
                 self.add_request(RequestBody::Act { node, action }, Duration::from_secs(2));
+            }
+            if waits_for_approval {
+                let approve = RequestBody::Act { node, action: NodeAction::Approve };
+                self.add_request(approve, LAST_JOINS);
             }
         }
         self.orchestrator.disk.full_until = self.now;

@@ -49,7 +49,7 @@ fn every_guarantee_holds_under_all_faults() {
     assert!(total.lost_registries > 3, "{total}");
     assert!(total.long_runs > 10 && total.mass_silences > 10, "{total}");
     assert!(total.full_ledgers > 10 && total.given_up > 100, "{total}");
-    assert!(total.missing_secrets > 100, "{total}");
+    assert!(total.missing_secrets > 100 && total.unpublished > 5, "{total}");
     assert!(total.rejected_nodes > 50 && total.forgotten_nodes > 50, "{total}");
     assert!(total.takeovers > 30 && total.deposed > 20, "{total}");
 }
@@ -134,6 +134,21 @@ fn an_offer_that_is_taken_back_although_no_answer_could_arrive_is_detected() {
 #[test]
 fn heartbeats_that_wait_for_the_ledger_are_detected() {
     assert!(is_detected(Sabotage::HeartbeatsWait));
+}
+
+#[test]
+fn work_that_is_offered_to_an_agent_that_does_nothing_is_detected() {
+    assert!(is_detected(Sabotage::OverlookStalls));
+}
+
+#[test]
+fn a_run_that_is_repeated_because_its_results_are_refused_is_detected() {
+    assert!(is_detected(Sabotage::RunUnpublishedAgain));
+}
+
+#[test]
+fn a_daemon_that_takes_a_node_for_the_one_that_was_forgotten_is_detected() {
+    assert!(is_detected(Sabotage::ForgetJoining));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use control_plane::clock::Reading;
 use control_plane::store::memory::MemoryStore;
 use control_plane::store::{Admission, Outcome, Progress, Store, StoreError};
 use scheduler::change::Grant;
+use scheduler::time::Moment;
 
 use crate::summary::Sabotage;
 
@@ -65,6 +66,9 @@ impl Disk {
         }
         if self.sabotage == Some(Sabotage::ForgetLease) {
             self.store.nodes.values_mut().for_each(|row| row.grant = Grant::default());
+        }
+        if self.sabotage == Some(Sabotage::ForgetJoining) {
+            self.store.nodes.values_mut().for_each(|row| row.joined_at = Moment::ZERO);
         }
         if let Outcome::Written(_) = outcome {
             self.committed = Some((commit.stamp.reading, now));

@@ -11,9 +11,9 @@ use api_types::{NodeId, Timestamp};
 use control_plane::clock::{ServiceClock, Stamp};
 use control_plane::step::{Action, Event, Lookups, Step, Taken, Trust};
 use control_plane::store::{Outcome, Removed, Retention};
-use scheduler::invariants;
 use scheduler::silence::{self, Heard};
 use scheduler::time::Moment;
+use scheduler::{Settings, invariants};
 
 use self::commit::SlowCommit;
 use super::disk::Disk;
@@ -31,8 +31,8 @@ const SHORTEST_SLEEP: Duration = Duration::from_micros(100);
 pub(crate) struct Process {
     pub(crate) number: u64,
     step: Step<Caller>,
-    /// As it is set for this process.
-    lease: Duration,
+    /// As they are for this process.
+    settings: Settings,
     clock: ServiceClock,
     /// Until the first turn.
     taken: Option<Taken>,
@@ -101,7 +101,7 @@ impl Process {
     /// Begins to serve under this term with its first turn.
     pub(super) fn start(
         number: u64,
-        lease: Duration,
+        settings: Settings,
         clock: ServiceClock,
         taken: Taken,
         now: Moment,
@@ -110,7 +110,7 @@ impl Process {
         Self {
             number,
             step,
-            lease,
+            settings,
             clock,
             taken: Some(taken),
             inbox: VecDeque::new(),
@@ -141,7 +141,7 @@ impl Process {
         if let Some(taken) = self.taken.take() {
             after = self.on(Event::Took(Ok(taken)), stamp, around, plan, outgoing);
         }
-        let mut first = self.hear(stamp, outgoing);
+        let mut first = self.hear(stamp, around, outgoing);
         if let Some(slow) = self.slow.take_if(|slow| slow.until <= around.now) {
             after = self.end_slow_commit(slow, stamp, around, plan, outgoing);
         }
@@ -192,11 +192,11 @@ impl Process {
         let (Some(scheduler), false) = (self.step.scheduler(), self.step.is_committing()) else {
             return;
         };
-        for Heard { node, session, at, .. } in self.noted.drain(..) {
+        for heard in self.noted.drain(..) {
             if let Some(witness) = &mut around.witness
-                && scheduler.held_by(node).is_some_and(|held| held.session == session)
+                && scheduler.held_by(heard.node).is_some_and(|held| held.session == heard.session)
             {
-                witness.hears(node, at);
+                witness.hears(&heard);
             }
         }
     }
@@ -206,7 +206,12 @@ impl Process {
     }
 
     /// Notes heartbeats beside the queue; returns those that only the scheduler can answer.
-    fn hear(&mut self, stamp: Stamp, outgoing: &mut Vec<Outgoing>) -> VecDeque<Request> {
+    fn hear(
+        &mut self,
+        stamp: Stamp,
+        around: &mut Surroundings<'_>,
+        outgoing: &mut Vec<Outgoing>,
+    ) -> VecDeque<Request> {
         let mut arrivals = Vec::new();
         let mut unknown = VecDeque::new();
         for request in std::mem::take(&mut self.inbox) {
@@ -218,8 +223,8 @@ impl Process {
                         unknown.push_back(request);
                         continue;
                     };
-                    let (at, stalled) = (stamp.moment, Duration::ZERO);
-                    let kept = heartbeat.lease();
+                    let (at, kept) = (stamp.moment, heartbeat.lease());
+                    let stalled = Duration::from_millis(heartbeat.stalled_millis);
                     arrivals.push(Heard { node, session, at, stalled, told, kept });
                     let answer = Answer::Renewed(HeartbeatAnswer::granting(told));
                     outgoing.push(Outgoing::Answer(request.caller(), answer));
@@ -235,6 +240,14 @@ impl Process {
             }
         }
         self.noted.extend(&arrivals);
+        for heard in &mut arrivals {
+            if let Some(witness) = &mut around.witness {
+                witness.goes_on(heard);
+            }
+            if around.sabotage == Some(Sabotage::OverlookStalls) {
+                heard.stalled = Duration::ZERO;
+            }
+        }
         let deaf = std::mem::take(&mut self.deaf);
         let actions = self.step.on(Event::Heard { deaf, arrivals }, stamp);
         assert!(actions.is_empty(), "arrivals are only noted");

@@ -57,6 +57,9 @@ fn blame(report: &mut Report, sabotage: Option<Sabotage>) {
         (FailureCause::Node, Some(Sabotage::BlameTasks)) => report.cause = FailureCause::Task,
         (FailureCause::Node, Some(Sabotage::BlameImages)) => report.cause = FailureCause::Fetch,
         (FailureCause::Fetch, Some(Sabotage::BlameRoom)) => report.cause = FailureCause::Room,
+        (FailureCause::Publish, Some(Sabotage::RunUnpublishedAgain)) => {
+            report.cause = FailureCause::Task;
+        }
         _ => {}
     }
 }

@@ -13,7 +13,8 @@ use api_types::job::{JobSpec, JobType};
 use api_types::{ExecutionId, JobId, NodeId};
 use control_plane::batch::{Content, NumberedCommit};
 use control_plane::store::memory::MemoryStore;
-use scheduler::change::{EventRow, EventSubject};
+use scheduler::change::{EventRow, EventSubject, ExecutionRow};
+use scheduler::silence::Heard;
 use scheduler::time::Moment;
 
 use crate::docker::NO_IMAGE;
@@ -30,6 +31,9 @@ const PATIENCE_PER_RUN: u32 = 50;
 /// The longest patience for a batch run, and the patience for an ops job.
 const LONGEST: Duration = Duration::from_secs(600);
 
+/// A node whose agent has not finished what it does for so long is offered nothing.
+const STALLED: Duration = Duration::from_secs(5);
+
 /// A slot avoids a node on which it failed for at least this long.
 const EXCLUSION: Duration = Duration::from_secs(30);
 
@@ -37,6 +41,8 @@ const EXCLUSION: Duration = Duration::from_secs(30);
 pub(crate) struct Witness {
     /// When the service last heard each node, by the clock of the service.
     heard: BTreeMap<NodeId, Moment>,
+    /// Agents that last said that they do not finish what they do: in which session, and when.
+    stalled: BTreeMap<NodeId, (u64, Moment)>,
     accepted: BTreeMap<ExecutionId, Moment>,
     /// When each slot last failed on each node by a fault of the node.
     failed: BTreeMap<(JobId, u32, NodeId), Moment>,
@@ -53,11 +59,30 @@ impl Witness {
         for moment in self.heard.values_mut().chain(self.failed.values_mut()) {
             *moment = now.min(*moment);
         }
+        self.state_is_loaded();
     }
 
-    pub(super) fn hears(&mut self, node: NodeId, at: Moment) {
+    /// What was not stored is forgotten: what agents said last may be.
+    pub(super) fn state_is_loaded(&mut self) {
+        self.stalled.clear();
+    }
+
+    /// The scheduler took a heartbeat.
+    pub(super) fn hears(&mut self, heartbeat: &Heard) {
+        let Heard { node, session, at, stalled, .. } = *heartbeat;
         let heard = self.heard.entry(node).or_insert(at);
         *heard = at.max(*heard);
+        match stalled >= STALLED {
+            true => drop(self.stalled.insert(node, (session, at))),
+            false => drop(self.stalled.remove(&node)),
+        }
+    }
+
+    /// A heartbeat arrives that the scheduler may act upon at once.
+    pub(super) fn goes_on(&mut self, heartbeat: &Heard) {
+        if heartbeat.stalled < STALLED {
+            self.stalled.remove(&heartbeat.node);
+        }
     }
 
     /// Panics if the commit gives work up early, or places it where it has just failed. Its outcome
@@ -70,6 +95,8 @@ impl Witness {
     ) {
         let Content::Batch(batch) = &commit.content else { return };
         let now = commit.stamp.moment;
+        let nodes = &batch.output.changes.nodes;
+        self.stalled.retain(|node, _| nodes.get(node).is_none_or(Option::is_some));
         for event in &batch.output.changes.events {
             let EventSubject::Execution { job, id, node, previous, new } = event.subject else {
                 self.judge_abandoned(event, commit, store, lease);
@@ -82,8 +109,11 @@ impl Witness {
             if is_wanted && new == ComputeState::Failed && *event.comment == *NO_IMAGE {
                 self.failed.insert(at, now);
             }
-            if new == ComputeState::AskForBid {
+            if previous < new && new == ComputeState::AskForBid {
                 self.judge_placement(at, now);
+                let written = batch.output.changes.nodes.get(&node).and_then(Option::as_ref);
+                let known = written.or(store.nodes.get(&node));
+                self.judge_offer(row, known.map(|known| known.session));
             }
             let was_offered = previous < ComputeState::AskForBidAccepted;
             if was_offered && new >= ComputeState::AskForBidAccepted {
@@ -103,6 +133,18 @@ impl Witness {
         assert!(
             ago >= EXCLUSION,
             "slot {index} of job {job} is placed on {node} again, where it failed {ago:?} ago"
+        );
+    }
+
+    /// No agent gets work that does not finish what it has. What was decided before it said so may
+    /// be stored later.
+    fn judge_offer(&self, row: &ExecutionRow, session: Option<u64>) {
+        let Some((in_session, at)) = self.stalled.get(&row.node) else { return };
+        assert!(
+            Some(*in_session) != session || row.offered_at <= *at,
+            "execution {} is offered to node {}, whose agent does not finish what it does",
+            row.id,
+            row.node
         );
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use agent_core::session::SessionEnd;
+use api_types::node::NodeAction;
 use api_types::{JobId, Timestamp};
 
 use super::{SimEvent, World};
@@ -34,6 +35,12 @@ impl World {
         }
         if self.random.chance(self.faults.operators) {
             self.operate_on_a_node();
+        }
+        if self.random.chance(self.faults.approvals) {
+            let agent = self.any_agent();
+            let node = self.agents[agent].id;
+            let approve = RequestBody::Act { node, action: NodeAction::Approve };
+            self.add_request(approve, Duration::ZERO);
         }
         if self.random.chance(self.faults.clock_steps / STEPS_WHILE_RUNNING) {
             self.step_wall_clock();

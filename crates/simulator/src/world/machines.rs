@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use agent_core::execution::{Effect, Event, Exit, Failure};
+use agent_core::execution::{Collected, Effect, Event, Exit, Failure, Publishing};
 use agent_core::node_state::Input;
 use api_types::ExecutionId;
+use api_types::protocol::{FailureCause, Work};
 
 use super::{SimEvent, Step, World};
-use crate::docker::{Container, NO_IMAGE, NO_REGISTRY};
+use crate::docker::{Container, NO_IMAGE, NO_REGISTRY, REFUSED};
 use crate::network::StreamLine;
 use crate::orchestrator::Stream;
 use crate::summary::Sabotage;
@@ -80,11 +81,13 @@ impl World {
     /// Hands an input to an agent, which may crash before or after the commit. Without room in the
     /// ledger the input waits, and nothing else.
     pub(super) fn agent_takes(&mut self, agent: usize, input: Input) {
-        if let Some(running) = &self.agents[agent].process
-            && running.ledger_full_until > self.now
-        {
-            let (process, delay) = (running.number, running.ledger_full_until.since(self.now));
-            return self.at(delay, SimEvent::Input { agent, process, input });
+        if let Some(running) = &mut self.agents[agent].process {
+            if running.ledger_full_until > self.now {
+                running.waits_since.get_or_insert(self.now);
+                let (process, delay) = (running.number, running.ledger_full_until.since(self.now));
+                return self.at(delay, SimEvent::Input { agent, process, input });
+            }
+            running.waits_since = None;
         }
         if self.random.chance(self.faults.agent_crash) {
             return self.agent_crash(agent);
@@ -284,6 +287,12 @@ impl World {
                 }
             }
             Step::Deadline => Some(Event::TimedOut),
+            Step::Collect if fails && machine.work(id).is_some_and(publishes) => {
+                self.summary.unpublished += 1;
+                let refused = Failure { cause: FailureCause::Publish, message: REFUSED.to_owned() };
+                let publishing = Publishing::Failed(refused);
+                Some(Event::Collected(Box::new(Collected { publishing, ..Collected::default() })))
+            }
             Step::Collect => Some(Event::Collected(Box::default())),
             Step::Discard => {
                 if !fails {
@@ -319,6 +328,11 @@ impl World {
         }
         self.at(Duration::from_secs(5), SimEvent::Sweep { agent, process });
     }
+}
+
+/// A task that leaves results may have somewhere to publish them.
+fn publishes(work: &Work) -> bool {
+    !work.task.result_paths.is_empty()
 }
 
 fn exited(code: i32) -> Event {

@@ -100,7 +100,7 @@ impl World {
     /// the longer lease.
     pub(super) fn changed_lease(&mut self) -> Result<(), String> {
         self.summary.changed_leases += 1;
-        self.orchestrator.lease = LONG_LEASE;
+        self.orchestrator.settings.lease = LONG_LEASE;
         self.crash_orchestrator_briefly();
         self.run_for(LONG_LEASE);
         let request = self.submit_sleep(LONG_LEASE.as_secs());
@@ -110,7 +110,7 @@ impl World {
         let present = self.present();
         self.lose_heartbeat_answers();
         self.silence_around_restart(execution);
-        self.orchestrator.lease = LEASE;
+        self.orchestrator.settings.lease = LEASE;
         let end = self.now + LONG_LEASE;
         self.crash_orchestrator_briefly();
         while self.now < end {

@@ -5,13 +5,14 @@ use std::fs::{self, File, OpenOptions};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 use api_client::{Client, Credentials, Options, Trust};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::failpoints::Failpoints;
 use super::ports::free_address;
-use super::wait::eventually;
+use super::wait::{TIMEOUT, eventually, eventually_within};
 
 /// Attempts with different ports, in case another process takes one.
 const START_ATTEMPTS: u32 = 3;
@@ -140,9 +141,14 @@ impl Daemon {
     /// Sends SIGTERM and waits for the exit status.
     pub async fn terminate(&mut self) -> ExitStatus {
         self.signal(Signal::TERM);
-        let mut child = self.child.take().expect("signal checks that it runs");
-        let name = self.start.name.clone();
-        eventually(&format!("{name} ends after SIGTERM"), async || match child.try_wait() {
+        self.ends_within(TIMEOUT).await
+    }
+
+    /// Waits until the process has ended.
+    pub async fn ends_within(&mut self, limit: Duration) -> ExitStatus {
+        let name = &self.start.name;
+        let mut child = self.child.take().unwrap_or_else(|| panic!("{name} does not run"));
+        eventually_within(limit, &format!("{name} to end"), async || match child.try_wait() {
             Ok(Some(status)) => Ok(status),
             Ok(None) => Err("it still runs".to_owned()),
             Err(error) => Err(error.to_string()),

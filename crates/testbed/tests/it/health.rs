@@ -6,7 +6,7 @@ use api_types::execution::ComputeState;
 use api_types::job::JobStateType;
 use api_types::node::{HealthState, NodeHealth};
 use api_types::{NodeId, Timestamp};
-use failpoint::ERROR;
+use failpoint::{ERROR, STUCK};
 use serde_json::{Value, json};
 use testbed::harness::{Agent, AgentSpec, Cluster, ClusterSpec, batch, eventually};
 
@@ -15,6 +15,10 @@ const JOBS: usize = 100;
 /// Executions that the broken node gets before it backs off, and as probes while the other node
 /// works the backlog off.
 const MAX_TRIES: usize = 30;
+
+/// After how long an agent that hangs ends itself, and with which code.
+const HUNG: Duration = Duration::from_secs(60);
+const EXIT_HUNG: i32 = 70;
 
 /// How far two readings of the same moment may differ.
 const CLOCKS: Duration = Duration::from_millis(100);
@@ -44,6 +48,48 @@ async fn a_node_whose_docker_fails_every_start_backs_off_and_the_other_runs_its_
 
     broken.failpoints().disarm("docker.start").await;
     takes_work_again(&cluster, broken).await;
+}
+
+#[tokio::test]
+#[ignore = "long"]
+async fn a_hung_agent_is_offered_nothing_ends_itself_and_the_next_adopts_its_tasks() {
+    let spec = ClusterSpec::new()
+        .agent(AgentSpec::new().label("agent", "hung"))
+        .agent(AgentSpec::new().label("agent", "good"));
+    let Some(mut cluster) = spec.start().await else { return };
+    let [hung, good] = [cluster.agents[0].node_id(), cluster.agents[1].node_id()];
+    let on_hung = |mut job: Value| {
+        job["Constraints"] = json!([{ "Key": "agent", "Operator": "=", "Values": ["hung"] }]);
+        job
+    };
+    let running = cluster.submit(&on_hung(batch(&cluster.image, &["sleep", "75"]))).await;
+    cluster.wait_for_execution(running, ComputeState::BidAccepted).await;
+    cluster.agents[0].failpoints().arm("ledger.before", STUCK).await;
+    let offered = cluster.submit(&on_hung(batch(&cluster.image, &["echo"]))).await;
+
+    eventually("the node says that its agent hangs", async || {
+        let described = cluster.client().describe_node(hung).await;
+        let health = described.map_err(|error| error.to_string())?.health;
+        match health.state {
+            HealthState::Stalled => Ok(()),
+            other => Err(format!("{other}: {}", health.reason)),
+        }
+    })
+    .await;
+    for _ in 0..10 {
+        let id = cluster.submit(&batch(&cluster.image, &["echo"])).await;
+        cluster.wait_for_job(id, JobStateType::Completed).await;
+        assert_eq!(cluster.execution(id).await.node_id, good);
+    }
+
+    let status = cluster.agents[0].ends_within(2 * HUNG).await;
+    assert_eq!(status.code(), Some(EXIT_HUNG), "{}", cluster.agents[0].log_tail());
+    cluster.agents[0].restart().await;
+    let ending = cluster.ending(running).await;
+    assert_eq!((ending.state, ending.executions), (JobStateType::Completed, 1));
+    cluster.wait_for_job(offered, JobStateType::Completed).await;
+    let health = cluster.client().describe_node(hung).await.expect("it is known").health;
+    assert_eq!(health.state, HealthState::Healthy, "{}", health.reason);
 }
 
 #[tokio::test]

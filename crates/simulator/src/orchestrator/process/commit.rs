@@ -8,7 +8,7 @@ use control_plane::store::{Outcome, StoreError};
 use scheduler::mint::Mint;
 
 use super::{After, Plan, Process, Surroundings};
-use crate::orchestrator::{Outgoing, settings};
+use crate::orchestrator::{Outgoing, sabotaged_settings};
 use crate::random::Random;
 use crate::summary::Sabotage;
 
@@ -91,12 +91,15 @@ impl Process {
         random: &mut Random,
     ) -> Result<Taken, TakeError> {
         self.leases.clear();
+        if let Some(witness) = &mut around.witness {
+            witness.state_is_loaded();
+        }
         if self.cut_off_until > around.now {
             return Err(StoreError::Unavailable.into());
         }
         let progress = around.disk.take(around.now)?;
         let mint = Mint::from_seed(random.seed());
-        let settings = settings(self.lease, around.sabotage);
+        let settings = sabotaged_settings(self.settings, around.sabotage);
         Taken::load(&mut around.disk.store, progress, settings, mint, stamp.moment)
     }
 }
