@@ -21,13 +21,13 @@ const HOT: f64 = 0.75;
 /// By job and version.
 type Key = (JobId, u64);
 
-pub(crate) struct SpecCache(Cache<Key, Entry, Size>);
+pub(crate) struct SpecCache(Cache<Key, KnownSpec, Size>);
 
 #[derive(Clone)]
-struct Entry {
-    spec: Arc<JobSpec>,
+pub(crate) struct KnownSpec {
+    pub(crate) spec: Arc<JobSpec>,
     /// Its size as JSON.
-    bytes: u64,
+    pub(crate) bytes: usize,
 }
 
 #[derive(Clone)]
@@ -52,12 +52,16 @@ impl Default for SpecCache {
 
 impl SpecCache {
     pub(crate) fn get(&self, job: JobId, version: u64) -> Option<Arc<JobSpec>> {
-        self.0.get(&(job, version)).map(|entry| entry.spec)
+        self.known(job, version).map(|known| known.spec)
+    }
+
+    pub(crate) fn known(&self, job: JobId, version: u64) -> Option<KnownSpec> {
+        self.0.get(&(job, version))
     }
 
     /// `bytes` is the size of the specification as JSON.
     pub(crate) fn insert(&self, job: JobId, version: u64, spec: Arc<JobSpec>, bytes: usize) {
-        self.0.insert((job, version), Entry { spec, bytes: bytes as u64 });
+        self.0.insert((job, version), KnownSpec { spec, bytes });
     }
 
     pub(crate) fn forget(&self, job: JobId, version: u64) {
@@ -69,9 +73,9 @@ impl SpecCache {
     }
 }
 
-impl Weighter<Key, Entry> for Size {
-    fn weight(&self, _: &Key, entry: &Entry) -> u64 {
-        entry.bytes
+impl Weighter<Key, KnownSpec> for Size {
+    fn weight(&self, _: &Key, known: &KnownSpec) -> u64 {
+        known.bytes as u64
     }
 }
 

@@ -144,6 +144,34 @@ async fn the_stream_opens_with_a_snapshot_and_continues_with_changes() {
 }
 
 #[tokio::test]
+async fn assignments_with_large_inputs_keep_their_place_among_small_ones() {
+    let server = Server::start().await;
+    let node = FakeNode::join(&server).await;
+    let url = format!("data:text/plain,{}", "x".repeat(3_000_000));
+    let source = json!({ "Type": "inline", "Params": { "URL": url } });
+    let inputs = json!({ "InputSources": [{ "Source": source, "Target": "/in" }] });
+    let jobs = [
+        server.submit(plain_job()).await,
+        server.submit(task_with(inputs.clone())).await,
+        server.submit(task_with(inputs)).await,
+        server.submit(plain_job()).await,
+    ];
+    let mut stream = node.open(&server).await;
+    assert_eq!(stream.next().await, Some(json!({ "Type": "Snapshot", "Executions": 4 })));
+    let mut large = Vec::new();
+    for _ in &jobs {
+        let line = stream.next().await.expect("the stream continues");
+        let source = &line["Work"]["Task"]["InputSources"][0]["Source"]["Params"]["URL"];
+        assert!(source.is_null() || source == &url);
+        large.push((text(&line["Work"]["JobID"]), !source.is_null()));
+    }
+    large.sort();
+    let mut expected: Vec<_> = jobs.into_iter().zip([false, true, true, false]).collect();
+    expected.sort();
+    assert_eq!(large, expected);
+}
+
+#[tokio::test]
 async fn many_offers_of_many_jobs_all_arrive() {
     let server = Server::start().await;
     let node = FakeNode::join_with(&server, |request| {

@@ -17,7 +17,7 @@ use futures_util::stream;
 use http::{Method, Uri, header};
 use scheduler::change::{AssignmentChange, WorkOrder};
 use telemetry::traces::{Tracer, execution_span};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 
 use crate::driver::StreamItem;
@@ -27,6 +27,7 @@ use crate::http::protocol::specification;
 use crate::http::query::{Parameters as _, Query, RequiredNumber, query};
 use crate::http::{Api, Handled, Parameter, lookup};
 use crate::logs::Attachment;
+use crate::specs::KnownSpec;
 
 /// Changes taken from the driver's queue at once; the rest waits there.
 const CHANGES_AT_ONCE: usize = 256;
@@ -34,6 +35,12 @@ const CHANGES_AT_ONCE: usize = 256;
 /// A piece of this length is written before more is rendered: a specification may hold megabytes of
 /// inline input, and each of its executions carries it.
 const PIECE_BYTES: usize = 1 << 20;
+
+/// The copy of a specification of this size takes a worker less than a millisecond.
+const LARGE_SPEC_BYTES: usize = 256 << 10;
+
+/// Larger ones that are copied at the same time.
+static LARGE_SPECS: Semaphore = Semaphore::const_new(2);
 
 /// The state of an open stream.
 struct Lines {
@@ -48,7 +55,7 @@ struct Lines {
 }
 
 /// By job and version: a specification, or why it cannot be read.
-type Specs = HashMap<(JobId, u64), Result<Arc<JobSpec>, String>>;
+type Specs = HashMap<(JobId, u64), Result<KnownSpec, String>>;
 
 enum Unrendered {
     /// The head of a snapshot, with the number of changes that follow.
@@ -178,10 +185,13 @@ impl Lines {
                 Unrendered::Snapshot(executions) => {
                     write(&mut bytes, &AssignmentLine::Snapshot { executions })?;
                 }
-                Unrendered::Change(change) => {
-                    let assignment = self.assignment(change, &specs).await?;
-                    write(&mut bytes, &AssignmentLine::Assignment(Box::new(assignment)))?;
-                }
+                Unrendered::Change(change) => match large(&change, &specs) {
+                    Some(spec) => bytes = self.append_large(bytes, change, spec).await?,
+                    None => {
+                        let assignment = self.assignment(change, &specs).await?;
+                        write(&mut bytes, &AssignmentLine::Assignment(Box::new(assignment)))?;
+                    }
+                },
             }
             if bytes.len() >= PIECE_BYTES {
                 break;
@@ -204,7 +214,7 @@ impl Lines {
             if specs.contains_key(&key) || missing.contains(&key) {
                 continue;
             }
-            match self.api.view.specs().get(work.job, work.version) {
+            match self.api.view.specs().known(work.job, work.version) {
                 Some(spec) => drop(specs.insert(key, Ok(spec))),
                 None => missing.push(key),
             }
@@ -222,22 +232,41 @@ impl Lines {
         Ok(specs)
     }
 
+    /// Appends an assignment on a blocking thread. Each is a copy of its specification: some at a
+    /// time, however many streams carry one.
+    async fn append_large(
+        &self,
+        mut bytes: Vec<u8>,
+        change: AssignmentChange,
+        spec: KnownSpec,
+    ) -> Result<Vec<u8>, Failure> {
+        let turn = LARGE_SPECS.acquire().await;
+        let api = Arc::clone(&self.api);
+        let rendered = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            let (plain, order) = plain_and_order(change);
+            let work = order.as_ref().zip(spec.spec.tasks.first()).map(|(order, task)| {
+                work_of(plain.execution_id, order, &spec.spec, task, &api.observer.tracer)
+            });
+            let assignment = Assignment { work, ..plain };
+            write(&mut bytes, &AssignmentLine::Assignment(Box::new(assignment)))?;
+            Ok(bytes)
+        });
+        rendered.await.map_err(|error| Failure::Internal {
+            cause: format!("render an assignment: {error}"),
+        })?
+    }
+
     async fn assignment(
         &self,
         change: AssignmentChange,
         specs: &Specs,
     ) -> Result<Assignment, Failure> {
-        let AssignmentChange { execution, desired, compute, message, work } = change;
-        let plain = Assignment {
-            execution_id: execution,
-            desired_state: desired,
-            compute_state: compute,
-            message: message.to_string(),
-            work: None,
-        };
-        let Some(order) = work else { return Ok(plain) };
+        let (plain, order) = plain_and_order(change);
+        let (execution, compute) = (plain.execution_id, plain.compute_state);
+        let Some(order) = order else { return Ok(plain) };
         let reason = match specs.get(&(order.job, order.version)) {
-            Some(Ok(spec)) => match spec.tasks.first() {
+            Some(Ok(KnownSpec { spec, .. })) => match spec.tasks.first() {
                 Some(task) => {
                     let work = work_of(execution, &order, spec, task, &self.api.observer.tracer);
                     return Ok(Assignment { work: Some(work), ..plain });
@@ -256,6 +285,28 @@ impl Lines {
         specification::unreadable(&self.api, order.job, execution, reason).await?;
         Ok(Assignment { desired_state: DesiredState::Stopped, ..plain })
     }
+}
+
+/// The specification that the change needs, if copying it would hold the worker for long. One
+/// without a task is none.
+fn large(change: &AssignmentChange, specs: &Specs) -> Option<KnownSpec> {
+    let order = change.work.as_ref()?;
+    let known = specs.get(&(order.job, order.version))?.as_ref().ok()?;
+    let is_large = known.bytes >= LARGE_SPEC_BYTES && !known.spec.tasks.is_empty();
+    is_large.then(|| known.clone())
+}
+
+/// What an assignment says without its work, and what the work is made of.
+fn plain_and_order(change: AssignmentChange) -> (Assignment, Option<WorkOrder>) {
+    let AssignmentChange { execution, desired, compute, message, work } = change;
+    let plain = Assignment {
+        execution_id: execution,
+        desired_state: desired,
+        compute_state: compute,
+        message: message.to_string(),
+        work: None,
+    };
+    (plain, work)
 }
 
 fn work_of(

@@ -10,13 +10,14 @@ use scheduler::input::Input;
 
 use crate::http::error::{Failure, Kind};
 use crate::http::{Api, lookup};
+use crate::specs::KnownSpec;
 
 /// A specification from the store, or why it cannot be read, which no other try would change.
 pub(super) fn load(
     api: &Api,
     reads: &dyn Reads,
     (job, version): (JobId, u64),
-) -> Result<Result<Arc<JobSpec>, String>, Failure> {
+) -> Result<Result<KnownSpec, String>, Failure> {
     let json = match reads.specification(job, version) {
         Ok(Some(json)) => json,
         Ok(None) => return Ok(Err("it is missing".to_owned())),
@@ -29,7 +30,7 @@ pub(super) fn load(
         Ok(spec) => {
             let spec: Arc<JobSpec> = Arc::new(spec);
             api.view.specs().insert(job, version, Arc::clone(&spec), json.len());
-            Ok(spec)
+            Ok(KnownSpec { spec, bytes: json.len() })
         }
         Err(error) => Err(error.to_string()),
     })
@@ -50,7 +51,7 @@ pub(super) async fn placed(
         }
         let spec = match reader.view.specs().get(row.job, row.version) {
             Some(spec) => Ok(spec),
-            None => load(&reader, reads, (row.job, row.version))?,
+            None => load(&reader, reads, (row.job, row.version))?.map(|known| known.spec),
         };
         Ok((row.job, spec))
     };
