@@ -339,7 +339,7 @@ impl RunningAgent {
 /// notified of readiness once the orchestrator has accepted this node.
 pub async fn run<F: Future<Output = ()>>(
     settings: Settings,
-    told_to_stop: impl Fn() -> F,
+    stop_requested: impl Fn() -> F,
 ) -> Result<(), StartError> {
     let orchestrator = settings.orchestrator.clone();
     let mut agent = Agent::start(settings).await?;
@@ -351,7 +351,7 @@ pub async fn run<F: Future<Output = ()>>(
         service_manager::ready(&format!("joined the orchestrator at {orchestrator}"));
     });
     tokio::select! {
-        () = told_to_stop() => {}
+        () = stop_requested() => {}
         // The supervisor only ends on a bug; the agent is useless without it.
         ended = &mut agent.supervisor => {
             if let Err(error) = ended
@@ -369,7 +369,7 @@ pub async fn run<F: Future<Output = ()>>(
     }
     tokio::select! {
         () = agent.drain.leave() => {}
-        () = told_to_stop() => warn!("second stop signal: ending the drain; running tasks continue"),
+        () = stop_requested() => warn!("second stop signal: ending the drain; running tasks continue"),
     }
     agent.shutdown().await;
     watchdog.abort();

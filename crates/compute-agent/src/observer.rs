@@ -4,7 +4,7 @@
 //! inside an effect finds its [`Watch`] in the current task, so that engines, sources and
 //! publishers do not depend on the observer.
 
-mod life;
+mod lifecycle;
 mod metrics;
 mod stage;
 mod state;

@@ -158,9 +158,9 @@ mod tests {
         entries.submitted(of("a", "j-3"));
         let mut chain = Chain::default();
         let records = entries.seal(&mut chain);
-        let told = |record: &AuditRecord| (record.object.clone(), record.count);
+        let summary = |record: &AuditRecord| (record.object.clone(), record.count);
         assert_eq!(
-            records.iter().map(told).collect::<Vec<_>>(),
+            records.iter().map(summary).collect::<Vec<_>>(),
             [("j-1 j-3".to_owned(), 2), ("j-2".to_owned(), 1), ("j-1".to_owned(), 1)]
         );
         assert_eq!(chain.sequence, 3);

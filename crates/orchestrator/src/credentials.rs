@@ -145,7 +145,7 @@ pub(crate) fn encrypted_again(
 }
 
 /// Judges the credentials that a job names by those that its namespace has now.
-pub(crate) fn judge(records: &Published, spec: &JobSpec) -> Findings {
+pub(crate) fn check(records: &Published, spec: &JobSpec) -> Findings {
     let mut findings = Findings::default();
     for (index, task) in spec.tasks.iter().enumerate() {
         for named in task.credentials() {

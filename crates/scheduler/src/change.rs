@@ -204,7 +204,7 @@ pub struct Grant {
     /// What the answers to its heartbeats say.
     pub lease: Duration,
     /// What its agent keeps to: the answer before the last one said it.
-    pub told: Duration,
+    pub kept: Duration,
 }
 
 /// One event of the history.

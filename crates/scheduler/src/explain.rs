@@ -81,7 +81,7 @@ impl Scheduler {
             let text = self.explain_class(id);
             self.queue.explain(id, text);
         }
-        core::mem::take(&mut self.queue.untold)
+        core::mem::take(&mut self.queue.unreported)
     }
 }
 

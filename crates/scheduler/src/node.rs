@@ -91,7 +91,7 @@ pub(crate) enum Obstacle {
 
 impl LiveNode {
     pub(crate) fn new(row: NodeRow, lease_until: Moment) -> Self {
-        let answered = row.grant.lease.max(row.grant.told);
+        let answered = row.grant.lease.max(row.grant.kept);
         // Until a heartbeat says otherwise.
         let stalled = row.history.standing.health == NodeStateType::Stalled;
         let mut node = Self {

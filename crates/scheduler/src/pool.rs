@@ -75,7 +75,7 @@ pub(crate) struct Queue {
     /// Classes in which the jobs that wait changed, since this was taken last.
     changed: Vec<ClassId>,
     /// Changed explanations not reported yet; `None` where no job waits any more.
-    pub(crate) untold: Vec<(Want, Option<Arc<str>>)>,
+    pub(crate) unreported: Vec<(Want, Option<Arc<str>>)>,
 }
 
 // === impl Queue ===
@@ -92,7 +92,7 @@ impl Queue {
             waiting: BTreeSet::new(),
             last_explained: ClassId::default(),
             changed: Vec::new(),
-            untold: Vec::new(),
+            unreported: Vec::new(),
         }
     }
 
@@ -164,7 +164,7 @@ impl Queue {
         let pool_id = class.pool;
         if let Some(class) = self.classes.remove(&id) {
             if class.explanation.is_some() {
-                self.untold.push((class.want(), None));
+                self.unreported.push((class.want(), None));
             }
             self.class_of.remove(&ClassKey { want: class.want(), excluded: class.excluded });
         }
@@ -221,7 +221,7 @@ impl Queue {
             class.blocked = false;
             if class.explanation.take().is_some() {
                 let want = class.want();
-                self.untold.push((want, None));
+                self.unreported.push((want, None));
             }
             self.waiting.remove(&id);
         }
@@ -251,7 +251,7 @@ impl Queue {
         let text: Arc<str> = text.into();
         class.explanation = Some(Arc::clone(&text));
         let want = class.want();
-        self.untold.push((want, Some(Arc::clone(&text))));
+        self.unreported.push((want, Some(Arc::clone(&text))));
         text
     }
 

@@ -70,7 +70,7 @@ impl Scheduler {
         node.row.session += 1;
         node.row.connection = Connection::Connected;
         node.row.last_heartbeat = turn.wall;
-        node.row.grant = Grant { lease, told: lease };
+        node.row.grant = Grant { lease, kept: lease };
         node.answered = lease;
         node.stalled = false;
         node.replace_record(record);
@@ -94,10 +94,10 @@ impl Scheduler {
         }
         let stalled = Duration::from_millis(heartbeat.stalled_millis);
         // The answer leaves once the grant is stored.
-        let told = self.lease();
+        let granted = self.lease();
         let (session, kept) = (heartbeat.session, heartbeat.lease());
-        self.beat(turn, &Heard { node: id, session, at: turn.now, stalled, told, kept });
-        Answer::Renewed { lease: told }
+        self.beat(turn, &Heard { node: id, session, at: turn.now, stalled, granted, kept });
+        Answer::Renewed { lease: granted }
     }
 
     pub(crate) fn open_assignments(&mut self, id: NodeId, session: u64) -> Answer {

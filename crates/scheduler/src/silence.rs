@@ -41,7 +41,7 @@ pub struct Heard {
     /// How long the agent's current operation has been running.
     pub stalled: Duration,
     /// The lease in the response to this heartbeat.
-    pub told: Duration,
+    pub granted: Duration,
     /// The lease that the agent keeps to, if it says so.
     pub kept: Option<Duration>,
 }
@@ -117,19 +117,19 @@ impl Scheduler {
 
     /// Handles a heartbeat of the node's session that arrived at this moment.
     pub(crate) fn beat(&mut self, turn: &mut Turn<'_>, heard: &Heard) {
-        let Heard { node: id, at, stalled, told, kept, .. } = *heard;
+        let Heard { node: id, at, stalled, granted, kept, .. } = *heard;
         let lease = self.lease();
         let Some(node) = self.nodes.get_mut(&id) else { return };
         // An agent that does not say what it keeps to has read the answer to its last heartbeat, as
         // a rule. One that says so keeps to no more than it was ever told.
-        let answered = core::mem::replace(&mut node.answered, told);
-        let kept = kept.map_or(answered, |kept| kept.min(node.row.grant.told.max(answered)));
-        let grant = Grant { lease, told: kept };
+        let answered = core::mem::replace(&mut node.answered, granted);
+        let kept = kept.map_or(answered, |kept| kept.min(node.row.grant.kept.max(answered)));
+        let grant = Grant { lease, kept };
         let before = core::mem::replace(&mut node.row.grant, grant);
-        self.renew(id, at, told);
+        self.renew(id, at, granted);
         let Some(node) = self.nodes.get_mut(&id) else { return };
-        if grant.told < before.told {
-            node.lease_until = turn.now + lease.max(told).max(grant.told);
+        if grant.kept < before.kept {
+            node.lease_until = turn.now + lease.max(granted).max(grant.kept);
             self.timers.set(node.lease_until, Timer::Lease(id));
         }
         // The listener noted it a while ago: the lease counts from then, and so does what is shown.
@@ -155,11 +155,11 @@ impl Scheduler {
     /// Renews the lease of a connected node as of this moment, when its agent was told this.
     ///
     /// A longer lease counts at once, a shorter one once its agent keeps to it.
-    pub(crate) fn renew(&mut self, id: NodeId, at: Moment, told: Duration) {
+    pub(crate) fn renew(&mut self, id: NodeId, at: Moment, granted: Duration) {
         let lease = self.lease();
         let Some(node) = self.nodes.get_mut(&id) else { return };
-        let until = at + lease.max(told).max(node.row.grant.told);
-        let overdue = node.row.grant.told.max(node.row.grant.lease) / 2;
+        let until = at + lease.max(granted).max(node.row.grant.kept);
+        let overdue = node.row.grant.kept.max(node.row.grant.lease) / 2;
         if node.heard_at > Moment::ZERO && at.since(node.heard_at) > overdue {
             node.returned_at = at;
         }
@@ -182,8 +182,8 @@ impl Scheduler {
     /// that one of the silent ones was told, because it keeps to that.
     pub(crate) fn hold_back(&mut self, now: Moment) {
         let silent = self.silence.nodes.iter().filter_map(|(_, id)| self.nodes.get(id));
-        let told = silent.map(|node| node.row.grant.told.max(node.row.grant.lease)).max();
-        self.silence.not_before = now + told.unwrap_or_default().max(self.lease());
+        let longest = silent.map(|node| node.row.grant.kept.max(node.row.grant.lease)).max();
+        self.silence.not_before = now + longest.unwrap_or_default().max(self.lease());
     }
 
     pub(crate) fn lease_timer_fired(&mut self, turn: &mut Turn<'_>, id: NodeId) {

@@ -35,16 +35,16 @@ impl Execution {
             | Phase::Collecting { .. }
             | Phase::Done { .. } => return Vec::new(),
         };
-        self.judged(verdict)
+        self.ended_with(verdict)
     }
 
     /// Running, Stopping => Collecting. Nobody saw how the process ended, but why it had to is known.
     fn ended_unseen(&mut self, reason: &StopReason) -> Vec<Effect> {
         let exit = Exit { code: NO_EXIT_CODE, ..Exit::default() };
-        self.judged(Verdict::of_stop(reason, &exit, &self.work))
+        self.ended_with(Verdict::of_stop(reason, &exit, &self.work))
     }
 
-    fn judged(&mut self, verdict: Verdict) -> Vec<Effect> {
+    fn ended_with(&mut self, verdict: Verdict) -> Vec<Effect> {
         let exit_code = verdict.exit_code;
         self.phase = Phase::Collecting { verdict };
         let collect = Effect::Collect { exit_code };

@@ -169,8 +169,8 @@ fn a_run_whose_publishing_fails_has_failed_and_keeps_its_output() {
     execution.handle(exited(3), NOW);
     let (report, _) = split(execution.handle(failing(), NOW));
     assert_eq!((report.compute_state, report.cause), (ComputeState::Failed, FailureCause::Task));
-    let told = "exit code 3; the results could not be published: no bucket 'b'";
-    assert_eq!((report.message.as_str(), report.run_output.unwrap().exit_code), (told, 3));
+    let message = "exit code 3; the results could not be published: no bucket 'b'";
+    assert_eq!((report.message.as_str(), report.run_output.unwrap().exit_code), (message, 3));
 }
 
 #[test]

@@ -138,7 +138,7 @@ impl Verdict {
 
     /// Fails a run that succeeded but could not be published; returns the message for the user.
     pub(super) fn unpublished(&mut self, failure: Failure) -> String {
-        let told = format!("the results could not be published: {}", failure.message);
+        let message = format!("the results could not be published: {}", failure.message);
         let cause = match failure.cause {
             // Its disk could not even hold the archive: another node may have room.
             FailureCause::Node => FailureCause::Node,
@@ -149,17 +149,17 @@ impl Verdict {
             | FailureCause::Room
             | FailureCause::Publish => FailureCause::Publish,
         };
-        self.spoilt(cause, told)
+        self.spoilt(cause, message)
     }
 
     /// Fails a run that succeeded for this reason; returns the message for the user.
-    pub(super) fn spoilt(&mut self, cause: FailureCause, told: String) -> String {
+    pub(super) fn spoilt(&mut self, cause: FailureCause, message: String) -> String {
         if self.state == ComputeState::Completed {
             self.state = ComputeState::Failed;
             self.cause = cause;
-            self.runner_error.clone_from(&told);
+            self.runner_error.clone_from(&message);
         }
-        told
+        message
     }
 }
 

@@ -59,19 +59,19 @@ fn assignment(desired_state: DesiredState) -> Assignment {
     }
 }
 
-fn told_to_run() -> Input {
+fn run_order() -> Input {
     Input::Change(Box::new(assignment(DesiredState::Running)))
 }
 
 #[test]
 fn the_order_to_run_is_written_with_the_next_commit() {
     let mut node = Node::with_one_accepted();
-    assert_eq!(node.take(told_to_run(), false), ("Accepted", vec![Effect::Prepare]));
+    assert_eq!(node.take(run_order(), false), ("Accepted", vec![Effect::Prepare]));
     let prepared = Input::Event(execution_id(1), Event::Prepared);
     assert_eq!(node.take(prepared, false), ("Starting", vec![Effect::Start]));
 
     let mut node = Node::with_one_accepted();
-    node.take(told_to_run(), false);
+    node.take(run_order(), false);
     assert_eq!(node.take(Input::Acknowledged(Vec::new()), true), ("Preparing", Vec::new()));
 }
 
@@ -79,7 +79,7 @@ fn the_order_to_run_is_written_with_the_next_commit() {
 fn an_execution_ordered_to_run_before_a_crash_is_ordered_again_or_leaves_nothing() {
     let crashed = || {
         let mut node = Node::with_one_accepted();
-        node.take(told_to_run(), false);
+        node.take(run_order(), false);
         node.crashed()
     };
     let mut node = crashed();

@@ -43,8 +43,8 @@ impl Task {
         match self.engine.engine_type {
             EngineType::Docker => {
                 let server = || Server::Registry(registry(text(params, "Image")));
-                let place = "Engine.Params".to_owned();
-                add(&mut named, place, params, Some(CredentialType::Registry), server);
+                let field = "Engine.Params".to_owned();
+                add(&mut named, field, params, Some(CredentialType::Registry), server);
             }
             EngineType::Wasm => {
                 let module =
@@ -53,8 +53,8 @@ impl Task {
                 let imports = imports.into_iter().flatten().enumerate();
                 let imports =
                     imports.map(|(index, module)| (format!("ImportModules[{index}]"), module));
-                for (place, module) in module.into_iter().chain(imports) {
-                    add_module(&mut named, format!("Engine.Params.{place}.Source"), module);
+                for (field, module) in module.into_iter().chain(imports) {
+                    add_module(&mut named, format!("Engine.Params.{field}.Source"), module);
                 }
             }
             EngineType::Noop => {}
@@ -78,7 +78,7 @@ impl Task {
 
 fn add_module<'a>(
     named: &mut Vec<NamedCredential<'a>>,
-    place: String,
+    field: String,
     module: &'a serde_json::Value,
 ) {
     let source = module.get("Source");
@@ -86,13 +86,13 @@ fn add_module<'a>(
     let params =
         source.and_then(|source| source.get("Params")).and_then(|params| params.as_object());
     if let (Some(Ok(kind)), Some(params)) = (word.map(SourceType::from_str), params) {
-        add_source(named, place, kind, params);
+        add_source(named, field, kind, params);
     }
 }
 
 fn add_source<'a>(
     named: &mut Vec<NamedCredential<'a>>,
-    place: String,
+    field: String,
     source_type: SourceType,
     params: &'a Params,
 ) {
@@ -105,19 +105,19 @@ fn add_source<'a>(
         | SourceType::Ipfs => Server::Url(text(params, "URL")),
     };
     let kind = CredentialType::of_source(source_type);
-    add(named, format!("{place}.Params"), params, kind, server);
+    add(named, format!("{field}.Params"), params, kind, server);
 }
 
 fn add<'a>(
     named: &mut Vec<NamedCredential<'a>>,
-    place: String,
+    field: String,
     params: &'a Params,
     kind: Option<CredentialType>,
     server: impl FnOnce() -> Server<'a>,
 ) {
     let (Some(credential_type), name) = (kind, text(params, CREDENTIALS)) else { return };
     if !name.is_empty() {
-        let path = format!("{place}.{CREDENTIALS}");
+        let path = format!("{field}.{CREDENTIALS}");
         named.push(NamedCredential { path, name, credential_type, server: server() });
     }
 }

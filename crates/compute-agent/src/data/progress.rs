@@ -56,7 +56,7 @@ impl Progress {
         progress_text: impl Fn() -> String,
     ) -> T {
         let mut work = std::pin::pin!(work);
-        let (mut wait, mut told) = (FIRST, String::new());
+        let (mut wait, mut reported) = (FIRST, String::new());
         loop {
             match tokio::time::timeout(wait, &mut work).await {
                 Ok(done) => return done,
@@ -64,10 +64,10 @@ impl Progress {
             }
             let message = progress_text();
             if let Some((id, sink)) = &self.to
-                && message != told
+                && message != reported
             {
                 sink.progress(*id, message.clone()).await;
-                told = message;
+                reported = message;
             }
         }
     }
@@ -84,16 +84,16 @@ mod tests {
     use crate::testing::execution_id;
 
     #[derive(Debug, Default)]
-    struct Told(Mutex<Vec<(ExecutionId, String)>>);
+    struct Recorded(Mutex<Vec<(ExecutionId, String)>>);
 
-    impl ProgressSink for Told {
+    impl ProgressSink for Recorded {
         fn progress(&self, id: ExecutionId, message: String) -> BoxFuture<'_, ()> {
             self.0.lock().unwrap().push((id, message));
             ready(()).boxed()
         }
     }
 
-    impl Told {
+    impl Recorded {
         fn take(&self) -> Vec<(ExecutionId, String)> {
             std::mem::take(&mut self.0.lock().unwrap())
         }
@@ -101,7 +101,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn long_work_is_reported_at_growing_intervals_and_only_on_changes() {
-        let sink = Arc::new(Told::default());
+        let sink = Arc::new(Recorded::default());
         let progress = Progress::new(execution_id(1), sink.clone());
         let start = tokio::time::Instant::now();
         let asked = Cell::new(0);
@@ -119,7 +119,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn short_work_is_not_reported() {
-        let sink = Arc::new(Told::default());
+        let sink = Arc::new(Recorded::default());
         let progress = Progress::new(execution_id(1), sink.clone());
         let work = async {
             tokio::time::sleep(FIRST - Duration::from_millis(1)).await;

@@ -184,18 +184,18 @@ mod tests {
         assert!(all.shortage().is_none());
         let error = all.take(u64::MAX).unwrap_err();
         assert!(is_full(&error), "{error:?}");
-        let told = failure(&error).message;
-        assert!(told.contains("are free, of which the agent keeps 0 B for itself"), "{told}");
+        let message = failure(&error).message;
+        assert!(message.contains("are free, of which the agent keeps 0 B for itself"), "{message}");
     }
 
     #[test]
     fn inputs_count_towards_the_tasks_own_disk_only() {
         let own = OutputLimit::new(1000, 400, 9);
         assert_eq!((own.left_after(100), own.check("x", 600)), (500, None));
-        let told = own.check("'/out'", 601).unwrap().message;
+        let message = own.check("'/out'", 601).unwrap().message;
         let words = "'/out' has 601 B, more than the 1 kB of the task's Resources.Disk, of which \
                      its inputs take 400 B; ask for more";
-        assert_eq!(told, words);
+        assert_eq!(message, words);
         let of_node = OutputLimit::new(0, 400, 9);
         assert_eq!((of_node.left_after(0), of_node.is_the_tasks_own()), (9, false));
         assert!(of_node.check("x", 10).unwrap().message.contains("the 9 B that this node gives"));

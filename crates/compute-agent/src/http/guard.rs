@@ -59,7 +59,7 @@ pub(super) async fn check(
     if is_open || !shared.guard.asks_for_credentials() {
         return next.run(request).await;
     }
-    match shared.guard.judge(request.headers()).await {
+    match shared.guard.check(request.headers()).await {
         Ok(()) => next.run(request).await,
         Err(failure) => {
             let mut response = failure.into_response();
@@ -82,7 +82,7 @@ impl Guard {
         matches!(self.enrolment, Enrolment::Certified(_))
     }
 
-    async fn judge(&self, headers: &HeaderMap) -> Result<(), Failure> {
+    async fn check(&self, headers: &HeaderMap) -> Result<(), Failure> {
         let presented = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let token = presented.and_then(|text| text.strip_prefix(BEARER)).map(str::trim);
         let Some(token) = token.filter(|token| !token.is_empty()) else {

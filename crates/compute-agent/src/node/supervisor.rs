@@ -229,7 +229,7 @@ impl Supervisor {
             // Reports are already in the outbox.
             Effect::Report(_) => {}
             Effect::Prepare => {
-                self.steps.observer.told_to_run(id, clock::now());
+                self.steps.observer.run_requested(id, clock::now());
                 let cancel = CancellationToken::new();
                 self.cancels.insert(id, cancel.clone());
                 self.steps.prepare(step, cancel);

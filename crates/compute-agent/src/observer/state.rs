@@ -13,24 +13,24 @@ pub(crate) struct Observer {
     pub(crate) metrics: Metrics,
     tracer: Tracer,
     /// Executions in progress, as far as this process has seen them.
-    lives: Mutex<HashMap<ExecutionId, Life>>,
+    lifecycles: Mutex<HashMap<ExecutionId, Lifecycle>>,
 }
 
 /// What is known of an execution in progress.
-pub(super) struct Life {
+pub(super) struct Lifecycle {
     pub(super) work: Arc<Work>,
     /// None for one that was adopted after a restart.
     pub(super) accepted: Option<Timestamp>,
     pub(super) started: Option<Timestamp>,
     /// The number of its latest report, and when it was made.
-    pub(super) told: Option<(u64, Timestamp)>,
+    pub(super) reported: Option<(u64, Timestamp)>,
 }
 
 // === impl Observer ===
 
 impl Observer {
     pub(crate) fn new(tracer: Tracer) -> Arc<Self> {
-        Arc::new(Self { metrics: Metrics::new(), tracer, lives: Mutex::default() })
+        Arc::new(Self { metrics: Metrics::new(), tracer, lifecycles: Mutex::default() })
     }
 
     /// The parent span of the current work, if it is traced.
@@ -47,8 +47,8 @@ impl Observer {
         self.tracer.shutdown().await;
     }
 
-    pub(super) fn lives(&self) -> MutexGuard<'_, HashMap<ExecutionId, Life>> {
-        self.lives.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn lifecycles(&self) -> MutexGuard<'_, HashMap<ExecutionId, Lifecycle>> {
+        self.lifecycles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -60,8 +60,8 @@ impl std::fmt::Debug for Observer {
 
 // === impl Life ===
 
-impl Life {
+impl Lifecycle {
     pub(super) fn new(work: &Arc<Work>) -> Self {
-        Self { work: Arc::clone(work), accepted: None, started: None, told: None }
+        Self { work: Arc::clone(work), accepted: None, started: None, reported: None }
     }
 }

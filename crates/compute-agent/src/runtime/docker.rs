@@ -212,7 +212,7 @@ impl Docker {
         }
         self.sandboxes.give_back(id);
         self.guarded.give_back(id);
-        self.images.look();
+        self.images.collect_soon();
         Ok(())
     }
 

@@ -41,7 +41,7 @@ pub(crate) struct Streams {
     published: PublishedDir,
     meters: Arc<Meters>,
     tasks: Tasks,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 // === impl Streams ===
@@ -55,16 +55,16 @@ impl Streams {
         meters: Arc<Meters>,
         tasks: Tasks,
     ) -> Self {
-        let places = Arc::new(Semaphore::new(MAX_STREAMS));
-        Self { client, node_id, outputs, published, meters, tasks, places }
+        let permits = Arc::new(Semaphore::new(MAX_STREAMS));
+        Self { client, node_id, outputs, published, meters, tasks, permits }
     }
 
     /// Answers in the background, until everything is sent or the reader has disconnected.
     pub(crate) fn answer(&self, request: StreamRequest) {
         let (client, node_id) = (self.client.clone(), self.node_id);
         let (stream_id, execution) = (request.stream_id, request.execution_id);
-        let place = Arc::clone(&self.places).try_acquire_owned();
-        let frames = match &place {
+        let permit = Arc::clone(&self.permits).try_acquire_owned();
+        let frames = match &permit {
             Ok(_) => match request.archive.clone() {
                 Some(archive) => archives::frames(&self.published, execution, archive),
                 None => self.frames(request),
@@ -76,7 +76,7 @@ impl Streams {
             }
         };
         self.tasks.spawn(async move {
-            let _place = place;
+            let _permit = permit;
             let body = pieces(with_keep_alive(frames));
             match client.answer_stream(node_id, stream_id, body).await {
                 Ok(()) => debug!(%execution, %stream_id, "a log stream ended"),

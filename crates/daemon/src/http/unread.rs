@@ -125,13 +125,13 @@ mod tests {
     async fn refusing() -> (TcpStream, mpsc::UnboundedReceiver<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (told, asked) = mpsc::unbounded_channel();
+        let (asks, asked) = mpsc::unbounded_channel();
         let listening = Listening { listener, connections: 8, tls: None };
         tokio::spawn(serve(listening, CancellationToken::new(), move |request| {
-            let told = told.clone();
+            let asks = asks.clone();
             async move {
                 drop(request);
-                told.send(()).unwrap();
+                asks.send(()).unwrap();
                 let mut response = Response::new(Body::from("no"));
                 *response.status_mut() = StatusCode::FORBIDDEN;
                 response

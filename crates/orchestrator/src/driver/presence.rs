@@ -33,7 +33,7 @@ struct Notes {
     /// When the listener last ticked; `None` before the first tick.
     ticked: Option<u64>,
     /// The part of the time since that tick that was already reported to the driver.
-    told: Duration,
+    reported: Duration,
     /// Time in which no heartbeat could be received, not yet reported to the driver.
     deaf: Duration,
 }
@@ -47,7 +47,7 @@ pub(super) struct Arrival {
     /// How long the agent's current operation has been running.
     pub(super) stalled: Duration,
     /// The lease that the answer told.
-    pub(super) told: Duration,
+    pub(super) granted: Duration,
     /// The lease that the agent keeps to, if it says so.
     pub(super) kept: Option<Duration>,
 }
@@ -67,10 +67,10 @@ impl Presence {
     pub(crate) fn heard(&self, node: NodeId, heartbeat: &Heartbeat, boot: u64) -> Option<Duration> {
         let (session, kept) = (heartbeat.session, heartbeat.lease());
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let told = known.get(&node).filter(|held| held.session == session)?.lease;
+        let granted = known.get(&node).filter(|held| held.session == session)?.lease;
         let stalled = Duration::from_millis(heartbeat.stalled_millis);
-        self.notes().arrivals.insert(node, Arrival { session, boot, stalled, told, kept });
-        Some(told)
+        self.notes().arrivals.insert(node, Arrival { session, boot, stalled, granted, kept });
+        Some(granted)
     }
 
     /// Records that the listener is running.
@@ -78,7 +78,7 @@ impl Presence {
         let mut notes = self.notes();
         notes.deaf = notes.take_deaf(boot);
         notes.ticked = Some(boot);
-        notes.told = Duration::ZERO;
+        notes.reported = Duration::ZERO;
     }
 
     /// Takes everything recorded since the last call.
@@ -121,9 +121,9 @@ impl Notes {
         if late <= LATE {
             return self.deaf;
         }
-        let untold = late.saturating_sub(self.told);
-        self.told = late;
-        self.deaf + untold
+        let unreported = late.saturating_sub(self.reported);
+        self.reported = late;
+        self.deaf + unreported
     }
 }
 
@@ -161,7 +161,8 @@ mod tests {
         assert_eq!(heard(1, 7), Some(lease));
         assert_eq!(heard(1, 8), Some(lease));
         let kept = Some(Duration::from_secs(30));
-        let arrival = Arrival { session: 1, boot: 8, stalled: Duration::ZERO, told: lease, kept };
+        let arrival =
+            Arrival { session: 1, boot: 8, stalled: Duration::ZERO, granted: lease, kept };
         let arrivals = vec![(node(), arrival)];
         assert_eq!(presence.take(9), Noted { deaf: Duration::ZERO, arrivals });
         assert_eq!(presence.take(9), Noted::default());

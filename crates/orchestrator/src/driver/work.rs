@@ -127,7 +127,7 @@ impl Work {
             session: arrival.session,
             at: self.clock.moment_of(arrival.boot),
             stalled: arrival.stalled,
-            told: arrival.told,
+            granted: arrival.granted,
             kept: arrival.kept,
         });
         let arrivals = heard.collect();

@@ -142,8 +142,8 @@ async fn delete(
 
 /// Refuses a job whose credentials are for other servers than those it names; warns of credentials
 /// that do not exist.
-pub(super) fn judge(api: &Api, spec: &JobSpec) -> Result<Vec<String>, Failure> {
-    let Findings { refused, missing } = credentials::judge(api.view.records(), spec);
+pub(super) fn check(api: &Api, spec: &JobSpec) -> Result<Vec<String>, Failure> {
+    let Findings { refused, missing } = credentials::check(api.view.records(), spec);
     if !refused.is_empty() {
         let problem = |(path, reason)| FieldError { path, reason };
         return Err(Failure::InvalidJob(refused.into_iter().map(problem).collect()));

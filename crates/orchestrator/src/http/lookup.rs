@@ -27,7 +27,7 @@ pub(super) fn job_id(reads: &dyn Reads, access: &Access, text: &str) -> Result<J
         let visible = access.caller().visible();
         only(Kind::Job, text, reads.find_jobs(prefix, &visible, MAX_CANDIDATES + 1)?)?
     };
-    judge(reads, access, id, || absent(Kind::Job, text))?;
+    check(reads, access, id, || absent(Kind::Job, text))?;
     note("job", id);
     Ok(id)
 }
@@ -47,13 +47,13 @@ pub(super) fn execution(
         only(Kind::Execution, text, found)?
     };
     let execution = reads.execution(id)?.ok_or_else(|| absent(Kind::Execution, text))?;
-    judge(reads, access, execution.row.job, || absent(Kind::Execution, text))?;
+    check(reads, access, execution.row.job, || absent(Kind::Execution, text))?;
     note("execution", id);
     Ok(execution)
 }
 
 /// Whether the caller sees the job, and may do there what the operation does.
-fn judge(
+fn check(
     reads: &dyn Reads,
     access: &Access,
     job: JobId,

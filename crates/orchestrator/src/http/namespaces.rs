@@ -188,7 +188,7 @@ pub(super) fn permit(api: &Api, spec: &JobSpec) -> Result<(), Failure> {
     let mut problems = Vec::new();
     for (at, task) in spec.tasks.iter().enumerate() {
         let task_path = format!("Tasks[{at}]");
-        let mut judge = |path: String, list: &Option<Vec<String>>, word: &str| {
+        let mut check = |path: String, list: &Option<Vec<String>>, word: &str| {
             let Some(list) = list.as_ref().filter(|list| !list.iter().any(|it| it == word)) else {
                 return;
             };
@@ -199,16 +199,16 @@ pub(super) fn permit(api: &Api, spec: &JobSpec) -> Result<(), Failure> {
             );
             problems.push(FieldError { path: format!("{task_path}.{path}"), reason });
         };
-        judge("Engine.Type".to_owned(), &engines, task.engine.engine_type.as_str());
-        judge("Network.Type".to_owned(), &networks, task.network.network_type.as_str());
+        check("Engine.Type".to_owned(), &engines, task.engine.engine_type.as_str());
+        check("Network.Type".to_owned(), &networks, task.network.network_type.as_str());
         // To publish nothing is always permitted.
         if task.publisher.publisher_type != PublisherType::None {
             let word = task.publisher.publisher_type.as_str();
-            judge("Publisher.Type".to_owned(), &publishers, word);
+            check("Publisher.Type".to_owned(), &publishers, word);
         }
         for (at, input) in task.input_sources.iter().enumerate() {
             let path = format!("InputSources[{at}].Source.Type");
-            judge(path, &sources, input.source.source_type.as_str());
+            check(path, &sources, input.source.source_type.as_str());
         }
     }
     if problems.is_empty() { Ok(()) } else { Err(Failure::InvalidJob(problems)) }

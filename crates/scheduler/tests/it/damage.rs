@@ -82,13 +82,13 @@ fn an_offer_that_cannot_be_made_fails_its_job_and_blames_nobody() {
     assert_eq!(world.row(offered).compute, ComputeState::Failed);
     assert_eq!(world.row(offered).tries.attempt, 1, "it is not tried again");
     assert_eq!(world.live(next).len(), 1, "its room is free");
-    let told = world.effects.iter().any(|effect| match effect {
+    let is_notified = world.effects.iter().any(|effect| match effect {
         Effect::Assign { change, .. } => {
             change.execution == offered && change.desired == DesiredState::Stopped
         }
         Effect::CloseStream { .. } => false,
     });
-    assert!(told, "a node that knows it after all stops it");
+    assert!(is_notified, "a node that knows it after all stops it");
     // It had been one of several that the job is to stop.
     assert_eq!(world.desired(accepted), DesiredState::Stopped);
     world.report(accepted, ComputeState::Cancelled);

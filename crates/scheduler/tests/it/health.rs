@@ -156,11 +156,11 @@ fn each_execution_of_an_ops_job_gets_the_number_of_executions() {
             world.snapshot(id).iter().filter_map(|change| Some(change.work?.count)).collect();
         assert_eq!(counts, [3]);
     }
-    let told = world.effects.iter().filter_map(|effect| match effect {
+    let counts = world.effects.iter().filter_map(|effect| match effect {
         scheduler::change::Effect::Assign { change, .. } => Some(change.work?.count),
         scheduler::change::Effect::CloseStream { .. } => None,
     });
-    assert!(told.collect::<Vec<_>>().iter().all(|count| *count == 3));
+    assert!(counts.collect::<Vec<_>>().iter().all(|count| *count == 3));
 }
 
 #[test]

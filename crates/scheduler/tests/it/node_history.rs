@@ -36,7 +36,7 @@ fn act(world: &mut World, node: NodeId, action: NodeAction, message: &str) {
 
 fn beat(world: &mut World, node: NodeId, stalled: Duration) {
     let session = world.store.nodes[&node].session;
-    let heard = Heard { node, session, at: world.now, stalled, told: LEASE, kept: None };
+    let heard = Heard { node, session, at: world.now, stalled, granted: LEASE, kept: None };
     world.handle(Input::Heard(vec![heard]));
 }
 

@@ -182,28 +182,28 @@ fn explanations_follow_what_changes() {
     let (mut world, nodes) = World::with_nodes(1);
     let spec = with_cpu(batch(1), "8");
     world.submit(&spec);
-    let told = world.scheduler.refresh_explanations();
-    assert_eq!(told.len(), 1);
+    let refreshed = world.scheduler.refresh_explanations();
+    assert_eq!(refreshed.len(), 1);
     assert_eq!(
-        told[0].1.as_deref(),
+        refreshed[0].1.as_deref(),
         Some(
             "1 of 1 node: not enough CPU (even when empty) (no node that has joined can ever take it)"
         )
     );
     assert!(world.scheduler.refresh_explanations().is_empty());
     world.join_node(&node(8.0, 100_000_000, &[]));
-    let told = world.scheduler.refresh_explanations();
+    let refreshed = world.scheduler.refresh_explanations();
     assert_eq!(
-        told[0].1.as_deref(),
+        refreshed[0].1.as_deref(),
         Some(
             "1 of 2 nodes: not enough CPU (even when empty); 1: not enough memory (even when empty) \
              (no node that has joined can ever take it)"
         )
     );
     world.join_node(&node(8.0, 8_000_000_000, &[]));
-    let told = world.scheduler.refresh_explanations();
-    assert_eq!(told.len(), 1);
-    assert_eq!(told[0].1, None, "no job waits any more");
+    let refreshed = world.scheduler.refresh_explanations();
+    assert_eq!(refreshed.len(), 1);
+    assert_eq!(refreshed[0].1, None, "no job waits any more");
     assert_eq!(nodes.len(), 1);
 }
 
@@ -215,15 +215,19 @@ fn jobs_of_a_class_share_one_explanation() {
     let first = world.submit(&spec);
     let second = world.submit(&spec);
     assert!(std::ptr::eq(&*message(&world, first), &*message(&world, second)));
-    let told = world.scheduler.refresh_explanations();
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert_eq!(told[0].1.as_deref(), Some(&*message(&world, first)));
+    let refreshed = world.scheduler.refresh_explanations();
+    assert_eq!(refreshed.len(), 1, "{refreshed:?}");
+    assert_eq!(refreshed[0].1.as_deref(), Some(&*message(&world, first)));
     world.stop(first);
     world.stop(second);
     let third = world.submit(&spec);
-    let told = world.scheduler.refresh_explanations();
-    let told: Vec<_> = told.iter().map(|(_, text)| text.as_deref()).collect();
-    assert_eq!(told, [None, Some(&*message(&world, third))], "in the order of their happening");
+    let refreshed = world.scheduler.refresh_explanations();
+    let refreshed: Vec<_> = refreshed.iter().map(|(_, text)| text.as_deref()).collect();
+    assert_eq!(
+        refreshed,
+        [None, Some(&*message(&world, third))],
+        "in the order of their happening"
+    );
 }
 
 #[test]

@@ -58,10 +58,10 @@ fn an_offer_that_a_silent_node_never_answered_is_not_waited_for() {
     let offered = world.only_live(ops);
     world.pass(Duration::from_secs(16));
     assert_eq!(world.row(offered).compute, ComputeState::Cancelled);
-    let told = world.effects.iter().any(
+    let granted = world.effects.iter().any(
         |effect| matches!(effect, Effect::Assign { change, .. } if change.execution == offered),
     );
-    assert!(told, "its node is asked to stop it");
+    assert!(granted, "its node is asked to stop it");
     world.report(offered, ComputeState::AskForBidAccepted);
     assert_eq!(world.row(offered).compute, ComputeState::Cancelled, "too late");
     assert_eq!(world.store.nodes[&nodes[0]].connection, Connection::Connected);
@@ -208,16 +208,16 @@ fn a_shorter_lease_counts_from_the_heartbeat_after_the_answer_that_told_it() {
     world.restart_with(settings);
     let is_connected =
         |world: &World| world.store.nodes[&nodes[0]].connection == Connection::Connected;
-    let heard = |world: &mut World, told| {
+    let heard = |world: &mut World, granted| {
         let (node, at, stalled) = (nodes[0], world.now, Duration::ZERO);
         let kept = None;
-        world.handle(Input::Heard(vec![Heard { node, session: 1, at, stalled, told, kept }]));
+        world.handle(Input::Heard(vec![Heard { node, session: 1, at, stalled, granted, kept }]));
     };
     // The agent keeps to what it was told before the restart.
     world.pass(almost);
     assert!(is_connected(&world));
-    for (told, why) in [(LEASE, "not stored before"), (SHORT, "perhaps not read")] {
-        heard(&mut world, told);
+    for (granted, why) in [(LEASE, "not stored before"), (SHORT, "perhaps not read")] {
+        heard(&mut world, granted);
         world.pass(almost);
         assert!(is_connected(&world), "the shorter lease was {why}");
     }
@@ -304,7 +304,7 @@ fn an_agent_that_has_not_read_a_shorter_lease_keeps_the_longer_one_and_none_long
             session: 1,
             at,
             stalled,
-            told: SHORT,
+            granted: SHORT,
             kept,
         }]));
     };

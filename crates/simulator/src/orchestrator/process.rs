@@ -219,14 +219,14 @@ impl Process {
                 RequestBody::Heartbeat { node, heartbeat } => {
                     let (node, session) = (*node, heartbeat.session);
                     let held = self.leases.get(&node).filter(|held| held.session == session);
-                    let Some(silence::Held { lease: told, .. }) = held.copied() else {
+                    let Some(silence::Held { lease: granted, .. }) = held.copied() else {
                         unknown.push_back(request);
                         continue;
                     };
                     let (at, kept) = (stamp.moment, heartbeat.lease());
                     let stalled = Duration::from_millis(heartbeat.stalled_millis);
-                    arrivals.push(Heard { node, session, at, stalled, told, kept });
-                    let answer = Answer::Renewed(HeartbeatAnswer::granting(told));
+                    arrivals.push(Heard { node, session, at, stalled, granted, kept });
+                    let answer = Answer::Renewed(HeartbeatAnswer::granting(granted));
                     outgoing.push(Outgoing::Answer(request.caller(), answer));
                 }
                 RequestBody::Join { .. }

@@ -99,7 +99,7 @@ impl Witness {
         self.stalled.retain(|node, _| nodes.get(node).is_none_or(Option::is_some));
         for event in &batch.output.changes.events {
             let EventSubject::Execution { job, id, node, previous, new } = event.subject else {
-                self.judge_abandoned(event, commit, store, lease);
+                self.check_abandoned(event, commit, store, lease);
                 continue;
             };
             let row = &batch.output.changes.executions[&id];
@@ -110,10 +110,10 @@ impl Witness {
                 self.failed.insert(at, now);
             }
             if previous < new && new == ComputeState::AskForBid {
-                self.judge_placement(at, now);
+                self.check_placement(at, now);
                 let written = batch.output.changes.nodes.get(&node).and_then(Option::as_ref);
                 let known = written.or(store.nodes.get(&node));
-                self.judge_offer(row, known.map(|known| known.session));
+                self.check_offer(row, known.map(|known| known.session));
             }
             let was_offered = previous < ComputeState::AskForBidAccepted;
             if was_offered && new >= ComputeState::AskForBidAccepted {
@@ -121,12 +121,12 @@ impl Witness {
             }
             if is_given_up(event, new) {
                 self.given_up += 1;
-                self.judge_patience((job, id, node), now, store, lease);
+                self.check_patience((job, id, node), now, store, lease);
             }
         }
     }
 
-    fn judge_placement(&self, at: (JobId, u32, NodeId), now: Moment) {
+    fn check_placement(&self, at: (JobId, u32, NodeId), now: Moment) {
         let Some(failed) = self.failed.get(&at) else { return };
         let (job, index, node) = at;
         let ago = now.since(*failed);
@@ -138,7 +138,7 @@ impl Witness {
 
     /// No agent gets work that does not finish what it has. What was decided before it said so may
     /// be stored later.
-    fn judge_offer(&self, row: &ExecutionRow, session: Option<u64>) {
+    fn check_offer(&self, row: &ExecutionRow, session: Option<u64>) {
         let Some((in_session, at)) = self.stalled.get(&row.node) else { return };
         assert!(
             Some(*in_session) != session || row.offered_at <= *at,
@@ -150,7 +150,7 @@ impl Witness {
 
     /// An ops job fails for a silent node only after the patience for it, whether or not the node had
     /// answered the offer.
-    fn judge_abandoned(
+    fn check_abandoned(
         &self,
         event: &EventRow,
         commit: &NumberedCommit,
@@ -176,7 +176,7 @@ impl Witness {
         );
     }
 
-    fn judge_patience(
+    fn check_patience(
         &self,
         (job, id, node): (JobId, ExecutionId, NodeId),
         now: Moment,

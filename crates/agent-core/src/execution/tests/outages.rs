@@ -9,9 +9,9 @@ const ENGINE: &str = "the Docker Engine was restarted or unreachable while it ra
                       ended with exit code 137";
 
 /// What the report of an end says: state, cause, exit code, message.
-type Told = (ComputeState, FailureCause, i32, String);
+type Outcome = (ComputeState, FailureCause, i32, String);
 
-fn end(mut execution: Execution, code: i32, engine_away: bool, now: Now) -> Told {
+fn end(mut execution: Execution, code: i32, engine_away: bool, now: Now) -> Outcome {
     let exit = Exit { code, engine_away, ..Exit::default() };
     execution.handle(Event::Exited(exit), now);
     let (report, _) = split(execution.handle(Event::Collected(Box::default()), now));
@@ -19,14 +19,14 @@ fn end(mut execution: Execution, code: i32, engine_away: bool, now: Now) -> Told
     (report.compute_state, report.cause, exit_code, report.message)
 }
 
-fn told(state: ComputeState, cause: FailureCause, exit_code: i32, message: &str) -> Told {
+fn outcome(state: ComputeState, cause: FailureCause, exit_code: i32, message: &str) -> Outcome {
     (state, cause, exit_code, message.to_owned())
 }
 
 #[test]
 fn a_process_that_ended_with_its_machine_or_engine_is_a_failure_of_the_node() {
-    let node = |message| told(ComputeState::Failed, FailureCause::Node, NO_EXIT_CODE, message);
-    let own = told(ComputeState::Failed, FailureCause::Task, 137, "exit code 137");
+    let node = |message| outcome(ComputeState::Failed, FailureCause::Node, NO_EXIT_CODE, message);
+    let own = outcome(ComputeState::Failed, FailureCause::Task, 137, "exit code 137");
     for (engine_away, now, expected) in [
         (false, NOW, own),
         (true, NOW, node(ENGINE)),
@@ -42,7 +42,7 @@ fn a_process_that_ended_with_its_machine_or_engine_is_a_failure_of_the_node() {
 fn a_process_that_succeeded_has_succeeded_whatever_happened_meanwhile() {
     for engine_away in [false, true] {
         for now in [NOW, REBOOTED] {
-            let expected = told(ComputeState::Completed, FailureCause::Task, 0, "");
+            let expected = outcome(ComputeState::Completed, FailureCause::Task, 0, "");
             assert_eq!(end(running(), 0, engine_away, now), expected, "{engine_away} {now:?}");
         }
     }
@@ -56,11 +56,11 @@ fn a_process_that_was_asked_to_end_ended_for_that() {
             for code in [0, 137] {
                 let mut unwanted = running();
                 unwanted.handle(stopped(), NOW);
-                let expected = told(ComputeState::Cancelled, FailureCause::Task, code, "enough");
+                let expected = outcome(ComputeState::Cancelled, FailureCause::Task, code, "enough");
                 assert_eq!(end(unwanted, code, engine_away, now), expected);
                 let mut late = running();
                 late.handle(Event::TimedOut, NOW);
-                let expected = told(ComputeState::Failed, FailureCause::Timeout, code, timeout);
+                let expected = outcome(ComputeState::Failed, FailureCause::Timeout, code, timeout);
                 assert_eq!(end(late, code, engine_away, now), expected);
             }
         }
@@ -71,7 +71,7 @@ fn a_process_that_was_asked_to_end_ended_for_that() {
 fn a_process_of_an_unknown_boot_is_judged_by_its_exit_code() {
     let old: Phase = serde_json::from_str(r#"{"Running":{"started_at":1000000000}}"#).unwrap();
     assert_eq!(old, Phase::Running { started_at: NOW.time, boot_id: BootId::UNKNOWN });
-    let own = told(ComputeState::Failed, FailureCause::Task, 137, "exit code 137");
+    let own = outcome(ComputeState::Failed, FailureCause::Task, 137, "exit code 137");
     let execution = Execution { phase: old, ..running() };
     assert_eq!(end(execution, 137, false, REBOOTED), own);
     let unknown = Now { boot_id: BootId::UNKNOWN, ..NOW };

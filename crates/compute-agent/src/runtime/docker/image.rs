@@ -32,7 +32,7 @@ use tokio::sync::{Notify, watch};
 use tracing::debug;
 
 use super::error::{is_not_found, of_engine};
-use crate::data::progress::Progress as Telling;
+use crate::data::progress::Progress as ProgressReports;
 use crate::host::clock;
 use crate::host::settings::Settings;
 use crate::runtime::ExecutorError;
@@ -61,7 +61,7 @@ pub(super) struct Images {
     private: Arc<PrivatePulls>,
     collector: Collector,
     /// Notified when there may be something to collect.
-    look: Arc<Notify>,
+    collection_due: Arc<Notify>,
 }
 
 /// An image that a task asks for, and on whose behalf.
@@ -104,7 +104,7 @@ impl Images {
             record,
             private,
             seen: Seen::default(),
-            look: Arc::default(),
+            collection_due: Arc::default(),
             policy: settings.pull_policy,
             credentials,
             registries,
@@ -138,14 +138,14 @@ impl Images {
     }
 
     /// A container was removed: its image may be unused now.
-    pub(super) fn look(&self) {
-        self.look.notify_one();
+    pub(super) fn collect_soon(&self) {
+        self.collection_due.notify_one();
     }
 
     /// Collects images, until the agent stops.
     pub(super) async fn collect(&self, client: impl Fn() -> Result<Docker, ExecutorError>) {
         loop {
-            let _ = tokio::time::timeout(collector::INTERVAL, self.look.notified()).await;
+            let _ = tokio::time::timeout(collector::INTERVAL, self.collection_due.notified()).await;
             if let Ok(client) = client()
                 && let Err(error) = self.collector.collect(&client).await
             {
@@ -160,7 +160,7 @@ impl Images {
         &self,
         client: &Docker,
         wanted: Wanted<'_>,
-        told: &Telling,
+        reports: &ProgressReports,
     ) -> Result<(), ExecutorError> {
         let (image, policy) =
             (wanted.params.image.as_str(), self.policy(wanted.params.pull_policy));
@@ -181,7 +181,7 @@ impl Images {
         checked.map_err(|reason| ExecutorError::Failed(pull::refused(image, &reason)))?;
         let (pulling, progress) = self.join_pull(client, image, access, wanted.credential);
         let progress_text = || format!("pulling image '{image}': {}", *progress.borrow());
-        told.during(pulling, progress_text).await.map_err(PullError::into_error)
+        reports.during(pulling, progress_text).await.map_err(PullError::into_error)
     }
 
     /// Whether the Engine has the image, or had it a moment ago, for this access.
@@ -246,7 +246,7 @@ impl Images {
             access,
             record: self.record.clone(),
             private: Arc::clone(&self.private),
-            look: Arc::clone(&self.look),
+            collection_due: Arc::clone(&self.collection_due),
         };
         let pulling = pull.run(signs, sender).boxed().shared();
         if let Some(weak) = pulling.downgrade() {
@@ -289,7 +289,7 @@ struct Pull {
     access: Access,
     record: Record,
     private: Arc<PrivatePulls>,
-    look: Arc<Notify>,
+    collection_due: Arc<Notify>,
 }
 
 // === impl Pull ===
@@ -319,7 +319,7 @@ impl Pull {
         signs: Signs,
         progress: watch::Sender<Progress>,
     ) -> Result<Recorded, PullError> {
-        let Self { client, image, registries, access, record, look, .. } = self;
+        let Self { client, image, registries, access, record, collection_due, .. } = self;
         let mut recorded = Recorded::Durably;
         let before = ids(&client).await;
         pull::pull(client.clone(), image.clone(), &registries, signs, progress).await?;
@@ -334,7 +334,7 @@ impl Pull {
                 debug!(image, "the pulled image was present before: the agent does not own it");
             }
         }
-        look.notify_one();
+        collection_due.notify_one();
         Ok(recorded)
     }
 }

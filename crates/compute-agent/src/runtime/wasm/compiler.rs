@@ -28,7 +28,7 @@ const MAX_DURATION: Duration = Duration::from_secs(600);
 const MAX_VERDICT_BYTES: u64 = 4 << 20;
 
 /// Bytes of the compiler's output in a message.
-const MAX_TOLD_BYTES: usize = 400;
+const MAX_OUTPUT_CHARS: usize = 400;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CompileError {
@@ -72,15 +72,15 @@ pub(super) async fn compile(
     let mut command = runner.compiler();
     command.stdin(module).stdout(code).stderr(Stdio::piped());
     let mut child = command.kill_on_drop(true).spawn().map_err(not_started)?;
-    let mut told = Vec::new();
+    let mut output = Vec::new();
     let outcome = async {
         if let Some(stderr) = child.stderr.take() {
-            stderr.take(MAX_VERDICT_BYTES).read_to_end(&mut told).await?;
+            stderr.take(MAX_VERDICT_BYTES).read_to_end(&mut output).await?;
         }
         child.wait().await
     };
     match tokio::time::timeout(MAX_DURATION, outcome).await {
-        Ok(Ok(status)) => verdict(status, &told),
+        Ok(Ok(status)) => verdict(status, &output),
         Ok(Err(error)) => Err(CompileError::Node(format!("its compiler is lost: {error}"))),
         Err(_) => Err(CompileError::Node(format!(
             "its compiler did not finish within {} s",
@@ -99,10 +99,10 @@ fn open(digest: Digest, path: &Path, new: &Path) -> io::Result<(File, File)> {
     Ok((File::open(copy)?, File::create(code(new))?))
 }
 
-fn verdict(status: ExitStatus, told: &[u8]) -> Result<Compiled, CompileError> {
+fn verdict(status: ExitStatus, output: &[u8]) -> Result<Compiled, CompileError> {
     let too_much = |what: &str| CompileError::Module(format!("takes more than {what} to compile"));
     if status.success() {
-        return match serde_json::from_slice(told) {
+        return match serde_json::from_slice(output) {
             Ok(Verdict::Compiled(compiled)) => Ok(compiled),
             Ok(Verdict::Refused(reason)) => {
                 Err(CompileError::Module(format!("is not a valid WebAssembly module: {reason}")))
@@ -112,18 +112,18 @@ fn verdict(status: ExitStatus, told: &[u8]) -> Result<Compiled, CompileError> {
             )),
         };
     }
-    let told = String::from_utf8_lossy(told);
+    let output = String::from_utf8_lossy(output);
     let is = |signal: Signal| status.signal() == Some(signal.as_raw());
     if is(Signal::XCPU) {
         return Err(too_much(&format!("{MAX_CPU_SECONDS} s of CPU time")));
     }
-    if is(Signal::ABORT) && told.contains("memory allocation") {
+    if is(Signal::ABORT) && output.contains("memory allocation") {
         return Err(too_much(&format!("{} MiB of memory", MAX_MEMORY_BYTES >> 20)));
     }
-    let told = told.trim().chars().take(MAX_TOLD_BYTES).collect::<String>();
+    let output = output.trim().chars().take(MAX_OUTPUT_CHARS).collect::<String>();
     // Killed from outside, for example by the out-of-memory killer.
     if is(Signal::KILL) {
-        return Err(CompileError::Node(format!("its compiler was killed {told}")));
+        return Err(CompileError::Node(format!("its compiler was killed {output}")));
     }
-    Err(CompileError::Module(format!("makes the compiler fail ({status}): {told}")))
+    Err(CompileError::Module(format!("makes the compiler fail ({status}): {output}")))
 }

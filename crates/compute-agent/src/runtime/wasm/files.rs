@@ -92,11 +92,11 @@ pub(super) fn written_bytes(dir: &Path) -> io::Result<u64> {
 }
 
 /// A hard link to the file, or a copy where it lies on another file system.
-pub(super) fn link(source: &Path, place: &Path) -> io::Result<()> {
-    if let Some(parent) = place.parent() {
+pub(super) fn link(source: &Path, path: &Path) -> io::Result<()> {
+    if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;
     }
-    match fs::hard_link(source, place) {
+    match fs::hard_link(source, path) {
         // Some kernels forbid hard links to files of other users.
         Err(error)
             if matches!(
@@ -104,7 +104,7 @@ pub(super) fn link(source: &Path, place: &Path) -> io::Result<()> {
                 io::ErrorKind::CrossesDevices | io::ErrorKind::PermissionDenied
             ) =>
         {
-            fs::copy(source, place).map(drop)
+            fs::copy(source, path).map(drop)
         }
         linked => linked,
     }

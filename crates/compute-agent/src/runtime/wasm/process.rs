@@ -27,7 +27,7 @@ const EXIT_STOPPED: i32 = 143;
 const EXIT_ABORTED: i32 = 134;
 
 /// Bytes of a runner's error message in a failure.
-const MAX_TOLD_CHARS: usize = 400;
+const MAX_LOG_CHARS: usize = 400;
 
 /// None until the run has ended.
 pub(super) type Ended = watch::Receiver<Option<Result<Exit, Failure>>>;
@@ -167,16 +167,16 @@ fn outcome(
             return Err(Failure::node(format!("the outcome of the wasm program is lost: {error}")));
         }
     }
-    let told = fs::read(directory.join(wasm_run::LOG)).unwrap_or_default();
-    let told: String = String::from_utf8_lossy(&told).trim().chars().take(MAX_TOLD_CHARS).collect();
-    if told.contains("memory allocation of") {
-        let fault = Some(format!("the program exhausted its runner's memory: {told}"));
+    let log = fs::read(directory.join(wasm_run::LOG)).unwrap_or_default();
+    let log: String = String::from_utf8_lossy(&log).trim().chars().take(MAX_LOG_CHARS).collect();
+    if log.contains("memory allocation of") {
+        let fault = Some(format!("the program exhausted its runner's memory: {log}"));
         return Ok(Exit { code: EXIT_ABORTED, out_of_memory: true, fault, engine_away: false });
     }
     let how = status.map_or_else(String::new, |status| format!(" ({status})"));
-    let told = if told.is_empty() { told } else { format!(": {told}") };
+    let log = if log.is_empty() { log } else { format!(": {log}") };
     Err(Failure::node(format!(
-        "the process of this wasm program ended without recording an outcome{how}{told}; another execution \
+        "the process of this wasm program ended without recording an outcome{how}{log}; another execution \
          takes its place"
     )))
 }

@@ -16,9 +16,9 @@ use crate::data::secrets::HandedOver;
 use crate::testing::{execution_id, plain_work};
 
 #[derive(Debug)]
-struct Told(mpsc::UnboundedSender<String>);
+struct Recorded(mpsc::UnboundedSender<String>);
 
-impl ProgressSink for Told {
+impl ProgressSink for Recorded {
     fn progress(&self, _: ExecutionId, message: String) -> BoxFuture<'_, ()> {
         self.0.send(message).expect("the test waits for it");
         ready(()).boxed()
@@ -31,7 +31,7 @@ async fn a_program_that_waits_for_others_to_end_says_so() {
     let data_dir = DataDir::open(root.path()).unwrap();
     let wasm = Wasm::new(&data_dir, &Settings::default(), Tasks::new(Handle::current()));
     let _held = wasm.permits.try_acquire_many(MAX_RUNS.try_into().unwrap()).unwrap();
-    let (told, mut messages) = mpsc::unbounded_channel();
+    let (progress, mut messages) = mpsc::unbounded_channel();
     let mut work = plain_work();
     work.task.engine.engine_type = EngineType::Wasm;
     let run = Run {
@@ -43,7 +43,7 @@ async fn a_program_that_waits_for_others_to_end_says_so() {
         secrets: HandedOver::default(),
         modules: Vec::new(),
         gpus: Vec::new(),
-        progress: Progress::new(execution_id(1), Arc::new(Told(told))),
+        progress: Progress::new(execution_id(1), Arc::new(Recorded(progress))),
     };
     let cancel = CancellationToken::new();
     tokio::select! {

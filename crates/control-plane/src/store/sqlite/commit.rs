@@ -200,7 +200,7 @@ fn write_node(transaction: &Transaction<'_>, row: &NodeRow) -> Result<(), StoreE
             health::text(&row.health),
             nodes::to_text(&row.history)?,
             row.grant.lease.as_secs().cast_signed(),
-            row.grant.told.as_secs().cast_signed(),
+            row.grant.kept.as_secs().cast_signed(),
             moment_value(row.joined_at),
             row.is_forgotten,
         ])?;

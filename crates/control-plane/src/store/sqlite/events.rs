@@ -17,7 +17,7 @@ const COLUMNS: &str = "e.seq, e.time, e.revision, e.comment, e.previous, e.new, 
     e.node, j.id, j.namespace, e.job";
 
 /// An examined row.
-struct Looked {
+struct Scanned {
     seq: u64,
     /// `None` while its job is being removed.
     event: Option<(EventRow, Option<String>)>,
@@ -55,7 +55,7 @@ fn of_all(
     let through = if more { rows.last().map_or(last, |row| row.seq) } else { last };
     let mut entries = Vec::new();
     let mut expected = query.after + 1;
-    for Looked { seq, event } in rows {
+    for Scanned { seq, event } in rows {
         let Some((event, namespace)) = event else { continue };
         entries.extend(gap(expected, seq - 1));
         expected = seq + 1;
@@ -115,11 +115,11 @@ fn matches(query: &EventsQuery, event: &EventRow, namespace: Option<&str>) -> bo
         }
 }
 
-fn read(row: &Row<'_>) -> Result<Looked, StoreError> {
+fn read(row: &Row<'_>) -> Result<Scanned, StoreError> {
     let seq = counter(row, 0)?;
     let job = JobId::get_option(row, 8)?;
     if job.is_none() && row.get::<_, i64>(10)? > nodes::OF_KNOWN {
-        return Ok(Looked { seq, event: None });
+        return Ok(Scanned { seq, event: None });
     }
     let event = EventRow {
         seq,
@@ -128,7 +128,7 @@ fn read(row: &Row<'_>) -> Result<Looked, StoreError> {
         comment: row.get::<_, String>(3)?.into(),
         subject: read_subject(row, job)?,
     };
-    Ok(Looked { seq, event: Some((event, row.get(9)?)) })
+    Ok(Scanned { seq, event: Some((event, row.get(9)?)) })
 }
 
 pub(super) fn last_event(connection: &Connection) -> Result<u64, StoreError> {

@@ -136,7 +136,7 @@ fn nodes(connection: &Connection) -> Result<Vec<NodeRow>, StoreError> {
             last_heartbeat: row::time(row, 7)?,
             silent_since: row::moment_option(row, 8)?,
             health: health::read(row.get(10)?)?,
-            grant: Grant { lease: seconds(row, 12)?, told: seconds(row, 13)? },
+            grant: Grant { lease: seconds(row, 12)?, kept: seconds(row, 13)? },
             joined_at: row::moment(row, 14)?,
             is_forgotten: row.get(15)?,
             history: node_history::from_text(row.get(11)?)?,

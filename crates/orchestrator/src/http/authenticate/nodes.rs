@@ -29,7 +29,7 @@ pub(super) async fn check(
     mut request: Request<Body>,
     next: Next,
 ) -> Response {
-    let certified = match judge(api, route, needs, shown, &request) {
+    let certified = match certify(api, route, needs, shown, &request) {
         Ok(certified) => certified,
         Err(failure) => {
             // The certificate is of this cluster's CA, so its holder is known.
@@ -58,7 +58,7 @@ pub(super) async fn check(
     response
 }
 
-fn judge(
+fn certify(
     api: &Api,
     route: &str,
     needs: Needs,

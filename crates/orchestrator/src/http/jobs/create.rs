@@ -106,7 +106,7 @@ pub(super) async fn create(
     let constraints = namespaces::constraints(&api, &accepted.spec.namespace);
     let mut accepted = accepted.bound_to(constraints);
     accepted.warnings.extend(secrets::missing(&api, &accepted.spec));
-    accepted.warnings.extend(credentials::judge(&api, &accepted.spec)?);
+    accepted.warnings.extend(credentials::check(&api, &accepted.spec)?);
     if query.dry_run {
         return preview(&api, accepted).await;
     }

@@ -52,8 +52,8 @@ async fn a_directory_is_fetched_whole_and_a_path_below_it_alone() {
     }
     let file = node.fetch(3, &asked(&format!("{cid}/a.txt"))).await.unwrap();
     assert_eq!(fs::read(file.source).unwrap(), b"a");
-    let told = node.refusal(4, &asked(&format!("{cid}/absent"))).await;
-    assert!(told.contains("says: no link named"), "{told}");
+    let message = node.refusal(4, &asked(&format!("{cid}/absent"))).await;
+    assert!(message.contains("says: no link named"), "{message}");
 }
 
 #[tokio::test]
@@ -67,12 +67,12 @@ async fn a_broken_or_failed_transfer_is_retried() {
     assert!(fs::read(mounted.source).unwrap() == noise(5000), "the bytes are others");
     let other = server.put(&[("", b"other")]);
     server.cut(9);
-    let told = node.refusal(2, &self::asked(&other)).await;
-    assert!(told.contains("broke off: ") && told.ends_with("(tried 3 times)"), "{told}");
+    let message = node.refusal(2, &self::asked(&other)).await;
+    assert!(message.contains("broke off: ") && message.ends_with("(tried 3 times)"), "{message}");
     server.cut(0);
     server.fail(9);
-    let told = node.refusal(3, &self::asked(&other)).await;
-    assert!(told.contains("says: the daemon is busy (tried 3 times)"), "{told}");
+    let message = node.refusal(3, &self::asked(&other)).await;
+    assert!(message.contains("says: the daemon is busy (tried 3 times)"), "{message}");
 }
 
 #[test]

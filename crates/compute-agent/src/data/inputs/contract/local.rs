@@ -79,8 +79,11 @@ async fn paths_outside_the_allowed_ones_are_refused() {
     fs::create_dir(shelf.dir.path().join("shelf-2")).unwrap();
     let node = shelf.node();
     for below in ["link", "up", "up/secret", "../secret", "../shelf-2", "a/../../secret"] {
-        let told = node.refusal(1, &shelf.input(below)).await;
-        assert!(told.contains("is not below a path that this node's settings allow"), "{told}");
+        let message = node.refusal(1, &shelf.input(below)).await;
+        assert!(
+            message.contains("is not below a path that this node's settings allow"),
+            "{message}"
+        );
     }
     fs::write(shelf.path("real"), "inside").unwrap();
     symlink("real", shelf.path("alias")).unwrap();
@@ -107,8 +110,8 @@ async fn no_input_lies_below_a_directory_that_another_task_may_write_to() {
     node.fetch(1, &writing("data")).await.unwrap();
     // Otherwise the first task could replace it by a link to anywhere before it is mounted.
     for input in [shelf.input("data/sub"), writing("data/sub")] {
-        let told = node.refusal(2, &input).await;
-        assert!(told.contains("/data', which another task may write to"), "{told}");
+        let message = node.refusal(2, &input).await;
+        assert!(message.contains("/data', which another task may write to"), "{message}");
     }
     // The same directory, and what is below it for the same task, are no way out.
     node.fetch(3, &writing("data")).await.unwrap();
@@ -117,13 +120,13 @@ async fn no_input_lies_below_a_directory_that_another_task_may_write_to() {
         node.sources.release(execution_id(number));
     }
     node.fetch(2, &shelf.input("data/sub")).await.unwrap();
-    let told = node.refusal(4, &writing("data")).await;
-    assert!(told.contains("/data/sub' below it is the input of another task"), "{told}");
+    let message = node.refusal(4, &writing("data")).await;
+    assert!(message.contains("/data/sub' below it is the input of another task"), "{message}");
     node.fetch(4, &shelf.input("data")).await.unwrap();
 
     // A task that outlives its agent keeps what it has.
     let next = shelf.node();
     next.sources.hold_again(execution_id(1), &[writing("data")]);
-    let told = next.refusal(2, &shelf.input("data/sub")).await;
-    assert!(told.contains("which another task may write to"), "{told}");
+    let message = next.refusal(2, &shelf.input("data/sub")).await;
+    assert!(message.contains("which another task may write to"), "{message}");
 }

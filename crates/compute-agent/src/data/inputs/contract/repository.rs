@@ -109,10 +109,10 @@ async fn a_repository_of_the_node_is_cloned_when_its_path_is_allowed() {
         let repository = Repository { local: None, ..sources.repository.unwrap() };
         Sources { repository: Some(repository), ..Sources::new(&Settings::default(), cache.into()) }
     });
-    let told = strict.refusal(1, &forge.input(&forge.url(), "")).await;
-    assert!(told.contains("allow no repositories of its own"), "{told}");
-    let told = forge.node().refusal(1, &forge.input("file:///etc", "")).await;
-    assert!(told.contains("is not below a path that this node's settings allow"), "{told}");
+    let message = strict.refusal(1, &forge.input(&forge.url(), "")).await;
+    assert!(message.contains("allow no repositories of its own"), "{message}");
+    let message = forge.node().refusal(1, &forge.input("file:///etc", "")).await;
+    assert!(message.contains("is not below a path that this node's settings allow"), "{message}");
 }
 
 #[tokio::test]
@@ -122,12 +122,12 @@ async fn a_repository_behind_http_is_cloned_through_redirects() {
         let (url, serving) = forge.serve(service).await;
         every_reference_is_found(&forge, &url).await;
         let unknown = "12".repeat(20);
-        let told = forge.node().refusal(1, &forge.input(&url, &unknown)).await;
+        let message = forge.node().refusal(1, &forge.input(&url, &unknown)).await;
         let words = format!("has no commit '{unknown}'; check Ref");
-        assert!(told.ends_with(&words), "the failure is immediate: {told}");
+        assert!(message.ends_with(&words), "the failure is immediate: {message}");
         let absent = url.replace("/moved/bare.git", "/absent.git");
-        let told = forge.node().refusal(1, &forge.input(&absent, "")).await;
-        assert!(told.contains("does not exist (404 Not Found); check the URL"), "{told}");
+        let message = forge.node().refusal(1, &forge.input(&absent, "")).await;
+        assert!(message.contains("does not exist (404 Not Found); check the URL"), "{message}");
         drop(serving);
     }
 }
@@ -156,8 +156,8 @@ async fn a_private_repository_opens_for_credentials_of_its_host() {
     }
     for (node, input) in [(own(&[&host]), forge.input(&url, "main")), (own(&["h.example"]), named)]
     {
-        let told = node.refusal(2, &input).await;
-        assert!(told.contains("may not be read (401 Unauthorized)"), "{told}");
+        let message = node.refusal(2, &input).await;
+        assert!(message.contains("may not be read (401 Unauthorized)"), "{message}");
     }
 }
 
@@ -174,16 +174,16 @@ async fn non_public_addresses_are_refused() {
         Sources { repository: Some(repository), ..Sources::new(&Settings::default(), cache.into()) }
     });
     for url in ["http://127.0.0.1:9/x.git", "http://localhost:9/x.git"] {
-        let told = strict.refusal(1, &forge.input(url, "")).await;
-        assert!(told.contains("a loopback address, which this node's settings"), "{told}");
+        let message = strict.refusal(1, &forge.input(url, "")).await;
+        assert!(message.contains("a loopback address, which this node's settings"), "{message}");
     }
-    for (url, reference, told) in [
+    for (url, reference, message) in [
         ("ssh://git@example.com/x.git", "", "https, http and file work"),
         ("ext::sh -c id", "", "https, http and file work"),
         ("http://example.com/x.git", "--upload-pack=id", "is not a branch, tag or commit"),
     ] {
         let refused = strict.refusal(1, &forge.input(url, reference)).await;
-        assert!(refused.contains(told), "{refused}");
+        assert!(refused.contains(message), "{refused}");
     }
 }
 
@@ -209,8 +209,8 @@ async fn large_files_are_fetched_with_lfs_and_stay_pointers_without() {
     }
     // An object that the store of large files lost.
     fs::remove_dir_all(forge.directory().join("bare.git/lfs")).unwrap();
-    let told = forge.node().refusal(4, &with_lfs).await;
-    assert!(told.contains("git lfs of "), "{told}");
+    let message = forge.node().refusal(4, &with_lfs).await;
+    assert!(message.contains("git lfs of "), "{message}");
 }
 
 #[test]

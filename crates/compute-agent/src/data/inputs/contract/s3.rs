@@ -94,8 +94,8 @@ async fn a_prefix_fetches_every_object_below_it() {
     }
     let mounted = node.fetch(3, &keyed(&server, "many/")).await.unwrap();
     assert_eq!(tree(&mounted.source).len(), 1100);
-    let told = node.refusal(4, &keyed(&server, "nothing/*")).await;
-    assert!(told.contains("there are no objects in bucket 'bucket' at "), "{told}");
+    let message = node.refusal(4, &keyed(&server, "nothing/*")).await;
+    assert!(message.contains("there are no objects in bucket 'bucket' at "), "{message}");
 }
 
 #[tokio::test]
@@ -124,9 +124,9 @@ async fn a_checksum_mismatch_reports_both_checksums() {
         })
     };
     node.fetch(1, &with(&right)).await.unwrap();
-    let told = node.refusal(2, &with(&wrong)).await;
+    let message = node.refusal(2, &with(&wrong)).await;
     let words = format!("its SHA-256 is {right}, the job's ChecksumSHA256 is {wrong}");
-    assert!(told.ends_with(&words), "{told}");
+    assert!(message.ends_with(&words), "{message}");
     assert!(!node.dir(2).input(0).join("directory/k").exists());
 }
 
@@ -135,14 +135,14 @@ async fn a_refusal_of_the_service_is_reported() {
     let server = S3Server::start().await;
     server.put("k", b"content");
     let wrong = Node::new(|cache| sources(&server.settings("wrong"), cache));
-    let told = wrong.refusal(1, &keyed(&server, "k")).await;
-    assert!(told.contains("is not open to this node; check the AWS_… variables"), "{told}");
+    let message = wrong.refusal(1, &keyed(&server, "k")).await;
+    assert!(message.contains("is not open to this node; check the AWS_… variables"), "{message}");
     let elsewhere = asked(&server, |params| {
         params.bucket = "absent".to_owned();
         params.key = "k".to_owned();
     });
-    let told = node(&server).refusal(1, &elsewhere).await;
-    assert!(told.contains("'absent'"), "{told}");
+    let message = node(&server).refusal(1, &elsewhere).await;
+    assert!(message.contains("'absent'"), "{message}");
 }
 
 /// A node without credentials of its own, for a task that names some.
@@ -173,21 +173,21 @@ async fn credentials_of_a_task_sign_its_requests_to_their_hosts_and_buckets() {
     assert!(!good.sources.offered().contains(&SourceType::S3));
     let mounted = good.fetch(1, &own).await.unwrap();
     assert_eq!(fs::read(mounted.source).unwrap(), b"content");
-    let told = good.refusal(2, &keyed(&server, "k")).await;
-    assert!(told.starts_with("not supported on this node"), "{told}");
+    let message = good.refusal(2, &keyed(&server, "k")).await;
+    assert!(message.starts_with("not supported on this node"), "{message}");
     for (node, expected) in [
         (node_for(&server, &[&host], &[], "wrong"), "is not open to the credentials 'own'"),
         (node_for(&server, &["s3.example"], &[], peers::s3::SECRET), "their Hosts are s3.example"),
         (node_for(&server, &[&host], &["other"], peers::s3::SECRET), "their Buckets are other"),
     ] {
-        let told = node.refusal(1, &own).await;
-        assert!(told.contains(expected), "{expected}: {told}");
+        let message = node.refusal(1, &own).await;
+        assert!(message.contains(expected), "{expected}: {message}");
     }
     // The node's own credentials are not used beside them.
     let mut lent = Node::new(|cache| sources(&server.good_settings(), cache));
     lent.granted = node_for(&server, &[&host], &[], "wrong").granted;
-    let told = lent.refusal(1, &own).await;
-    assert!(told.contains("is not open to the credentials 'own'"), "{told}");
+    let message = lent.refusal(1, &own).await;
+    assert!(message.contains("is not open to the credentials 'own'"), "{message}");
 }
 
 #[tokio::test]
@@ -198,8 +198,8 @@ async fn broken_connections_are_retried() {
     server.break_connections(2);
     node.fetch(1, &keyed(&server, "k")).await.unwrap();
     server.break_connections(usize::MAX);
-    let told = node.refusal(2, &keyed(&server, "k")).await;
-    assert!(told.contains("'k' in bucket 'bucket' at http://127.0.0.1:"), "{told}");
+    let message = node.refusal(2, &keyed(&server, "k")).await;
+    assert!(message.contains("'k' in bucket 'bucket' at http://127.0.0.1:"), "{message}");
 }
 
 #[tokio::test]
@@ -216,8 +216,8 @@ async fn the_egress_policy_applies_to_endpoints_of_jobs_but_not_of_the_operator(
             params.key = "k".to_owned();
             params.endpoint = endpoint;
         });
-        let told = strict.refusal(1, &asked).await;
-        assert!(told.contains("a loopback address, which this node's settings"), "{told}");
+        let message = strict.refusal(1, &asked).await;
+        assert!(message.contains("a loopback address, which this node's settings"), "{message}");
     }
     settings.aws.0.insert("AWS_ENDPOINT_URL".to_owned(), server.endpoint());
     let own = Node::new(|cache| sources(&settings, cache));
@@ -234,7 +234,7 @@ fn contradictory_params_are_declined() {
     let mut settings = settings;
     settings.aws.0.insert("AWS_SKIP_SIGNATURE".to_owned(), "true".to_owned());
     let sources = Sources::new(&settings, "cache".into());
-    for (params, told) in [
+    for (params, message) in [
         (json!({"Key": "k"}), "need a Bucket"),
         (json!({"Bucket": "b"}), "need a Key"),
         (json!({"Bucket": "b", "Key": "k", "Filter": "x"}), "end it with '/' or '*'"),
@@ -247,7 +247,7 @@ fn contradictory_params_are_declined() {
         (json!({"Bucket": "b", "Key": "k", "Region": "x@127.0.0.1:9/?"}), "the name of a region"),
     ] {
         let refused = sources.admit(&input(SourceType::S3, params, "/x")).unwrap_err();
-        assert!(refused.contains(told), "{refused}");
+        assert!(refused.contains(message), "{refused}");
     }
 }
 
@@ -277,7 +277,7 @@ async fn no_key_leads_out_of_the_input() {
     let node = Node::new(|cache| sources(&settings, cache));
     let outside = tempfile::tempdir().unwrap();
     let absolute = format!("other{}/file", outside.path().display());
-    for (key, told) in [
+    for (key, message) in [
         // Cut by the length of the prefix it was absolute, and that is where it was written.
         (absolute.as_str(), "does not begin with 'data/'"),
         ("other", "does not begin with 'data/'"),
@@ -286,7 +286,7 @@ async fn no_key_leads_out_of_the_input() {
         let server = peers::s3::listing(&["data/good", key]).await;
         let params = json!({"Bucket": BUCKET, "Key": "data/", "Endpoint": server.url});
         let refused = node.refusal(1, &input(SourceType::S3, params, "/in")).await;
-        assert!(refused.contains(told), "{key}: {refused}");
+        assert!(refused.contains(message), "{key}: {refused}");
     }
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
 }
@@ -309,13 +309,13 @@ async fn credentials_go_only_where_the_operator_lists() {
     settings.s3.endpoints.clear();
     let unlisted = Node::new(|cache| sources(&settings, cache));
     // The server asks for a signature, and there is none.
-    let told = unlisted.refusal(1, &keyed(&server, "k")).await;
-    assert!(told.contains("its operator can list it in s3.endpoints"), "{told}");
+    let message = unlisted.refusal(1, &keyed(&server, "k")).await;
+    assert!(message.contains("its operator can list it in s3.endpoints"), "{message}");
     let mut settings = server.good_settings();
     settings.s3.buckets = vec!["team-*".to_owned()];
     let other = Node::new(|cache| sources(&settings, cache));
-    let told = other.refusal(1, &keyed(&server, "k")).await;
-    assert!(told.contains("'bucket' is not one that this node's settings allow"), "{told}");
+    let message = other.refusal(1, &keyed(&server, "k")).await;
+    assert!(message.contains("'bucket' is not one that this node's settings allow"), "{message}");
     settings.s3.buckets = vec!["team-*".to_owned(), "buck*".to_owned()];
     let listed = Node::new(|cache| sources(&settings, cache));
     listed.fetch(1, &keyed(&server, "k")).await.unwrap();

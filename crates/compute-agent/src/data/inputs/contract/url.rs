@@ -110,9 +110,9 @@ async fn a_download_that_cannot_resume_starts_again() {
 async fn a_download_without_progress_fails_with_the_reason() {
     let server = Server::start().await;
     let page = Page { cuts: usize::MAX, etag: None, bytes: noise(3).into(), ..content() };
-    let told = server.node().refusal(1, &server.put("/cut", page)).await;
-    assert!(told.contains("the connection broke off after 0 bytes: "), "{told}");
-    assert!(told.ends_with("(tried 3 times)"), "{told}");
+    let message = server.node().refusal(1, &server.put("/cut", page)).await;
+    assert!(message.contains("the connection broke off after 0 bytes: "), "{message}");
+    assert!(message.ends_with("(tried 3 times)"), "{message}");
 }
 
 #[tokio::test]
@@ -121,12 +121,18 @@ async fn a_transient_error_status_is_retried() {
     let input = server.put("/busy", Page { statuses: vec![429, 503], ..content() });
     comes_whole(&server.node(), 1, &input).await;
     let down = server.put("/down", Page { statuses: vec![500; 9], ..content() });
-    let told = server.node().refusal(1, &down).await;
-    assert!(told.ends_with("/down' answered 500 Internal Server Error (tried 3 times)"), "{told}");
+    let message = server.node().refusal(1, &down).await;
+    assert!(
+        message.ends_with("/down' answered 500 Internal Server Error (tried 3 times)"),
+        "{message}"
+    );
     assert_eq!(server.page("/down").requests, 3);
     let secret = server.put("/secret", Page { statuses: vec![403; 9], ..content() });
-    let told = server.node().refusal(1, &secret).await;
-    assert!(told.ends_with("may not be read (403 Forbidden); check its credentials"), "{told}");
+    let message = server.node().refusal(1, &secret).await;
+    assert!(
+        message.ends_with("may not be read (403 Forbidden); check its credentials"),
+        "{message}"
+    );
     assert_eq!(server.page("/secret").requests, 1);
 }
 
@@ -140,19 +146,19 @@ async fn redirects_are_followed_to_their_end() {
     comes_whole(&server.node(), 1, &input).await;
     let circle =
         server.put("/circle", Page { location: Some("/circle".to_owned()), ..Page::default() });
-    let told = server.node().refusal(1, &circle).await;
-    assert!(told.contains("was redirected more than 10 times"), "{told}");
+    let message = server.node().refusal(1, &circle).await;
+    assert!(message.contains("was redirected more than 10 times"), "{message}");
     let file = Page { location: Some("file:///etc/passwd".to_owned()), ..Page::default() };
-    let told = server.node().refusal(1, &server.put("/file", file)).await;
-    assert!(told.contains("is neither http nor https"), "{told}");
+    let message = server.node().refusal(1, &server.put("/file", file)).await;
+    assert!(message.contains("is neither http nor https"), "{message}");
 }
 
 #[tokio::test]
 async fn an_unreachable_server_is_named() {
     let server = Server::start().await;
     let input = input(SourceType::UrlDownload, json!({ "URL": "http://127.0.0.1:9/x" }), "/x");
-    let told = server.node().refusal(1, &input).await;
-    assert!(told.contains("cannot reach 'http://127.0.0.1:9/x': "), "{told}");
+    let message = server.node().refusal(1, &input).await;
+    assert!(message.contains("cannot reach 'http://127.0.0.1:9/x': "), "{message}");
 }
 
 #[tokio::test]
@@ -207,11 +213,11 @@ async fn non_public_addresses_are_refused_wherever_they_come_from() {
     let node = strict_node(&server);
     for host in ["127.0.0.1", "2130706433", "0x7f.1", "[::1]", "[::ffff:7f00:1]", "name.example"] {
         let url = format!("http://{host}:{port}/data");
-        let told =
+        let message =
             node.refusal(1, &input(SourceType::UrlDownload, json!({ "URL": url }), "/x")).await;
         assert!(
-            told.contains("a loopback address, which this node's settings do not allow"),
-            "{told}"
+            message.contains("a loopback address, which this node's settings do not allow"),
+            "{message}"
         );
     }
     assert_eq!(server.page("/data").requests, 0);
@@ -228,9 +234,9 @@ async fn the_egress_policy_applies_to_every_redirect() {
     {
         server.put("/door", Page { location: Some(inwards), ..Page::default() });
         let url = format!("http://public.example:{port}/door");
-        let told =
+        let message =
             node.refusal(1, &input(SourceType::UrlDownload, json!({ "URL": url }), "/x")).await;
-        assert!(told.contains("a loopback address"), "{told}");
+        assert!(message.contains("a loopback address"), "{message}");
     }
     assert_eq!((server.page("/door").requests, server.page("/data").requests), (1, 0));
 }
@@ -264,7 +270,10 @@ async fn a_login_goes_to_its_own_host_wherever_the_request_is_redirected() {
     assert_eq!(server.page("/elsewhere").logins, [""]);
     // Without naming them, a task does not have them.
     let input = server.put("/plain", Page { login: bearer, ..content() });
-    let told = node.refusal(3, &input).await;
-    assert!(told.ends_with("may not be read (401 Unauthorized); check its credentials"), "{told}");
+    let message = node.refusal(3, &input).await;
+    assert!(
+        message.ends_with("may not be read (401 Unauthorized); check its credentials"),
+        "{message}"
+    );
     assert_eq!(server.page("/plain").logins, [""]);
 }

@@ -170,19 +170,19 @@ impl Git {
         let output = loop {
             match tokio::time::timeout(LOOK_AGAIN, &mut output).await {
                 Ok(output) => break output,
-                Err(_) => look(watched)?,
+                Err(_) => probe(watched)?,
             }
         };
         let output = output.map_err(|error| {
             AttemptError::permanent(format!("cannot run git {}: {error}", arguments[0]))
         })?;
-        let looked = look(watched);
+        let probed = probe(watched);
         if output.status.success() {
-            looked?;
+            probed?;
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
         // On a full disk git prints many errors, of which only one is the cause.
-        looked?;
+        probed?;
         Err(attempt_error(arguments[0], &self.url, &String::from_utf8_lossy(&output.stderr)))
     }
 }
@@ -210,7 +210,7 @@ async fn bounded(stream: Option<impl AsyncRead + Unpin>) -> std::io::Result<Vec<
 }
 
 /// Whether the received size exceeds the limit.
-fn look(watched: Option<(&Path, &Quota)>) -> Result<(), AttemptError> {
+fn probe(watched: Option<(&Path, &Quota)>) -> Result<(), AttemptError> {
     let Some((directory, quota)) = watched else { return Ok(()) };
     if let Some(shortage) = quota.disk().shortage() {
         return Err(AttemptError::of_disk(&shortage));

@@ -146,10 +146,10 @@ mod tests {
         let (output, _) = take_in(printing(4), &dir, &mut intake).await.unwrap();
         assert_eq!(output.stdout.len(), 40);
         assert_eq!(std::fs::read(dir.stdout()).unwrap().len(), 20);
-        let told = intake.spoilt.clone().unwrap();
+        let message = intake.spoilt.clone().unwrap();
         let words = "what it printed (stdout and stderr) has 40 B, more than the 25 B of the \
                      task's Resources.Disk; ask for more";
-        assert_eq!(told, Failure::task(words));
+        assert_eq!(message, Failure::task(words));
     }
 
     #[tokio::test]
@@ -163,8 +163,8 @@ mod tests {
         let (output, _) = take_in(printing(4), &dir, &mut intake).await.unwrap();
         assert_eq!(output.stdout.len(), 40);
         assert!(!dir.stdout().exists() && intake.is_the_disk_full());
-        let told = intake.spoilt.unwrap().message;
+        let message = intake.spoilt.unwrap().message;
         let words = "cannot store its output: no space left on the node's disk (5 B are free";
-        assert!(told.starts_with(words), "{told}");
+        assert!(message.starts_with(words), "{message}");
     }
 }

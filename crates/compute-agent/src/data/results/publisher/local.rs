@@ -121,14 +121,14 @@ impl PublishedDir {
             )));
         }
         std::fs::create_dir_all(&self.root)?;
-        let place = self.of(id);
-        match std::fs::rename(archive, &place) {
+        let path = self.of(id);
+        match std::fs::rename(archive, &path) {
             // An earlier attempt got this far.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && place.exists() => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound && path.exists() => {}
             moved => moved?,
         }
         File::open(&self.root)?.sync_all()?;
-        Ok(self.shrink(&place)?)
+        Ok(self.shrink(&path)?)
     }
 
     fn shrink(&self, but: &Path) -> io::Result<()> {
@@ -199,13 +199,13 @@ mod tests {
         assert_eq!(published.remove_older_than(Duration::ZERO).unwrap(), 0);
         std::fs::create_dir(root.path().join("published")).unwrap();
         let id = crate::testing::execution_id(1);
-        let place = published.named(&format!("{id}.tar.gz")).unwrap();
-        std::fs::write(&place, "archive").unwrap();
+        let path = published.named(&format!("{id}.tar.gz")).unwrap();
+        std::fs::write(&path, "archive").unwrap();
         assert_eq!(published.remove_older_than(Duration::from_secs(60)).unwrap(), 0);
         let hour_ago = SystemTime::UNIX_EPOCH + steady_since_epoch() - Duration::from_secs(3600);
-        std::fs::File::open(&place).unwrap().set_modified(hour_ago).unwrap();
+        std::fs::File::open(&path).unwrap().set_modified(hour_ago).unwrap();
         assert_eq!(published.remove_older_than(Duration::from_secs(60)).unwrap(), 1);
-        assert!(!place.exists());
+        assert!(!path.exists());
         for name in ["../ledger.sqlite", "x.tar.gz", "", "e-1.tar.gz", &id.to_string()] {
             assert_eq!(published.named(name), None, "{name}");
         }

@@ -20,15 +20,15 @@ pub(super) struct Seen(Mutex<HashMap<String, (String, Timestamp)>>);
 impl Seen {
     pub(super) fn note(&self, image: &str, id: &str, now: Timestamp) {
         let mut images = self.images();
-        images.retain(|_, (_, looked)| now.since(*looked) < STILL_THERE);
+        images.retain(|_, (_, seen_at)| now.since(*seen_at) < STILL_THERE);
         images.insert(image.to_owned(), (id.to_owned(), now));
     }
 
     /// The id of the image, if it was seen a moment ago.
     pub(super) fn id(&self, image: &str, now: Timestamp) -> Option<String> {
         let images = self.images();
-        let (id, looked) = images.get(image)?;
-        (now.since(*looked) < STILL_THERE).then(|| id.clone())
+        let (id, seen_at) = images.get(image)?;
+        (now.since(*seen_at) < STILL_THERE).then(|| id.clone())
     }
 
     pub(super) fn forget(&self, image: &str) {
@@ -47,10 +47,10 @@ mod tests {
     #[test]
     fn an_image_counts_as_present_for_a_while_or_until_it_is_missed() {
         let seen = Seen::default();
-        let looked = Timestamp::ZERO + Duration::from_secs(1000);
-        let (soon, late) = (looked + STILL_THERE / 2, looked + STILL_THERE);
-        seen.note("a:1", "sha256:a", looked);
-        seen.note("b:1", "sha256:b", looked);
+        let seen_at = Timestamp::ZERO + Duration::from_secs(1000);
+        let (soon, late) = (seen_at + STILL_THERE / 2, seen_at + STILL_THERE);
+        seen.note("a:1", "sha256:a", seen_at);
+        seen.note("b:1", "sha256:b", seen_at);
         assert_eq!(seen.id("a:1", soon).as_deref(), Some("sha256:a"));
         assert_eq!(seen.id("a:1", late), None);
         seen.forget("a:1");

@@ -107,7 +107,7 @@ impl Probe<'_> {
         challenges.extend(self.challenges(Method::HEAD, manifest).await?);
         let is_secure = root.scheme() == "https";
         for realm in challenges.iter().flat_map(|challenge| realms(challenge)) {
-            self.judge(&realm, is_secure).await?;
+            self.check(&realm, is_secure).await?;
         }
         Ok(())
     }
@@ -141,7 +141,7 @@ impl Probe<'_> {
         Err(Failed::Unreachable(format!("{} redirects without end", shown(&url))))
     }
 
-    async fn judge(&self, realm: &Url, is_secure: bool) -> Result<(), Failed> {
+    async fn check(&self, realm: &Url, is_secure: bool) -> Result<(), Failed> {
         if self.has_login && is_secure && realm.scheme() != "https" {
             let reason = "the login would be sent without encryption";
             return Err(self.leads("lets clients sign in at", realm, &reason));

@@ -27,7 +27,7 @@ pub(in crate::store::contract) fn node(random: &mut Random) -> NodeRow {
         message: "moves to the other rack".to_owned(),
         drain_deadline: Some(Moment(1_700_000_100_000_000_000)),
         silent_since: Some(Moment(8)),
-        grant: Grant { lease: Duration::from_secs(10), told: Duration::from_secs(30) },
+        grant: Grant { lease: Duration::from_secs(10), kept: Duration::from_secs(30) },
         joined_at: Moment(6),
         is_forgotten: true,
         health: Health::BackingOff {

@@ -176,7 +176,7 @@ fn the_service_clock_continues_from_the_wall_time_of_the_last_commit() {
         assert_eq!(live.nodes[0].drain_deadline, Some(at(60)));
         assert_eq!(live.nodes[0].silent_since, Some(at(20)));
         let lease = Duration::from_secs(30);
-        assert_eq!(live.nodes[0].grant, Grant { lease, told: lease });
+        assert_eq!(live.nodes[0].grant, Grant { lease, kept: lease });
 
         let team = RequestKey { namespace: "team".to_owned(), ..key("k") };
         let row = store.idempotency(&team, at(0)).unwrap().unwrap();

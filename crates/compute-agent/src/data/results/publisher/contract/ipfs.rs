@@ -38,7 +38,7 @@ async fn a_failure_is_retried_and_then_reported() {
     collected.publish(&publishers).await.unwrap();
     server.fail(9);
     let failure = collected.publish(&publishers).await.unwrap_err();
-    let told = "says: the daemon is busy (tried 3 times)";
+    let message = "says: the daemon is busy (tried 3 times)";
     assert!(failure.message.starts_with("publisher 'ipfs': the IPFS node at "), "{failure:?}");
-    assert!(failure.message.ends_with(told), "{failure:?}");
+    assert!(failure.message.ends_with(message), "{failure:?}");
 }

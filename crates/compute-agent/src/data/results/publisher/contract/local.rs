@@ -36,6 +36,6 @@ async fn a_disk_error_is_reported() {
     fs::write(collected.data_dir.published(), "a file where a directory should be").unwrap();
     let publishers = OnTheNode.publishers(&collected.data_dir);
     let failure = collected.publish(&publishers).await.unwrap_err();
-    let told = "publisher 'local': the node's disk cannot take it: ";
-    assert!(failure.message.starts_with(told), "{}", failure.message);
+    let message = "publisher 'local': the node's disk cannot take it: ";
+    assert!(failure.message.starts_with(message), "{}", failure.message);
 }

@@ -68,8 +68,9 @@ async fn broken_connections_are_retried_and_an_unreachable_service_is_reported()
     collected.publish(&publishers).await.unwrap();
     server.break_connections(usize::MAX);
     let failure = collected.publish(&publishers).await.unwrap_err();
-    let told = format!("publisher 's3': 'results/{}.tar.gz' in bucket 'bucket'", execution_id(7));
-    assert!(failure.message.starts_with(&told), "{}", failure.message);
+    let message =
+        format!("publisher 's3': 'results/{}.tar.gz' in bucket 'bucket'", execution_id(7));
+    assert!(failure.message.starts_with(&message), "{}", failure.message);
     assert_eq!(failure.cause, api_types::protocol::FailureCause::Fetch);
     // The packed archive is removed.
     assert!(!collected.dir.archive().exists());
@@ -91,14 +92,14 @@ async fn invalid_params_are_declined() {
     let with_credentials = server.publishers(&collected.data_dir);
     let without = publishers(&Settings::default(), &collected.data_dir);
     assert!(!without.offered().contains(&PublisherType::S3));
-    let told = without.admit(&collected.work).unwrap_err();
-    assert!(told.starts_with("publisher 's3' is not supported on this node"), "{told}");
-    for (params, told) in [
+    let message = without.admit(&collected.work).unwrap_err();
+    assert!(message.starts_with("publisher 's3' is not supported on this node"), "{message}");
+    for (params, message) in [
         (json!({"Bucket": "b", "Key": "folder/"}), "does not name an object"),
         (json!({"Key": "k"}), "need a Bucket"),
     ] {
         collected.work.task.publisher.params = serde_json::from_value(params).unwrap();
         let refused = with_credentials.admit(&collected.work).unwrap_err();
-        assert!(refused.contains(told), "{refused}");
+        assert!(refused.contains(message), "{refused}");
     }
 }
