@@ -89,8 +89,7 @@ impl Meters {
     }
 
     async fn begin(&self, id: ExecutionId, work: &Work) {
-        let dir = self.dirs.of(id);
-        let earlier = tokio::task::spawn_blocking(move || read(&dir)).await.ok().flatten();
+        let earlier = self.kept(id).await;
         let sample = earlier.map(|usage| Sample { usage, taken_at: None });
         self.tasks().entry(id).or_insert_with(|| Metered {
             engine: work.task.engine.engine_type,
@@ -148,12 +147,19 @@ impl Meters {
         let usage = match known {
             Some(sample) => sample?.usage,
             // An earlier agent saw its end.
-            None => {
-                let dir = self.dirs.of(id);
-                tokio::task::spawn_blocking(move || read(&dir)).await.ok().flatten()?
-            }
+            None => self.kept(id).await?,
         };
         Some(Usage { cpu: 0.0, memory: 0, ..usage })
+    }
+
+    /// What an earlier agent has written. Most tasks have no such file, and a thread to read it
+    /// would cost more than the shortest of them.
+    async fn kept(&self, id: ExecutionId) -> Option<Usage> {
+        let dir = self.dirs.of(id);
+        if !dir.usage().exists() {
+            return None;
+        }
+        tokio::task::spawn_blocking(move || read(&dir)).await.ok().flatten()
     }
 
     pub(crate) fn forget(&self, id: ExecutionId) {
