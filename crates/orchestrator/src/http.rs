@@ -180,9 +180,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .merge(openapi::router(collected))
         .fallback(elsewhere)
         .method_not_allowed_fallback(method_not_allowed)
-        .layer(axum::middleware::from_fn_with_state(Arc::clone(&api), authenticate::check))
-        .layer(axum::middleware::from_fn_with_state(Arc::clone(&api), guard::check))
-        .layer(axum::middleware::from_fn(edge::note_route))
+        .layer(axum::middleware::from_fn_with_state(Arc::clone(&api), edge::admit))
         .with_state(api)
 }
 

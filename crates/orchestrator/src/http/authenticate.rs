@@ -14,7 +14,7 @@ use api_types::Timestamp;
 use api_types::access::Role;
 use api_types::audit::AuditOutcome;
 use axum::body::{Body, HttpBody};
-use axum::extract::{FromRequestParts, MatchedPath, State};
+use axum::extract::{FromRequestParts, MatchedPath};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use control_plane::audit::AuditEntry;
@@ -68,7 +68,7 @@ struct Right {
 
 /// Lets a request through with its [`Access`], or refuses it.
 pub(super) async fn check(
-    State(api): State<Arc<Api>>,
+    api: Arc<Api>,
     route: Option<MatchedPath>,
     mut request: Request<Body>,
     next: Next,

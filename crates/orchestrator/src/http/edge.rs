@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::{Body, Bytes, HttpBody};
-use axum::extract::MatchedPath;
+use axum::extract::{MatchedPath, State};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::{BoxError, Router};
 use http::{HeaderName, HeaderValue, Request, header};
 
-use super::Handled;
 use super::error::Failure;
+use super::{Api, Handled, authenticate};
 use crate::metrics::Metrics;
 
 /// Headers of every response that has none of its own: the bytes of a job are never a document of
@@ -30,13 +30,20 @@ const INERT: [(HeaderName, HeaderValue); 4] = [
 #[derive(Clone)]
 struct Route(Option<MatchedPath>);
 
-/// Carries the route to the edge in the response.
-pub(super) async fn note_route(
+/// Lets a request through to its operation, if it is for this service and its caller may send it.
+/// The response carries the route to the edge.
+///
+/// One layer does all of it: each copies every service below it for each request.
+pub(super) async fn admit(
+    State(api): State<Arc<Api>>,
     route: Option<MatchedPath>,
     request: Request<Body>,
     next: Next,
 ) -> Response {
-    let mut response = next.run(request).await;
+    let mut response = match api.guard.check(request.method(), request.uri(), request.headers()) {
+        Ok(()) => authenticate::check(api, route.clone(), request, next).await,
+        Err(failure) => failure.into_response(),
+    };
     response.extensions_mut().insert(Route(route));
     response
 }
@@ -78,7 +85,6 @@ pub(super) async fn rendered<T: serde::Serialize + Send + 'static>(value: T) -> 
 #[cfg(test)]
 mod tests {
     use axum::body::to_bytes;
-    use axum::response::IntoResponse;
     use axum::routing::get;
     use control_plane::store::StoreError;
     use http::header;

@@ -12,17 +12,11 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use api_types::routes;
-use axum::body::Body;
-use axum::extract::State;
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
 use http::uri::Authority;
-use http::{HeaderMap, Method, Request, Uri, header};
+use http::{HeaderMap, Method, Uri, header};
 
-use super::Api;
 use super::error::Failure;
 
 const SEC_FETCH_SITE: &str = "sec-fetch-site";
@@ -45,18 +39,6 @@ pub(crate) struct Guard {
     trusts_every_caller: bool,
 }
 
-/// Refuses what must not be answered.
-pub(super) async fn check(
-    State(api): State<Arc<Api>>,
-    request: Request<Body>,
-    next: Next,
-) -> Response {
-    match api.guard.check(request.method(), request.uri(), request.headers()) {
-        Ok(()) => next.run(request).await,
-        Err(failure) => failure.into_response(),
-    }
-}
-
 // === impl Guard ===
 
 impl Guard {
@@ -73,7 +55,13 @@ impl Guard {
         }
     }
 
-    fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Failure> {
+    /// Refuses what must not be answered.
+    pub(super) fn check(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+    ) -> Result<(), Failure> {
         self.check_host(uri, headers)?;
         check_origin(method, uri, headers)?;
         let proxied = PROXY_HEADERS.iter().find(|(name, _)| headers.contains_key(*name));
@@ -159,6 +147,8 @@ fn shown(value: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use axum::response::IntoResponse;
+
     use super::*;
 
     /// Whether the listener trusts every caller.
