@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use agent_core::execution::{Exit, NO_EXIT_CODE};
 use api_types::ExecutionId;
+use bollard::models::ContainerState;
 use bollard::query_parameters::WaitContainerOptions;
 use futures_util::stream::StreamExt;
 use tracing::debug;
@@ -23,6 +24,14 @@ const MAX_WAIT_REFUSALS: u32 = 12;
 /// An Engine that has just returned may show a container as running that ended with it; one that
 /// still runs after this time does run.
 const SETTLING_TIME: Duration = Duration::from_secs(2);
+
+/// The exit code of a process that SIGKILL ended, as the kernel does that is short of memory.
+const KILLED: i64 = 137;
+
+/// Pauses before the Engine is asked again whether such a process was out of memory: it learns that
+/// on another way than the end, and sometimes later.
+const MEMORY_PAUSES: [Duration; 3] =
+    [Duration::from_millis(50), Duration::from_millis(150), Duration::from_millis(300)];
 
 /// The Engine, as it showed itself while a container is waited for.
 #[derive(Debug, Default)]
@@ -92,12 +101,31 @@ impl Docker {
         }
         let state = self.state(id).await?;
         let still_runs = state.running == Some(true) || state.restarting == Some(true);
-        Ok((!still_runs).then(|| Exit {
+        if still_runs {
+            return Ok(None);
+        }
+        Ok(Some(Exit {
             code: state.exit_code.and_then(|code| i32::try_from(code).ok()).unwrap_or(NO_EXIT_CODE),
-            out_of_memory: state.oom_killed == Some(true),
+            out_of_memory: self.was_out_of_memory(id, &state).await,
             fault: None,
             engine_away: contact.is_away,
         }))
+    }
+
+    async fn was_out_of_memory(&self, id: ExecutionId, ended: &ContainerState) -> bool {
+        if ended.oom_killed == Some(true) {
+            return true;
+        }
+        if ended.exit_code != Some(KILLED) {
+            return false;
+        }
+        for pause in MEMORY_PAUSES {
+            tokio::time::sleep(pause).await;
+            if self.state(id).await.is_ok_and(|state| state.oom_killed == Some(true)) {
+                return true;
+            }
+        }
+        false
     }
 }
 
