@@ -15,7 +15,7 @@ const MASS_NODES: usize = 3;
 
 /// While most nodes are silent, the scheduler assumes for at most this long that the orchestrator
 /// is the one cut off.
-const MASS_HOLD: Duration = Duration::from_secs(120);
+pub(crate) const MASS_HOLD: Duration = Duration::from_secs(120);
 
 // === impl Scheduler: mass silence ===
 

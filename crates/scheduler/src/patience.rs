@@ -13,6 +13,7 @@ use api_types::{ExecutionId, JobId, NodeId};
 use crate::change::ExecutionRow;
 use crate::ending::{Cause, End};
 use crate::job::LiveJob;
+use crate::mass_silence::MASS_HOLD;
 use crate::silence::Mass;
 use crate::text::Text;
 use crate::time::Moment;
@@ -126,7 +127,10 @@ impl Scheduler {
         let due = due.max(self.silence.not_before);
         match self.silence.mass {
             Mass::Holding(until) if !explicit => due.max(until),
-            Mass::None if !explicit => due.max(self.silence.others_may_follow_until),
+            // Nodes that come and go all the time hold nothing up for longer than a mass silence.
+            Mass::None if !explicit => {
+                due.max(self.silence.others_may_follow_until.min(due + MASS_HOLD))
+            }
             Mass::Holding(_) | Mass::None | Mass::Spent => due,
         }
     }

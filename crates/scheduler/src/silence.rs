@@ -152,7 +152,7 @@ impl Scheduler {
         self.check_session(id, held.session).is_none().then_some(held)
     }
 
-    /// Renews the lease of a connected node as of this moment, when its agent was told this.
+    /// Renews the lease of a connected node as of this moment, when its agent was granted this.
     ///
     /// A longer lease counts at once, a shorter one once its agent keeps to it.
     pub(crate) fn renew(&mut self, id: NodeId, at: Moment, granted: Duration) {

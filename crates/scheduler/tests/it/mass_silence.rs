@@ -9,19 +9,22 @@ use crate::world::{LEASE, World};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Three nodes with a run each. They fall silent together, and the orchestrator restarts when the
-/// first has lost its lease.
-fn interrupted() -> (World, Vec<NodeId>, Vec<ExecutionId>) {
-    let (mut world, nodes) = World::with_nodes(3);
-    let id = world.submit(&batch(3));
+/// Nodes with a run each.
+fn running(count: u32) -> (World, Vec<NodeId>, Vec<ExecutionId>) {
+    let (mut world, nodes) = World::with_nodes(count as usize);
+    let id = world.submit(&batch(count));
     let runs = world.live(id);
     for run in &runs {
         world.run(*run);
     }
+    (world, nodes, runs)
+}
+
+/// Three of them fall silent together, and the orchestrator restarts when the first has lost its lease.
+fn interrupted() -> (World, Vec<NodeId>, Vec<ExecutionId>) {
+    let (mut world, nodes, runs) = running(3);
     world.pass(LEASE * 3 / 10);
-    for member in &nodes[1..] {
-        world.heartbeat(*member);
-    }
+    heard(&mut world, &nodes[1..]);
     world.pass(LEASE * 8 / 10);
     world.restart();
     (world, nodes, runs)
@@ -63,53 +66,62 @@ fn one_silent_node_is_no_mass_after_a_restart() {
     assert!(world.row(*run).compute.is_terminal());
 }
 
-/// Most come back just before their leases end, and the last one just after.
+fn heard(world: &mut World, nodes: &[NodeId]) {
+    for node in nodes {
+        world.heartbeat(*node);
+    }
+}
+
+/// All but the first node were heard just before their leases ended, the first one is just after.
+fn the_first_follows(mut world: World, nodes: &[NodeId], runs: &[ExecutionId]) {
+    world.pass_with(LEASE - SECOND, &nodes[1..]);
+    assert!(are_waited_for(&world, runs));
+    world.rejoin(nodes[0], &node(4.0, 4_000_000_000, &[]));
+    world.pass_with(LEASE, nodes);
+    assert!(are_waited_for(&world, runs));
+}
+
 #[test]
 fn the_last_of_many_that_were_silent_follows_those_that_lost_no_lease() {
     let (mut world, nodes, runs) = interrupted();
     world.pass(LEASE - 2 * SECOND);
-    for member in &nodes[1..] {
-        world.heartbeat(*member);
-    }
-    world.pass_with(LEASE - SECOND, &nodes[1..]);
-    assert!(are_waited_for(&world, &runs));
-    world.rejoin(nodes[0], &node(4.0, 4_000_000_000, &[]));
-    world.pass_with(LEASE, &nodes);
-    assert!(are_waited_for(&world, &runs));
+    heard(&mut world, &nodes[1..]);
+    the_first_follows(world, &nodes, &runs);
 }
 
 #[test]
 fn the_last_of_many_that_were_silent_follows_without_a_restart_too() {
-    let (mut world, nodes) = World::with_nodes(3);
-    let id = world.submit(&batch(3));
-    let runs = world.live(id);
-    for run in &runs {
-        world.run(*run);
-    }
+    let (mut world, nodes, runs) = running(3);
     world.pass_with(2 * LEASE, &nodes);
-    for member in &nodes {
-        world.heartbeat(*member);
-    }
+    heard(&mut world, &nodes);
     for pause in [SECOND, LEASE - 2 * SECOND] {
         world.pass(pause);
-        for member in &nodes[1..] {
-            world.heartbeat(*member);
-        }
+        heard(&mut world, &nodes[1..]);
     }
-    world.pass_with(LEASE - SECOND, &nodes[1..]);
-    assert!(are_waited_for(&world, &runs));
-    world.rejoin(nodes[0], &node(4.0, 4_000_000_000, &[]));
-    world.pass_with(LEASE, &nodes);
-    assert!(are_waited_for(&world, &runs));
+    the_first_follows(world, &nodes, &runs);
 }
 
 #[test]
 fn the_last_of_many_that_does_not_follow_is_given_up() {
     let (mut world, nodes, runs) = interrupted();
     world.pass(LEASE - 2 * SECOND);
-    for member in &nodes[1..] {
-        world.heartbeat(*member);
-    }
+    heard(&mut world, &nodes[1..]);
     world.pass_with(2 * LEASE, &nodes[1..]);
     assert!(!are_waited_for(&world, &runs));
+}
+
+/// Three nodes are heard too rarely all the time, and a fourth one comes and goes.
+#[test]
+fn nodes_that_come_and_go_hold_up_the_work_of_a_dead_one_for_no_longer_than_a_mass_silence() {
+    let (mut world, nodes, runs) = running(5);
+    let record = node(4.0, 4_000_000_000, &[]);
+    for _ in 0..6 {
+        for _ in 0..2 {
+            world.pass(LEASE - 2 * SECOND);
+            heard(&mut world, &nodes[1..4]);
+        }
+        world.rejoin(nodes[4], &record);
+    }
+    let run = runs.iter().find(|run| world.row(**run).node == nodes[0]).expect("one on each node");
+    assert!(world.row(*run).compute.is_terminal());
 }

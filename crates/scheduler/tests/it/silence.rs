@@ -58,10 +58,10 @@ fn an_offer_that_a_silent_node_never_answered_is_not_waited_for() {
     let offered = world.only_live(ops);
     world.pass(Duration::from_secs(16));
     assert_eq!(world.row(offered).compute, ComputeState::Cancelled);
-    let granted = world.effects.iter().any(
+    let is_asked = world.effects.iter().any(
         |effect| matches!(effect, Effect::Assign { change, .. } if change.execution == offered),
     );
-    assert!(granted, "its node is asked to stop it");
+    assert!(is_asked, "its node is asked to stop it");
     world.report(offered, ComputeState::AskForBidAccepted);
     assert_eq!(world.row(offered).compute, ComputeState::Cancelled, "too late");
     assert_eq!(world.store.nodes[&nodes[0]].connection, Connection::Connected);
