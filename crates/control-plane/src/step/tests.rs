@@ -3,14 +3,20 @@
 mod records;
 mod removals;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api_types::engine::EngineType;
 use api_types::job::{JobSpec, JobType, RetryPolicy, Task};
-use api_types::{JobId, Timestamp};
+use api_types::node::ComputeNodeInfo;
+use api_types::protocol::SessionRequest;
+use api_types::quantity::Capacity;
+use api_types::version::VersionRecord;
+use api_types::{JobId, NodeId, Timestamp};
 use scheduler::Settings;
 use scheduler::input::{Answer, Refusal, Submit};
 use scheduler::mint::Mint;
+use scheduler::silence::Heard;
 use scheduler::time::Now;
 use uuid::Uuid;
 
@@ -232,6 +238,38 @@ fn without_the_store_only_what_needs_no_lookup_is_submitted() {
     world.perform(actions);
     let unreadable = || Err(NotCreated::Unreadable);
     assert_eq!(world.created(), [(1, unreadable()), (2, unreadable()), (3, Ok(job(22)))]);
+}
+
+/// A node that any job of these tests may run on.
+fn join(caller: u32, node: NodeId) -> (u32, Request) {
+    let capacity = Capacity { cpu: 4.0, memory: 1 << 30, disk: 1 << 30, gpu: 0 };
+    let request = SessionRequest {
+        addrs: Vec::new(),
+        labels: BTreeMap::new(),
+        compute_node_info: ComputeNodeInfo {
+            execution_engines: vec![EngineType::Noop],
+            max_capacity: capacity,
+            ..ComputeNodeInfo::default()
+        },
+        default_resources: Capacity::default(),
+        service_version: VersionRecord::default(),
+    };
+    (caller, Request::Input(Input::Join { node, request: Box::new(request) }))
+}
+
+#[test]
+fn heartbeats_count_before_the_requests_that_came_after_them() {
+    let node = NodeId::from_uuid(Uuid::from_u128(30));
+    for (stalled, executions) in [(Duration::ZERO, 1), (Duration::from_secs(6), 0)] {
+        let mut world = World::new(Trust::Always);
+        world.request([join(1, node)]);
+        let lease = Settings::default().lease;
+        let heard = Heard { node, session: 1, at: world.now, stalled, granted: lease, kept: None };
+        let heard = Event::Heard { deaf: Duration::ZERO, arrivals: vec![heard] };
+        assert!(world.step.on(heard, world.stamp()).is_empty());
+        world.request([submit(2, 20, "a", None)]);
+        assert_eq!(world.store.executions.len(), executions, "stalled for {stalled:?}");
+    }
 }
 
 #[test]
