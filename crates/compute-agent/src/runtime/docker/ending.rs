@@ -25,11 +25,11 @@ const MAX_WAIT_REFUSALS: u32 = 12;
 /// still runs after this time does run.
 const SETTLING_TIME: Duration = Duration::from_secs(2);
 
-/// The exit code of a process that SIGKILL ended, as the kernel does that is short of memory.
+/// The exit code of a process that SIGKILL ended, which is how the kernel ends one for its memory.
 const KILLED: i64 = 137;
 
-/// Pauses before the Engine is asked again whether such a process was out of memory: it learns that
-/// on another way than the end, and sometimes later.
+/// Pauses before the Engine is asked again whether such a process was out of memory: it learns of that
+/// separately from the end, and sometimes later.
 const MEMORY_PAUSES: [Duration; 3] =
     [Duration::from_millis(50), Duration::from_millis(150), Duration::from_millis(300)];
 
@@ -100,8 +100,7 @@ impl Docker {
             Some(Err(error)) => return Err(error::of_container(error)),
         }
         let state = self.state(id).await?;
-        let still_runs = state.running == Some(true) || state.restarting == Some(true);
-        if still_runs {
+        if state.running == Some(true) || state.restarting == Some(true) {
             return Ok(None);
         }
         Ok(Some(Exit {

@@ -27,7 +27,7 @@ const MAX_DURATION: Duration = Duration::from_secs(600);
 /// Bytes of the compiler's verdict. Longer exports are not useful to run.
 const MAX_VERDICT_BYTES: u64 = 4 << 20;
 
-/// Bytes of the compiler's output in a message.
+/// Characters of the compiler's output in a message.
 const MAX_OUTPUT_CHARS: usize = 400;
 
 #[derive(Debug, Clone, PartialEq, Eq)]

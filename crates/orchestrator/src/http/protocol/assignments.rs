@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ const PIECE_BYTES: usize = 1 << 20;
 /// The copy of a specification of this size takes a worker less than a millisecond.
 const LARGE_SPEC_BYTES: usize = 256 << 10;
 
-/// Larger ones that are copied at the same time.
+/// How many larger ones are copied at the same time.
 static LARGE_SPECS: Semaphore = Semaphore::const_new(2);
 
 /// The state of an open stream.
@@ -61,6 +62,12 @@ enum Unrendered {
     /// The head of a snapshot, with the number of changes that follow.
     Snapshot(u64),
     Change(AssignmentChange),
+}
+
+/// An assignment before its work is copied from the specification, which has a task.
+struct Unwritten {
+    assignment: Assignment,
+    work: Option<(WorkOrder, KnownSpec)>,
 }
 
 query! {
@@ -185,13 +192,10 @@ impl Lines {
                 Unrendered::Snapshot(executions) => {
                     write(&mut bytes, &AssignmentLine::Snapshot { executions })?;
                 }
-                Unrendered::Change(change) => match large(&change, &specs) {
-                    Some(spec) => bytes = self.append_large(bytes, change, spec).await?,
-                    None => {
-                        let assignment = self.assignment(change, &specs).await?;
-                        write(&mut bytes, &AssignmentLine::Assignment(Box::new(assignment)))?;
-                    }
-                },
+                Unrendered::Change(change) => {
+                    let assignment = self.assignment(change, &specs).await?;
+                    bytes = self.append(bytes, assignment).await?;
+                }
             }
             if bytes.len() >= PIECE_BYTES {
                 break;
@@ -232,47 +236,43 @@ impl Lines {
         Ok(specs)
     }
 
-    /// Appends an assignment on a blocking thread. Each is a copy of its specification: some at a
-    /// time, however many streams carry one.
-    async fn append_large(
-        &self,
-        mut bytes: Vec<u8>,
-        change: AssignmentChange,
-        spec: KnownSpec,
-    ) -> Result<Vec<u8>, Failure> {
-        let turn = LARGE_SPECS.acquire().await;
+    /// Appends an assignment, on a blocking thread if its specification is large. Each is a copy of
+    /// it: a few at a time, however many streams carry one.
+    async fn append(&self, mut bytes: Vec<u8>, assignment: Unwritten) -> Result<Vec<u8>, Failure> {
+        let is_large =
+            assignment.work.as_ref().is_some_and(|(_, known)| known.bytes >= LARGE_SPEC_BYTES);
+        if !is_large {
+            assignment.write(&mut bytes, &self.api.observer.tracer)?;
+            return Ok(bytes);
+        }
+        let permit = LARGE_SPECS.acquire().await;
         let api = Arc::clone(&self.api);
-        let rendered = tokio::task::spawn_blocking(move || {
-            let _turn = turn;
-            let (plain, order) = plain_and_order(change);
-            let work = order.as_ref().zip(spec.spec.tasks.first()).map(|(order, task)| {
-                work_of(plain.execution_id, order, &spec.spec, task, &api.observer.tracer)
-            });
-            let assignment = Assignment { work, ..plain };
-            write(&mut bytes, &AssignmentLine::Assignment(Box::new(assignment)))?;
-            Ok(bytes)
+        let writing = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            assignment.write(&mut bytes, &api.observer.tracer).map(|()| bytes)
         });
-        rendered.await.map_err(|error| Failure::Internal {
-            cause: format!("render an assignment: {error}"),
-        })?
+        writing.await.map_err(not_rendered)?
     }
 
     async fn assignment(
         &self,
         change: AssignmentChange,
         specs: &Specs,
-    ) -> Result<Assignment, Failure> {
-        let (plain, order) = plain_and_order(change);
-        let (execution, compute) = (plain.execution_id, plain.compute_state);
-        let Some(order) = order else { return Ok(plain) };
+    ) -> Result<Unwritten, Failure> {
+        let AssignmentChange { execution, desired, compute, message, work } = change;
+        let assignment = Assignment {
+            execution_id: execution,
+            desired_state: desired,
+            compute_state: compute,
+            message: message.to_string(),
+            work: None,
+        };
+        let Some(order) = work else { return Ok(Unwritten { assignment, work: None }) };
         let reason = match specs.get(&(order.job, order.version)) {
-            Some(Ok(KnownSpec { spec, .. })) => match spec.tasks.first() {
-                Some(task) => {
-                    let work = work_of(execution, &order, spec, task, &self.api.observer.tracer);
-                    return Ok(Assignment { work: Some(work), ..plain });
-                }
-                None => "it has no task",
-            },
+            Some(Ok(known)) if known.spec.tasks.is_empty() => "it has no task",
+            Some(Ok(known)) => {
+                return Ok(Unwritten { assignment, work: Some((order, known.clone())) });
+            }
             Some(Err(reason)) => reason.as_str(),
             None => "it is missing",
         };
@@ -280,33 +280,24 @@ impl Lines {
             // The node has it in its own ledger, and ignores what comes with an execution that it
             // has accepted.
             specification::log_unreadable(order.job, execution, reason);
-            return Ok(plain);
+            return Ok(Unwritten { assignment, work: None });
         }
         specification::unreadable(&self.api, order.job, execution, reason).await?;
-        Ok(Assignment { desired_state: DesiredState::Stopped, ..plain })
+        let assignment = Assignment { desired_state: DesiredState::Stopped, ..assignment };
+        Ok(Unwritten { assignment, work: None })
     }
 }
 
-/// The specification that the change needs, if copying it would hold the worker for long. One
-/// without a task is none.
-fn large(change: &AssignmentChange, specs: &Specs) -> Option<KnownSpec> {
-    let order = change.work.as_ref()?;
-    let known = specs.get(&(order.job, order.version))?.as_ref().ok()?;
-    let is_large = known.bytes >= LARGE_SPEC_BYTES && !known.spec.tasks.is_empty();
-    is_large.then(|| known.clone())
-}
+// === impl Unwritten ===
 
-/// What an assignment says without its work, and what the work is made of.
-fn plain_and_order(change: AssignmentChange) -> (Assignment, Option<WorkOrder>) {
-    let AssignmentChange { execution, desired, compute, message, work } = change;
-    let plain = Assignment {
-        execution_id: execution,
-        desired_state: desired,
-        compute_state: compute,
-        message: message.to_string(),
-        work: None,
-    };
-    (plain, work)
+impl Unwritten {
+    fn write(self, bytes: &mut Vec<u8>, tracer: &Tracer) -> Result<(), Failure> {
+        let Self { mut assignment, work } = self;
+        assignment.work = work.and_then(|(order, KnownSpec { spec, .. })| {
+            Some(work_of(assignment.execution_id, &order, &spec, spec.tasks.first()?, tracer))
+        });
+        write(bytes, &AssignmentLine::Assignment(Box::new(assignment)))
+    }
 }
 
 fn work_of(
@@ -332,10 +323,13 @@ fn work_of(
 }
 
 fn write(bytes: &mut Vec<u8>, line: &AssignmentLine) -> Result<(), Failure> {
-    serde_json::to_writer(&mut *bytes, line)
-        .map_err(|error| Failure::Internal { cause: format!("render an assignment: {error}") })?;
+    serde_json::to_writer(&mut *bytes, line).map_err(not_rendered)?;
     bytes.push(b'\n');
     Ok(())
+}
+
+fn not_rendered(error: impl Display) -> Failure {
+    Failure::Internal { cause: format!("render an assignment: {error}") }
 }
 
 fn line(line: &AssignmentLine) -> Option<Vec<u8>> {
