@@ -66,16 +66,23 @@ impl Outbox {
     pub fn answered(
         &mut self,
         batch: &[Report],
-        mut acknowledged: Vec<Acknowledgement>,
+        acknowledged: Vec<Acknowledgement>,
         fraction: Fraction,
     ) -> Acknowledged {
-        let key = |report: &Report| (report.execution_id, report.sequence);
-        let sent: BTreeSet<_> = batch.iter().map(key).collect();
-        acknowledged.retain(|ack| sent.contains(&(ack.execution_id, ack.sequence)));
         let known: BTreeSet<_> =
             acknowledged.iter().map(|ack| (ack.execution_id, ack.sequence)).collect();
-        self.waiting.retain(|_, stored| !known.contains(&key(&stored.report)));
-        let left = sent.len() - known.len();
+        // The batch was taken from the front, and what came since is behind it.
+        let sent = self.waiting.iter().take(batch.len());
+        let arrived = sent.filter_map(|(position, StoredReport { report, .. })| {
+            let (execution_id, sequence) = (report.execution_id, report.sequence);
+            let is_known = known.contains(&(execution_id, sequence));
+            is_known.then_some((*position, Acknowledgement { execution_id, sequence }))
+        });
+        let (positions, acknowledged): (Vec<_>, Vec<_>) = arrived.unzip();
+        for position in positions {
+            self.waiting.remove(&position);
+        }
+        let left = batch.len() - acknowledged.len();
         let delay = match left {
             0 => {
                 self.backoff.reset();

@@ -33,7 +33,8 @@ impl Handover {
             return Ok(Granted::default());
         }
         let waiting = || "waits for the orchestrator, to ask it for credentials".to_owned();
-        let values = progress.during(self.credentials(id), waiting).await?;
+        // A large future, in every execution's.
+        let values = progress.during(Box::pin(self.credentials(id)), waiting).await?;
         let granted = Granted(Arc::new(values));
         for named in task.credentials() {
             let Some(value) = granted.find(named.name) else { continue };

@@ -171,7 +171,8 @@ impl Sources {
             let progress_text =
                 || format!("fetching {name}: {}", quota.progress_text(before_bytes));
             let credential = granted.of(&input.source.params)?;
-            let fetch = || self.fetch_one(index, (input, credential), &quota, cache, dir);
+            // A large future, in every execution's.
+            let fetch = || Box::pin(self.fetch_one(index, (input, credential), &quota, cache, dir));
             let mut fetched = progress.during(fetch(), progress_text).await;
             // Cached inputs are evicted before a task fails for lack of space.
             if fetched.is_err() && self.disk.shortage().is_some() && self.cache.make_room().await {

@@ -78,7 +78,8 @@ impl Secrets {
         }
         let dir = self.dir.clone().ok_or_else(|| Failure::node(NO_PLACE))?;
         let waiting = || "waits for the orchestrator, to ask it for secrets".to_owned();
-        let values = progress.during(self.handover.secrets(id), waiting).await?;
+        // A large future, in every execution's.
+        let values = progress.during(Box::pin(self.handover.secrets(id)), waiting).await?;
         progress.tell(received(&values)).await;
         let wanted = work.task.secrets.clone();
         let laying_out = tokio::task::spawn_blocking(move || lay_out(&dir, id, &wanted, &values));

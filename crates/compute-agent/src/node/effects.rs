@@ -43,6 +43,9 @@ const RETRY_LONGEST: Duration = Duration::from_secs(5);
 /// in total; after that another node may run it.
 const PREPARE_TRIES: u32 = 5;
 
+/// The size of a step, of which every execution has one: what few of them need is boxed.
+const MAX_STEP_BYTES: usize = 10 * 1024;
+
 /// The shared state of all steps.
 pub(crate) struct Steps {
     pub(crate) node_id: NodeId,
@@ -295,14 +298,17 @@ impl Steps {
     }
 
     /// Every log line inside names the execution.
+    ///
+    /// Every layer around a step would copy it, so it is boxed first.
     fn spawn(&self, step: &Step, task: impl Future<Output = ()> + Send + 'static) {
+        debug_assert!(size_of_val(&task) <= MAX_STEP_BYTES, "box its rare parts");
         let span = tracing::info_span!(
             "step",
             execution = %step.id,
             job = %step.work.job_id,
             node = %self.node_id
         );
-        self.tasks.spawn(task.instrument(span));
+        self.tasks.spawn(Box::pin(task).instrument(span));
     }
 
     fn executor(&self, work: &Work) -> Result<&dyn Executor, Failure> {

@@ -54,6 +54,8 @@ struct Metered {
     namespace: String,
     runs: bool,
     sample: Option<Sample>,
+    /// Whether a sample of it is in its file.
+    is_kept: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -90,6 +92,7 @@ impl Meters {
 
     async fn begin(&self, id: ExecutionId, work: &Work) {
         let earlier = self.kept(id).await;
+        let is_kept = earlier.is_some();
         let sample = earlier.map(|usage| Sample { usage, taken_at: None });
         self.tasks().entry(id).or_insert_with(|| Metered {
             engine: work.task.engine.engine_type,
@@ -97,6 +100,7 @@ impl Meters {
             namespace: work.namespace.clone(),
             runs: true,
             sample,
+            is_kept,
         });
     }
 
@@ -122,14 +126,15 @@ impl Meters {
         {
             self.wrote(id, bytes);
         }
-        if let Some(metered) = self.tasks().get_mut(&id) {
+        let is_kept = self.tasks().get_mut(&id).is_some_and(|metered| {
             metered.runs = false;
             if let Some(Sample { usage, .. }) = &mut metered.sample {
                 (usage.cpu, usage.memory) = (0.0, 0);
             }
-        }
+            metered.is_kept
+        });
         // What ended sooner has no file yet, and costs none.
-        if self.dirs.of(id).usage().exists() {
+        if is_kept {
             self.write(id).await;
         }
     }
@@ -201,9 +206,14 @@ impl Meters {
         let Some(Sample { usage, .. }) = sample else { return };
         let dir = self.dirs.of(id);
         let written = tokio::task::spawn_blocking(move || write(&dir, &usage)).await;
-        if let Err(error) = written.unwrap_or_else(|error| Err(io::Error::other(error))) {
+        match written.unwrap_or_else(|error| Err(io::Error::other(error))) {
+            Ok(()) => {
+                if let Some(metered) = self.tasks().get_mut(&id) {
+                    metered.is_kept = true;
+                }
+            }
             // It is needed only if this process ends before the task does.
-            debug!(execution = %id, %error, "cannot keep a sample");
+            Err(error) => debug!(execution = %id, %error, "cannot keep a sample"),
         }
     }
 
