@@ -66,15 +66,11 @@ pub(crate) fn read<T: DeserializeOwned>(
 ) -> Result<Reading<T>, Unreadable> {
     let tree = parse(body)?;
     let context = Context::new(author, texts);
-    let mut unknown = Vec::new();
-    let lenient = Lenient::new(&tree, &context);
-    let value = serde_ignored::deserialize(lenient, |path| {
-        if unknown.len() < MAX_PROBLEMS {
-            unknown.push(lenient::render(&path));
+    match T::deserialize(Lenient::new(&tree, &context)) {
+        Ok(value) => {
+            let (problems, unknown) = (context.take_problems(), context.take_unknown());
+            Ok(Reading { value, problems, unknown })
         }
-    });
-    match value {
-        Ok(value) => Ok(Reading { value, problems: context.take_problems(), unknown }),
         Err(error) => {
             let path = context.path();
             let mut problems = context.take_problems();
@@ -105,7 +101,7 @@ pub(crate) fn shorten(mut text: String, chars: usize) -> String {
     text
 }
 
-fn parse(body: &[u8]) -> Result<Tree, Unreadable> {
+fn parse(body: &[u8]) -> Result<Tree<'_>, Unreadable> {
     let malformed = |reason: String| Unreadable::Malformed(reason);
     if body.iter().all(u8::is_ascii_whitespace) {
         return Err(malformed("the body is empty".to_owned()));

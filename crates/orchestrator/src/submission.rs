@@ -24,6 +24,10 @@ use crate::json::{self, Author, MAX_PROBLEMS, Texts, Unreadable};
 /// Meta keys with this prefix belong to the service.
 const RESERVED_META: &str = "service.org/";
 
+/// The Meta of every job: who accepted it.
+const REQUESTER_ID: &str = "service.org/requester.id";
+const REQUESTER_KEY: &str = "service.org/requester.publicKey";
+
 /// Warnings in one response; a last one counts the rest.
 const MAX_WARNINGS: usize = 100;
 

@@ -1,5 +1,6 @@
 //! A deserializer over a parsed body that records mistakes and continues.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -18,6 +19,8 @@ pub(super) struct Context<'a> {
     /// Segments are popped only after a successful read: after an error, this is its path.
     path: RefCell<Vec<Step<'a>>>,
     problems: RefCell<Vec<FieldError>>,
+    /// Paths of unknown fields.
+    unknown: RefCell<Vec<String>>,
 }
 
 #[derive(Clone, Copy)]
@@ -29,22 +32,30 @@ enum Step<'a> {
 /// One segment of a path.
 #[derive(Clone, Copy)]
 pub(super) struct Lenient<'a> {
-    tree: &'a Tree,
+    tree: &'a Tree<'a>,
     context: &'a Context<'a>,
 }
 
 struct List<'a> {
-    items: std::iter::Enumerate<std::slice::Iter<'a, Tree>>,
+    items: std::iter::Enumerate<std::slice::Iter<'a, Tree<'a>>>,
     context: &'a Context<'a>,
 }
 
 struct Object<'a> {
-    entries: std::slice::Iter<'a, (String, Tree)>,
+    entries: std::slice::Iter<'a, (Cow<'a, str>, Tree<'a>)>,
     keys: Keys,
-    seen: HashSet<&'a str>,
+    seen: Seen<'a>,
     /// The entry whose key was returned last.
-    current: Option<(&'a str, &'a Tree)>,
+    current: Option<(&'a str, &'a Tree<'a>)>,
     context: &'a Context<'a>,
+}
+
+/// The keys that an object had so far.
+#[derive(Default)]
+struct Seen<'a> {
+    /// Bits of the first fields of a type: nearly all types have fewer.
+    fields: u128,
+    others: HashSet<&'a str>,
 }
 
 /// How keys are matched.
@@ -54,27 +65,17 @@ enum Keys {
     Fields(&'static [&'static str]),
 }
 
-/// A path of `serde_ignored` in the notation of messages: `Tasks[0].Foo`.
-pub(super) fn render(path: &serde_ignored::Path<'_>) -> String {
-    use serde_ignored::Path;
-    match path {
-        Path::Root => String::new(),
-        Path::Seq { parent, index } => format!("{}[{index}]", render(parent)),
-        Path::Map { parent, key } => {
-            let parent = render(parent);
-            if parent.is_empty() { key.clone() } else { format!("{parent}.{key}") }
-        }
-        Path::Some { parent }
-        | Path::NewtypeStruct { parent }
-        | Path::NewtypeVariant { parent } => render(parent),
-    }
-}
-
 // === impl Context ===
 
 impl<'a> Context<'a> {
     pub(super) fn new(author: Author, texts: Texts) -> Self {
-        Self { author, texts, path: RefCell::new(Vec::new()), problems: RefCell::new(Vec::new()) }
+        Self {
+            author,
+            texts,
+            path: RefCell::default(),
+            problems: RefCell::default(),
+            unknown: RefCell::default(),
+        }
     }
 
     pub(super) fn path(&self) -> String {
@@ -92,6 +93,10 @@ impl<'a> Context<'a> {
 
     pub(super) fn take_problems(&self) -> Vec<FieldError> {
         self.problems.take()
+    }
+
+    pub(super) fn take_unknown(&self) -> Vec<String> {
+        self.unknown.take()
     }
 
     fn note(&self, reason: impl Into<String>) {
@@ -113,7 +118,7 @@ impl<'a> Context<'a> {
 // === impl Lenient ===
 
 impl<'a> Lenient<'a> {
-    pub(super) fn new(tree: &'a Tree, context: &'a Context<'a>) -> Self {
+    pub(super) fn new(tree: &'a Tree<'a>, context: &'a Context<'a>) -> Self {
         Self { tree, context }
     }
 
@@ -128,7 +133,7 @@ impl<'a> Lenient<'a> {
         text
     }
 
-    fn list(self, items: &'a [Tree]) -> List<'a> {
+    fn list(self, items: &'a [Tree<'a>]) -> List<'a> {
         List { items: items.iter().enumerate(), context: self.context }
     }
 
@@ -143,7 +148,7 @@ impl<'a> Lenient<'a> {
         Object {
             entries: entries.iter(),
             keys,
-            seen: HashSet::new(),
+            seen: Seen::default(),
             current: None,
             context: self.context,
         }
@@ -285,7 +290,7 @@ impl<'de: 'a, 'a> Deserializer<'de> for Lenient<'a> {
     ) -> Result<V::Value, Error> {
         match self.tree {
             Tree::Text(text) => {
-                let word: StrDeserializer<'_, Error> = text.as_str().into_deserializer();
+                let word: StrDeserializer<'_, Error> = (**text).into_deserializer();
                 visitor.visit_enum(word)
             }
             // There is no default for an enum: this ends the parse.
@@ -293,7 +298,12 @@ impl<'de: 'a, 'a> Deserializer<'de> for Lenient<'a> {
         }
     }
 
+    /// The value of an unknown field.
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        let mut unknown = self.context.unknown.borrow_mut();
+        if unknown.len() < MAX_PROBLEMS {
+            unknown.push(self.context.path());
+        }
         visitor.visit_unit()
     }
 
@@ -322,18 +332,21 @@ impl<'de: 'a, 'a> SeqAccess<'de> for List<'a> {
 impl<'a> Object<'a> {
     /// The next entry, with its key spelled as in the type; duplicate keys are recorded and
     /// skipped, and so are fields that a person wrote as null.
-    fn next_entry(&mut self) -> Option<(&'a str, &'a Tree)> {
+    fn next_entry(&mut self) -> Option<(&'a str, &'a Tree<'a>)> {
         for (written, tree) in self.entries.by_ref() {
             let field = match self.keys {
                 Keys::AsTheyAre => None,
-                Keys::Fields(fields) => fields.iter().find(|field| match self.context.author {
+                Keys::Fields(fields) => fields.iter().position(|field| match self.context.author {
                     Author::Person => field.eq_ignore_ascii_case(written),
-                    Author::Program => **field == written.as_str(),
+                    Author::Program => *field == written,
                 }),
             };
             let is_map = matches!(self.keys, Keys::AsTheyAre);
-            let key = field.copied().unwrap_or(written.as_str());
-            if (field.is_some() || is_map) && !self.seen.insert(key) {
+            let key = match (&self.keys, field) {
+                (Keys::Fields(fields), Some(at)) => fields[at],
+                (Keys::Fields(_) | Keys::AsTheyAre, _) => written,
+            };
+            if (field.is_some() || is_map) && !self.seen.insert(field, key) {
                 self.context.path.borrow_mut().push(Step::Key(key));
                 self.context.note("is given more than once");
                 self.context.path.borrow_mut().pop();
@@ -371,5 +384,38 @@ impl<'de: 'a, 'a> MapAccess<'de> for Object<'a> {
         };
         let value = Lenient::new(tree, self.context);
         self.context.step_into(Step::Key(key), || seed.deserialize(value))
+    }
+}
+
+// === impl Seen ===
+
+impl<'a> Seen<'a> {
+    /// Whether it is new.
+    fn insert(&mut self, field: Option<usize>, key: &'a str) -> bool {
+        let bit = field.and_then(|at| 1_u128.checked_shl(u32::try_from(at).ok()?));
+        match bit {
+            Some(bit) => {
+                let is_new = self.fields & bit == 0;
+                self.fields |= bit;
+                is_new
+            }
+            None => self.others.insert(key),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_new_once_whatever_the_number_of_its_field() {
+        let mut seen = Seen::default();
+        for field in [None, Some(0), Some(127), Some(128), Some(usize::MAX)] {
+            let key = format!("{field:?}");
+            let key = &*key.leak();
+            assert!(seen.insert(field, key), "{key}");
+            assert!(!seen.insert(field, key), "{key}");
+        }
     }
 }

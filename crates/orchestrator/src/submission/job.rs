@@ -11,7 +11,9 @@ use api_types::submission::{
 };
 
 use super::text::MapKind;
-use super::{Accepted, Findings, RESERVED_META, Rejected, Requester, task};
+use super::{
+    Accepted, Findings, REQUESTER_ID, REQUESTER_KEY, RESERVED_META, Rejected, Requester, task,
+};
 
 /// The most executions one job may request; ten times the live executions of a whole cluster.
 const MAX_COUNT: i64 = 1_000_000;
@@ -196,8 +198,8 @@ fn meta(
         findings.warn(format!("Meta.{key} is set by the service; the value was ignored"));
     }
     findings.check_map("Meta", &meta, MapKind::Meta);
-    meta.insert(format!("{RESERVED_META}requester.id"), requester.id.clone());
-    meta.insert(format!("{RESERVED_META}requester.publicKey"), requester.public_key.clone());
+    meta.insert(REQUESTER_ID.to_owned(), requester.id.clone());
+    meta.insert(REQUESTER_KEY.to_owned(), requester.public_key.clone());
     meta
 }
 

@@ -160,7 +160,6 @@ pub(super) fn check(
     let Table::Fields(fields) = table else { return params };
     let mut known = Params::new();
     for field in fields {
-        let place = format!("{path}.{}", field.name);
         let value = params.remove(field.name).filter(|value| !value.is_null());
         let missing = match (&value, field.shape) {
             (None, _) => true,
@@ -168,10 +167,11 @@ pub(super) fn check(
             (Some(_), _) => false,
         };
         if missing && field.required == Required::Yes {
-            findings.refuse(place, "is required");
+            findings.refuse(format!("{path}.{}", field.name), "is required");
             continue;
         }
         let Some(value) = value.filter(|_| !missing) else { continue };
+        let place = format!("{path}.{}", field.name);
         if let Some(value) = field.shape.check(value, &place, findings) {
             known.insert(field.name.to_owned(), value);
         }

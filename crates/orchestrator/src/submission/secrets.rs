@@ -7,7 +7,7 @@ use api_types::source::InputSource;
 use api_types::submission::TaskSecretSubmission;
 
 use super::Findings;
-use super::task::{TASK, trimmed};
+use super::task::{TASK, of_task, trimmed};
 use crate::names;
 
 /// Secrets of one task: each is a mount or a variable.
@@ -36,7 +36,7 @@ pub(super) fn check(
     inputs: &[InputSource],
     findings: &mut Findings,
 ) -> Vec<TaskSecret> {
-    let place = format!("{TASK}.Secrets");
+    let place = of_task!("Secrets");
     if submitted.len() > MAX_SECRETS {
         findings.refuse(place, format!("must not be more than {MAX_SECRETS}"));
         return Vec::new();

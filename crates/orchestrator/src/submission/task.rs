@@ -15,6 +15,15 @@ use super::{Findings, params, resources, secrets};
 
 pub(super) const TASK: &str = "Tasks[0]";
 
+/// The path of a field of the task. Nearly every job is valid, so it costs nothing until a message
+/// needs it.
+macro_rules! of_task {
+    ($field:literal) => {
+        concat!("Tasks[0].", $field)
+    };
+}
+pub(super) use of_task;
+
 /// Inputs and result paths of one task: each is a mount or a copy.
 const MAX_INPUTS: usize = 64;
 const MAX_RESULT_PATHS: usize = 64;
@@ -34,19 +43,19 @@ const MAX_DOMAIN_BYTES: usize = 253;
 pub(super) fn check(task: TaskSubmission, findings: &mut Findings) -> Option<Task> {
     let name = task.name.unwrap_or_default();
     if name.is_empty() {
-        findings.refuse(format!("{TASK}.Name"), "is required");
+        findings.refuse(of_task!("Name"), "is required");
     } else {
-        findings.check_name(&format!("{TASK}.Name"), &name);
+        findings.check_name(of_task!("Name"), &name);
     }
     let engine = engine(task.engine, findings);
     let publisher = publisher(task.publisher.unwrap_or_default(), findings);
     let env = task.env.unwrap_or_default();
-    findings.check_map(&format!("{TASK}.Env"), &env, MapKind::Env);
+    findings.check_map(of_task!("Env"), &env, MapKind::Env);
     let input_sources = inputs(task.input_sources.unwrap_or_default(), findings);
     let secrets = secrets::check(task.secrets.unwrap_or_default(), &input_sources, findings);
     secrets::warn_of_literals(&env, findings);
     let meta = task.meta.unwrap_or_default();
-    findings.check_map(&format!("{TASK}.Meta"), &meta, MapKind::Meta);
+    findings.check_map(of_task!("Meta"), &meta, MapKind::Meta);
     let result_paths = result_paths(task.result_paths.unwrap_or_default(), findings);
     let resources = resources::check(task.resources, task.resources_config, findings);
     let network = network(task.network.unwrap_or_default(), findings);
@@ -69,28 +78,27 @@ pub(super) fn check(task: TaskSubmission, findings: &mut Findings) -> Option<Tas
 fn engine(submitted: Option<TypedSubmission>, findings: &mut Findings) -> Option<EngineSpec> {
     let submitted = submitted.unwrap_or_default();
     let Some(word) = submitted.kind.filter(|word| !word.is_empty()) else {
-        findings.refuse(format!("{TASK}.Engine.Type"), "is required; known: docker, wasm, noop");
+        findings.refuse(of_task!("Engine.Type"), "is required; known: docker, wasm, noop");
         return None;
     };
-    let engine_type: EngineType = findings.take(&format!("{TASK}.Engine.Type"), word.parse())?;
-    let path = format!("{TASK}.Engine.Params");
+    let engine_type: EngineType = findings.take(of_task!("Engine.Type"), word.parse())?;
+    let path = of_task!("Engine.Params");
     let params = submitted.params.unwrap_or_default();
-    let params = params::check(params, params::of_engine(engine_type), &path, findings);
+    let params = params::check(params, params::of_engine(engine_type), path, findings);
     Some(EngineSpec { engine_type, params })
 }
 
 fn publisher(submitted: TypedSubmission, findings: &mut Findings) -> Option<PublisherSpec> {
     let word = submitted.kind.unwrap_or_default();
-    let publisher_type: PublisherType =
-        findings.take(&format!("{TASK}.Publisher.Type"), word.parse())?;
-    let path = format!("{TASK}.Publisher.Params");
+    let publisher_type: PublisherType = findings.take(of_task!("Publisher.Type"), word.parse())?;
+    let path = of_task!("Publisher.Params");
     let params = submitted.params.unwrap_or_default();
-    let params = params::check(params, params::of_publisher(publisher_type), &path, findings);
+    let params = params::check(params, params::of_publisher(publisher_type), path, findings);
     Some(PublisherSpec { publisher_type, params })
 }
 
 fn inputs(submitted: Vec<InputSourceSubmission>, findings: &mut Findings) -> Vec<InputSource> {
-    let path = format!("{TASK}.InputSources");
+    let path = of_task!("InputSources");
     if submitted.len() > MAX_INPUTS {
         findings.refuse(path, format!("must not be more than {MAX_INPUTS}"));
         return Vec::new();
@@ -139,7 +147,7 @@ fn source(submitted: TypedSubmission, path: &str, findings: &mut Findings) -> Op
 }
 
 fn result_paths(submitted: Vec<ResultPathSubmission>, findings: &mut Findings) -> Vec<ResultPath> {
-    let path = format!("{TASK}.ResultPaths");
+    let path = of_task!("ResultPaths");
     if submitted.len() > MAX_RESULT_PATHS {
         findings.refuse(path, format!("must not be more than {MAX_RESULT_PATHS}"));
         return Vec::new();
@@ -175,29 +183,28 @@ fn result_paths(submitted: Vec<ResultPathSubmission>, findings: &mut Findings) -
 }
 
 fn network(submitted: NetworkSubmission, findings: &mut Findings) -> Option<NetworkSpec> {
-    let path = format!("{TASK}.Network");
     let network_type = match submitted.network_type.filter(|word| !word.is_empty()) {
-        Some(word) => findings.take(&format!("{path}.Type"), word.parse())?,
+        Some(word) => findings.take(of_task!("Network.Type"), word.parse())?,
         None => NetworkType::None,
     };
     if network_type == NetworkType::Http {
         // No engine restricts a task to domains, so every node would decline it for ever.
         let why = "HTTP is not available yet; available: None, Full";
-        findings.refuse(format!("{path}.Type"), why);
+        findings.refuse(of_task!("Network.Type"), why);
     }
     let domains = submitted.domains.unwrap_or_default();
-    let place = format!("{path}.Domains");
+    let place = of_task!("Network.Domains");
     match network_type {
         NetworkType::None | NetworkType::Full if !domains.is_empty() => {
-            findings.refuse(&place, format!("is only allowed with Type HTTP, not {network_type}"));
+            findings.refuse(place, format!("is only allowed with Type HTTP, not {network_type}"));
         }
         NetworkType::Http if domains.is_empty() => {
-            findings.refuse(&place, "Type HTTP requires at least one domain");
+            findings.refuse(place, "Type HTTP requires at least one domain");
         }
         NetworkType::None | NetworkType::Full | NetworkType::Http => {}
     }
     if domains.len() > MAX_DOMAINS {
-        findings.refuse(&place, format!("must not be more than {MAX_DOMAINS}"));
+        findings.refuse(place, format!("must not be more than {MAX_DOMAINS}"));
     }
     for (index, domain) in domains.iter().enumerate().take(MAX_DOMAINS) {
         let allowed = |c: char| c.is_ascii_alphanumeric() || "-._*".contains(c);

@@ -67,12 +67,12 @@ impl Findings {
             MapKind::Meta | MapKind::Env => MAX_VALUE_BYTES,
         };
         for (key, value) in map {
-            let place = format!("{path}.{key}");
             if let Err(reason) = check_key(key, kind) {
-                self.refuse(&place, reason);
+                self.refuse(format!("{path}.{key}"), reason);
             }
             if value.len() > longest {
-                self.refuse(&place, format!("must not be longer than {longest} bytes"));
+                let place = format!("{path}.{key}");
+                self.refuse(place, format!("must not be longer than {longest} bytes"));
             }
         }
     }
