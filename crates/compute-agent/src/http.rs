@@ -11,11 +11,11 @@ mod results;
 pub(crate) mod shared;
 
 use axum::Router;
+use daemon::collect;
 use daemon::http::Listening;
+use daemon::http::Operations;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes as collect;
 
 use shared::Shared;
 
@@ -27,7 +27,8 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, stopping: Cance
     let connections = daemon::http::connections_within(MAX_CONNECTIONS);
     let listening = Listening { listener, connections, tls: None };
     daemon::http::serve(listening, stopping, move |request| {
-        daemon::http::answer(router.clone(), request)
+        let router = router.clone();
+        daemon::http::answer(request, |request| daemon::http::route(router, request))
     })
     .await;
 }
@@ -43,17 +44,17 @@ pub(crate) fn router(shared: Shared) -> Router {
 
 /// All operations, and their OpenAPI document.
 fn routes() -> Router<Shared> {
-    let (router, collected) = OpenApiRouter::default()
-        .routes(collect!(identity::alive))
-        .routes(collect!(identity::version))
-        .routes(collect!(identity::node))
-        .routes(collect!(executions::list))
-        .routes(collect!(executions::describe))
-        .routes(collect!(executions::logs))
-        .routes(collect!(results::archive))
-        .routes(collect!(identity::livez))
-        .routes(collect!(identity::readyz))
-        .routes(collect!(metrics::metrics))
-        .split_for_parts();
-    router.merge(openapi::router(collected))
+    let (router, described) = Operations::default()
+        .merge(collect!(identity::alive))
+        .merge(collect!(identity::version))
+        .merge(collect!(identity::node))
+        .merge(collect!(executions::list))
+        .merge(collect!(executions::describe))
+        .merge(collect!(executions::logs))
+        .merge(collect!(results::archive))
+        .merge(collect!(identity::livez))
+        .merge(collect!(identity::readyz))
+        .merge(collect!(metrics::metrics))
+        .split();
+    router.merge(openapi::router(described))
 }

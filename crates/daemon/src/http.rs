@@ -4,14 +4,18 @@
 
 mod edge;
 mod indent;
+mod operations;
 mod serve;
 mod tls;
 mod unread;
 
-pub use edge::{JSON, REQUEST_ID, Refusal, RequestId, answer, json, wants_pretty};
+pub use edge::{JSON, REQUEST_ID, Refusal, RequestId, answer, json, route, wants_pretty};
+pub use operations::{Described, Document, Operations};
 pub use serve::{Listening, Peer, connections_within, serve};
 pub use tls::{ClientCertificate, Tls};
 pub use unread::RequestBody;
+#[doc(hidden)]
+pub use utoipa_axum;
 
 #[cfg(test)]
 mod tests;

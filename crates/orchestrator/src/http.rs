@@ -49,14 +49,13 @@ use std::sync::Arc;
 
 use api_types::NodeId;
 use axum::Router;
-use axum::body::Body;
-use axum::extract::{FromRequestParts, Path, State};
+use axum::extract::{FromRequestParts, Path};
 use axum::response::{IntoResponse, Response};
 use control_plane::store::Reads;
+use daemon::http::Operations;
 use http::request::Parts;
-use http::{HeaderMap, Method, Uri};
+use http::{Method, Uri};
 use tokio_util::sync::CancellationToken;
-use utoipa_axum::router::OpenApiRouter;
 use web::Pages;
 
 use crate::access::denials::Denials;
@@ -146,8 +145,9 @@ pub(crate) struct Own {
 /// The outcome of a handler.
 type Handled = Result<Response, Failure>;
 
-pub(crate) fn router(api: Arc<Api>) -> Router {
-    let (router, collected) = OpenApiRouter::default()
+/// The operations; who may use them is decided before, at the [`edge`].
+fn router(api: Arc<Api>) -> Router {
+    let (router, described) = Operations::default()
         .merge(jobs::router())
         .merge(usage::router())
         .merge(executions::router())
@@ -174,28 +174,12 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .merge(agent::router())
         .merge(health::router())
         .merge(metrics::router())
-        .split_for_parts();
+        .split();
     router
         .merge(requester::router())
-        .merge(openapi::router(collected))
-        .fallback(elsewhere)
+        .merge(openapi::router(described))
         .method_not_allowed_fallback(method_not_allowed)
-        .layer(axum::middleware::from_fn_with_state(Arc::clone(&api), edge::admit))
         .with_state(api)
-}
-
-/// No operation has the path: it may be that of a page or of one of its files.
-async fn elsewhere(
-    State(api): State<Arc<Api>>,
-    method: Method,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Response {
-    let page = api.pages.as_ref().and_then(|pages| pages.answer(&method, uri.path(), &headers));
-    if let Some(page) = page {
-        return page.map(Body::from);
-    }
-    Failure::PathNotFound { path: uri.path().to_owned() }.into_response()
 }
 
 async fn method_not_allowed(method: Method, uri: Uri) -> Response {

@@ -4,9 +4,9 @@ use api_types::log::LogStream;
 use api_types::openapi::{About, finish};
 use api_types::{Code, routes};
 use axum::Router;
-use axum::body::Bytes;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use daemon::http::{Described, Document, JSON, Refusal};
 use http::header::CONTENT_TYPE;
 use utoipa::OpenApi;
 
@@ -39,7 +39,7 @@ pub(super) fn refusals(codes: &[Code]) -> Vec<Code> {
 
 /// The OpenAPI document of this node
 ///
-/// Returns this document. The agent builds it at its start from the operations that it serves.
+/// Returns this document, generated from the operations that the agent serves.
 #[utoipa::path(
     get,
     path = routes::OPENAPI,
@@ -48,14 +48,18 @@ pub(super) fn refusals(codes: &[Code]) -> Vec<Code> {
     responses((status = 200, description = "OpenAPI 3.1.", body = Object)),
     extensions(("x-error-codes" = json!(refusals(&[])))),
 )]
-async fn document(body: Bytes) -> Response {
-    ([(CONTENT_TYPE, "application/json")], body).into_response()
+async fn document(document: Document) -> Response {
+    match document.text().await {
+        Ok(text) => ([(CONTENT_TYPE, JSON)], text).into_response(),
+        Err(error) => {
+            Refusal::internal(format!("make the OpenAPI document: {error}")).into_response()
+        }
+    }
 }
 
-/// Serves the document of everything collected.
-pub(super) fn router(collected: utoipa::openapi::OpenApi) -> Router<Shared> {
-    let mut all = Beside::openapi();
-    all.merge(collected);
-    let text = Bytes::from(finish(all, &ABOUT).to_string());
-    Router::new().route(routes::OPENAPI, get(move || document(text.clone())))
+/// Serves the document.
+pub(super) fn router(described: Described) -> Router<Shared> {
+    let make = move || finish(described.document(Beside::openapi()), &ABOUT).to_string();
+    let made = Document::new(make);
+    Router::new().route(routes::OPENAPI, get(move || document(made.clone())))
 }

@@ -1,6 +1,7 @@
 //! What every request passes through: request id, error envelope, indentation, panic handling.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Instant;
 
 use api_types::{ApiError, Code};
@@ -89,13 +90,14 @@ impl IntoResponse for Refusal {
 
 /// The ID of a request, in its extensions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RequestId(pub String);
+pub struct RequestId(pub Arc<str>);
 
-/// Routes a request. Its span has fields for the records that the request names.
-pub async fn answer<B>(router: Router, request: Request<B>) -> Response
+/// Has a request handled. Its span has fields for the records that the request names.
+pub async fn answer<B, F>(request: Request<B>, handle: impl FnOnce(Request<Body>) -> F) -> Response
 where
     B: HttpBody<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
+    F: Future<Output = Response>,
 {
     let started = Instant::now();
     let request_id = request_id(request.headers());
@@ -103,7 +105,7 @@ where
     let method = request.method().clone();
     let span = tracing::info_span!(
         "request",
-        request_id,
+        request_id = &*request_id,
         %method,
         path = request.uri().path(),
         job = field::Empty,
@@ -112,10 +114,10 @@ where
     );
 
     let mut request = request.map(Body::new);
-    request.extensions_mut().insert(RequestId(request_id.clone()));
-    let handling = router.oneshot(request).instrument(span.clone());
+    request.extensions_mut().insert(RequestId(Arc::clone(&request_id)));
+    let handling = async move { handle(request).await }.instrument(span.clone());
     let mut response = match AssertUnwindSafe(handling).catch_unwind().await {
-        Ok(Ok(response)) => response,
+        Ok(response) => response,
         Err(panic) => {
             Refusal::internal(format!("panic: {}", panic_message(&*panic))).into_response()
         }
@@ -128,7 +130,7 @@ where
     });
     if let Some(mut refusal) = refusal {
         span.in_scope(|| refusal.log());
-        refusal.error.request_id.clone_from(&request_id);
+        refusal.error.request_id = request_id.to_string();
         let body = serde_json::to_vec(&refusal.error).unwrap_or_default();
         *response.body_mut() = Body::from(body);
         // The framework counted the bytes of the empty body that this one replaces.
@@ -145,6 +147,12 @@ where
     span.in_scope(|| {
         tracing::debug!(status = status.as_u16(), elapsed_us = took.as_micros(), "answered");
     });
+    response
+}
+
+/// Has the router find the handler of a request.
+pub async fn route(router: Router, request: Request<Body>) -> Response {
+    let Ok(response) = router.oneshot(request).await;
     response
 }
 
@@ -165,20 +173,20 @@ pub fn json<T: Serialize>(value: &T) -> Response {
 }
 
 /// The caller's request id, if valid, or a new one.
-fn request_id(headers: &HeaderMap) -> String {
+fn request_id(headers: &HeaderMap) -> Arc<str> {
     let sane = |id: &&str| {
         !id.is_empty()
             && id.len() <= MAX_REQUEST_ID_CHARS
             && id.bytes().all(|byte| byte.is_ascii_graphic())
     };
     let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok()).filter(sane);
-    given.map_or_else(mint, str::to_owned)
+    given.map_or_else(mint, Arc::from)
 }
 
-fn mint() -> String {
+fn mint() -> Arc<str> {
     #[expect(clippy::disallowed_methods, reason = "request ids are minted here and nowhere else")]
     let uuid = Uuid::new_v4();
-    uuid.to_string()
+    Arc::from(&*uuid.hyphenated().encode_lower(&mut Uuid::encode_buffer()))
 }
 
 /// Indents JSON; streams and other content pass unchanged.
@@ -212,15 +220,13 @@ fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use axum::routing::get;
     use serde_json::{Value, json};
 
     use super::*;
 
     async fn asked(handler: fn() -> Response, path: &str) -> (Response, Value) {
-        let router = Router::new().route("/", get(move || async move { handler() }));
         let request = Request::get(path).header("X-Request-Id", "r-1").body(Body::empty()).unwrap();
-        let response = answer(router, request).await;
+        let response = answer(request, |_| async move { handler() }).await;
         let (parts, body) = response.into_parts();
         let bytes = to_bytes(body, usize::MAX).await.unwrap();
         let value = serde_json::from_slice(&bytes).unwrap();
@@ -266,6 +272,6 @@ mod tests {
         headers.insert(REQUEST_ID, HeaderValue::from_bytes(b"\xff").unwrap());
         assert_eq!(request_id(&headers).len(), 36);
         headers.insert(REQUEST_ID, HeaderValue::from_static("mine-1"));
-        assert_eq!(request_id(&headers), "mine-1");
+        assert_eq!(&*request_id(&headers), "mine-1");
     }
 }

@@ -3,9 +3,13 @@
 //! docs/security.md has the same table for people; a test calls every operation of the OpenAPI
 //! document and compares the responses with it.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
 use api_types::access::Role;
 use api_types::routes;
 use http::Method;
+use matchit::Router;
 
 use super::Needs;
 
@@ -89,6 +93,22 @@ const POLICY: &[(&str, Method, &str, Needs)] = &[
     (routes::OPENAPI, Method::GET, "describeApi", Needs::Credentials),
 ];
 
+/// The paths of the group of operations that this API replaced: each answers 410.
+pub(crate) const REPLACED: [&str; 3] =
+    ["/api/v1/requester", routes::REQUESTER, "/api/v1/requester/{*rest}"];
+
+/// The paths of the API, found as the router finds them.
+static ROUTES: LazyLock<Router<Route>> = LazyLock::new(routes);
+
+/// The operations of one path.
+pub(crate) struct Route {
+    /// The path with the names of its parameters.
+    pub(crate) pattern: &'static str,
+    rules: Vec<(Method, Rule)>,
+    /// For other methods, which no operation has.
+    otherwise: Needs,
+}
+
 /// What a request is for, and what it needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rule {
@@ -97,22 +117,42 @@ pub(crate) struct Rule {
     pub(crate) needs: Needs,
 }
 
-/// The rule for requests to a route. One that is not in the table is for admins: nothing is open
-/// because somebody forgot it.
-pub(crate) fn rule(method: &Method, route: &str) -> Rule {
-    if route.starts_with(routes::REQUESTER.trim_end_matches('/')) {
-        return Rule { operation: "", needs: Needs::Nothing };
+/// The operations of a path. A request to any other path gets to no operation: nothing is open
+/// because somebody forgot it here.
+pub(crate) fn route(path: &str) -> Option<&'static Route> {
+    ROUTES.at(path).ok().map(|found| found.value)
+}
+
+fn routes() -> Router<Route> {
+    let mut rules: BTreeMap<&str, Vec<(Method, Rule)>> = BTreeMap::new();
+    for (pattern, method, operation, needs) in POLICY {
+        let rule = Rule { operation, needs: *needs };
+        rules.entry(pattern).or_default().push((method.clone(), rule));
     }
-    // A response without its body needs what the whole one does.
-    let asked = if *method == Method::HEAD { &Method::GET } else { method };
-    let mut of_route = POLICY.iter().filter(|(path, ..)| *path == route).peekable();
-    if of_route.peek().is_none() {
-        return Rule { operation: "", needs: ADMIN };
+    let known = rules.into_iter().map(|(pattern, rules)| {
+        // What no operation has is refused as such, to callers who are known.
+        Route { pattern, rules, otherwise: Needs::Credentials }
+    });
+    let replaced = REPLACED.map(|pattern| {
+        // All that is there is the name of the operation to use.
+        Route { pattern, rules: Vec::new(), otherwise: Needs::Nothing }
+    });
+    let mut router = Router::new();
+    for route in known.chain(replaced) {
+        let inserted = router.insert(route.pattern, route);
+        inserted.expect("the paths of the API differ, as the test of the table says");
     }
-    match of_route.find(|(_, method, ..)| method == asked) {
-        Some((_, _, operation, needs)) => Rule { operation, needs: *needs },
-        // It is refused as such, to callers who are known.
-        None => Rule { operation: "", needs: Needs::Credentials },
+    router
+}
+
+// === impl Route ===
+
+impl Route {
+    pub(crate) fn rule(&self, method: &Method) -> Rule {
+        // A response without its body needs what the whole one does.
+        let asked = if *method == Method::HEAD { &Method::GET } else { method };
+        let found = self.rules.iter().find(|(method, _)| method == asked);
+        found.map_or(Rule { operation: "", needs: self.otherwise }, |(_, rule)| *rule)
     }
 }
 
@@ -132,10 +172,14 @@ mod tests {
 
     #[test]
     fn what_is_not_in_the_table_is_closed() {
-        let needs = |method: &Method, route: &str| rule(method, route).needs;
-        assert_eq!(needs(&Method::GET, "/api/v1/orchestrator/unknown"), ADMIN);
-        assert_eq!(needs(&Method::PATCH, routes::JOBS), Needs::Credentials);
-        assert_eq!(needs(&Method::HEAD, routes::JOB), VIEWER);
-        assert_eq!(needs(&Method::PUT, "/api/v1/requester/{*rest}"), Needs::Nothing);
+        let needs = |method: &Method, path: &str| route(path).map(|it| it.rule(method).needs);
+        for path in ["/api/v1/orchestrator/unknown", "/api/v1/orchestrator/jobs/", "/", ""] {
+            assert_eq!(needs(&Method::GET, path), None, "{path}");
+        }
+        assert_eq!(needs(&Method::PATCH, routes::JOBS), Some(Needs::Credentials));
+        assert_eq!(needs(&Method::HEAD, "/api/v1/orchestrator/jobs/j-1"), Some(VIEWER));
+        for path in ["/api/v1/requester", "/api/v1/requester/", "/api/v1/requester/a/b"] {
+            assert_eq!(needs(&Method::PUT, path), Some(Needs::Nothing), "{path}");
+        }
     }
 }

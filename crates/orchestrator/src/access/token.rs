@@ -1,5 +1,7 @@
 //! Tokens and sessions as they are stored, and how they are verified.
 
+use std::sync::Arc;
+
 use api_types::Timestamp;
 use api_types::access::{self, ALL_NAMESPACES, Role};
 use control_plane::records::{Expected, Record, RecordKey, RecordKind, RecordWrite};
@@ -49,7 +51,7 @@ pub(crate) struct StoredSession {
 /// A verified caller, and what the right to go on depends on.
 #[derive(Debug, Clone)]
 pub(crate) struct Verified {
-    pub(crate) caller: Caller,
+    pub(crate) caller: Arc<Caller>,
     /// Records without which the credentials are no longer valid.
     pub(crate) depends_on: Vec<RecordKey>,
     pub(crate) expires: Option<Timestamp>,
@@ -156,7 +158,7 @@ pub(crate) fn verify_session(
     }
     let ends = verified.expires.map_or(session.expire_time, |end| end.min(session.expire_time));
     verified.expires = Some(ends);
-    verified.caller = token.caller(&session.token_id, Some(presented.id));
+    verified.caller = Arc::new(token.caller(&session.token_id, Some(presented.id)));
     verified.depends_on.push(key);
     Ok(verified)
 }
@@ -170,7 +172,7 @@ fn valid(id: &str, token: &StoredToken, now: Timestamp) -> Result<Verified, Inva
         return Err(Invalid::Expired);
     }
     Ok(Verified {
-        caller: token.caller(id, None),
+        caller: Arc::new(token.caller(id, None)),
         depends_on: vec![StoredToken::key(id)],
         expires: token.expire_time,
     })

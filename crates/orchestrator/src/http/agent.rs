@@ -6,18 +6,15 @@ use api_types::node::{Alive, Node};
 use api_types::routes;
 use api_types::version::VersionRecord;
 use axum::extract::State;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes as collect;
+use daemon::collect;
+use daemon::http::Operations;
 
 use super::edge::json;
 use super::openapi::{examples, refusals};
 use super::{Api, Handled, nodes};
 
-pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
-    OpenApiRouter::default()
-        .routes(collect!(alive))
-        .routes(collect!(version))
-        .routes(collect!(node))
+pub(super) fn router() -> Operations<Arc<Api>> {
+    Operations::default().merge(collect!(alive)).merge(collect!(version)).merge(collect!(node))
 }
 
 /// Is Alive

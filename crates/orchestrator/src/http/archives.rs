@@ -12,14 +12,14 @@ use api_types::{Code, routes};
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::IntoResponse;
+use daemon::collect;
+use daemon::http::Operations;
 use futures_util::stream;
 use http::header::{
     ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
     HeaderName, HeaderValue, IF_RANGE, RANGE,
 };
 use http::{HeaderMap, StatusCode};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes as collect;
 
 use super::authenticate::Access;
 use super::error::Failure;
@@ -44,8 +44,8 @@ query! {
     }
 }
 
-pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
-    OpenApiRouter::default().routes(collect!(download))
+pub(super) fn router() -> Operations<Arc<Api>> {
+    Operations::default().merge(collect!(download))
 }
 
 /// Execution Results

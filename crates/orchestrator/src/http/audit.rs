@@ -6,8 +6,8 @@ use api_types::audit::ListAudit;
 use api_types::{Timestamp, routes};
 use axum::extract::State;
 use control_plane::store::AuditQuery;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes as collect;
+use daemon::collect;
+use daemon::http::Operations;
 
 use super::authenticate::Access;
 use super::edge::json;
@@ -30,8 +30,8 @@ query! {
     }
 }
 
-pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
-    OpenApiRouter::default().routes(collect!(list))
+pub(super) fn router() -> Operations<Arc<Api>> {
+    Operations::default().merge(collect!(list))
 }
 
 /// List Audit Records

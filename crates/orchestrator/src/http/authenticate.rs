@@ -7,27 +7,27 @@
 mod asked;
 mod nodes;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use api_types::Timestamp;
 use api_types::access::Role;
 use api_types::audit::AuditOutcome;
+use axum::Router;
 use axum::body::{Body, HttpBody};
-use axum::extract::{FromRequestParts, MatchedPath};
-use axum::middleware::Next;
+use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Response};
 use control_plane::audit::AuditEntry;
 use control_plane::records::RecordKey;
 use control_plane::store::Namespaces;
-use daemon::http::ClientCertificate;
+use daemon::http::{ClientCertificate, route};
 use futures_util::StreamExt;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 
 use super::Api;
 use super::error::Failure;
-use crate::access::policy::{self, Rule};
+use crate::access::policy::{Route, Rule};
 use crate::access::token::{self, Invalid, Verified};
 use crate::access::{Caller, Needs, Who};
 use crate::clock;
@@ -42,6 +42,9 @@ pub(super) const COOKIE: &str = "session";
 const HOST_COOKIE: &str = "__Host-session";
 
 const BEARER: &str = "Bearer ";
+
+/// Who asks where nobody is asked for credentials.
+static LOCAL: LazyLock<Arc<Caller>> = LazyLock::new(|| Arc::new(Caller::local()));
 
 /// Interval between checks of an expiry: the wall clock may be set meanwhile.
 const EXPIRY_CHECK: Duration = Duration::from_secs(1);
@@ -69,23 +72,23 @@ struct Right {
 /// Lets a request through with its [`Access`], or refuses it.
 pub(super) async fn check(
     api: Arc<Api>,
-    route: Option<MatchedPath>,
+    found: &Route,
     mut request: Request<Body>,
-    next: Next,
+    router: Router,
 ) -> Response {
-    // No operation has the path; it may be that of a page, which is open.
-    let Some(route) = route else { return next.run(request).await };
-    let Rule { operation, needs } = policy::rule(request.method(), route.as_str());
+    let Rule { operation, needs } = found.rule(request.method());
     let asked = Arc::new(Asked::of(&request, operation));
-    request.extensions_mut().insert(Arc::clone(&asked));
+    if needs == Needs::Nothing {
+        request.extensions_mut().insert(Arc::clone(&asked));
+    }
     if needs != Needs::Nothing
         && let Some(shown) = request.extensions().get::<ClientCertificate>().cloned()
     {
-        return nodes::check(&api, route.as_str(), needs, &shown, asked, request, next).await;
+        return nodes::check(&api, found, needs, &shown, asked, request, router).await;
     }
     let verified = match identify(&api, request.headers()) {
         Ok(Some(verified)) => verified,
-        Ok(None) | Err(_) if needs == Needs::Nothing => return next.run(request).await,
+        Ok(None) | Err(_) if needs == Needs::Nothing => return route(router, request).await,
         unknown => {
             asked.note_unknown(&api);
             return refused(match unknown {
@@ -106,13 +109,14 @@ pub(super) async fn check(
         Needs::Role(role) => role,
         Needs::Nothing | Needs::Credentials | Needs::Node => Role::Viewer,
     };
-    let access = Access { caller: Arc::new(caller), role, expires, request: asked };
-    request.extensions_mut().insert(access.clone());
+    let access = Access { caller, role, expires, request: asked };
     if depends_on.is_empty() {
-        return next.run(request).await;
+        request.extensions_mut().insert(access);
+        return route(router, request).await;
     }
+    request.extensions_mut().insert(access.clone());
     let right = Right { view: Arc::clone(&api.view), depends_on, expires, cuts_uploads: false };
-    let response = within(right, request, next).await;
+    let response = within(right, request, router).await;
     if response.status() == StatusCode::FORBIDDEN {
         api.denials.note(access.request.entry(&access.caller, AuditOutcome::Denied));
     }
@@ -120,17 +124,17 @@ pub(super) async fn check(
 }
 
 /// Answers for as long as the right lasts.
-async fn within(right: Right, request: Request<Body>, next: Next) -> Response {
+async fn within(right: Right, request: Request<Body>, router: Router) -> Response {
     // What changes something is not broken off halfway: its caller would not know what became of it.
     let is_cut = request.method() == Method::GET || right.cuts_uploads;
     let response = if is_cut {
         tokio::select! {
             biased;
             () = right.ended() => return refused(Failure::InvalidCredentials(Invalid::Expired)),
-            response = next.run(request) => response,
+            response = route(router, request) => response,
         }
     } else {
-        next.run(request).await
+        route(router, request).await
     };
     if response.body().size_hint().exact().is_some() {
         return response;
@@ -176,7 +180,7 @@ fn identify(api: &Api, headers: &HeaderMap) -> Result<Option<Verified>, Invalid>
     }
     if !api.asks_for_credentials {
         return Ok(Some(Verified {
-            caller: Caller::local(),
+            caller: Arc::clone(&LOCAL),
             depends_on: Vec::new(),
             expires: None,
         }));

@@ -13,11 +13,11 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::IntoResponse;
 use control_plane::store::Namespaces;
+use daemon::collect;
+use daemon::http::Operations;
 use futures_util::stream;
 use http::{HeaderMap, header};
 use tokio::sync::{OwnedSemaphorePermit, watch};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes as collect;
 
 use super::authenticate::Access;
 use super::openapi::{QUERY, params, refusals};
@@ -57,8 +57,8 @@ struct Open {
     _place: OwnedSemaphorePermit,
 }
 
-pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
-    OpenApiRouter::default().routes(collect!(open))
+pub(super) fn router() -> Operations<Arc<Api>> {
+    Operations::default().merge(collect!(open))
 }
 
 /// Stream of changes

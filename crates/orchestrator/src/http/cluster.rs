@@ -6,8 +6,8 @@ use std::time::Duration;
 use api_types::cluster::{Cluster, ClusterLoad};
 use api_types::{Timestamp, routes};
 use axum::extract::State;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes as collect;
+use daemon::collect;
+use daemon::http::Operations;
 
 use super::edge::json;
 use super::openapi::{QUERY, READ, examples, refusals};
@@ -35,8 +35,8 @@ query! {
     }
 }
 
-pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
-    OpenApiRouter::default().routes(collect!(describe)).routes(collect!(load))
+pub(super) fn router() -> Operations<Arc<Api>> {
+    Operations::default().merge(collect!(describe)).merge(collect!(load))
 }
 
 /// Describe Cluster

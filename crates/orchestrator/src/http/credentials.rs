@@ -11,9 +11,9 @@ use api_types::{Code, routes};
 use axum::Extension;
 use axum::extract::State;
 use control_plane::records::{Record, RecordKey, RecordKind, RecordWrite};
+use daemon::collect;
+use daemon::http::Operations;
 use daemon::http::Peer;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes as collect;
 
 use super::authenticate::Access;
 use super::body::JsonBody;
@@ -36,8 +36,8 @@ const MAX_FIELD_BYTES: usize = 16 << 10;
 /// The longest name of a bucket, of any service.
 const MAX_BUCKET_BYTES: usize = 255;
 
-pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
-    OpenApiRouter::default().routes(collect!(list)).routes(collect!(describe, put, delete))
+pub(super) fn router() -> Operations<Arc<Api>> {
+    Operations::default().merge(collect!(list)).merge(collect!(describe, put, delete))
 }
 
 /// List Credentials

@@ -4,15 +4,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::{Body, Bytes, HttpBody};
-use axum::extract::{MatchedPath, State};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::{BoxError, Router};
 use http::{HeaderName, HeaderValue, Request, header};
 
 use super::error::Failure;
 use super::{Api, Handled, authenticate};
-use crate::metrics::Metrics;
+use crate::access::policy::{self, Route};
 
 /// Headers of every response that has none of its own: the bytes of a job are never a document of
 /// this origin, and no other origin embeds or learns anything.
@@ -26,47 +24,62 @@ const INERT: [(HeaderName, HeaderValue); 4] = [
     ),
 ];
 
-/// The route of the request being answered.
+/// The API, as every connection serves it.
 #[derive(Clone)]
-struct Route(Option<MatchedPath>);
-
-/// Lets a request through to its operation, if it is for this service and its caller may send it.
-/// The response carries the route to the edge.
-///
-/// One layer does all of it: each copies every service below it for each request.
-pub(super) async fn admit(
-    State(api): State<Arc<Api>>,
-    route: Option<MatchedPath>,
-    request: Request<Body>,
-    next: Next,
-) -> Response {
-    let mut response = match api.guard.check(request.method(), request.uri(), request.headers()) {
-        Ok(()) => authenticate::check(api, route.clone(), request, next).await,
-        Err(failure) => failure.into_response(),
-    };
-    response.extensions_mut().insert(Route(route));
-    response
+pub(super) struct Service {
+    api: Arc<Api>,
+    router: Router,
 }
 
-pub(super) async fn answer<B>(
-    router: Router,
-    metrics: Arc<Metrics>,
-    request: Request<B>,
-) -> Response
-where
-    B: HttpBody<Data = Bytes> + Send + 'static,
-    B::Error: Into<BoxError>,
-{
-    let started = Instant::now();
-    let method = request.method().clone();
-    let mut response = daemon::http::answer(router, request).await;
-    for (name, value) in INERT {
-        response.headers_mut().entry(name).or_insert(value);
+// === impl Service ===
+
+impl Service {
+    pub(super) fn new(api: Arc<Api>) -> Self {
+        Self { router: super::router(Arc::clone(&api)), api }
     }
-    let route = response.extensions_mut().remove::<Route>().and_then(|Route(route)| route);
-    let (status, route) = (response.status().as_u16(), route.as_ref().map(MatchedPath::as_str));
-    metrics.http.answered(&method, route, status, started.elapsed());
-    response
+
+    pub(super) async fn answer<B>(self, request: Request<B>) -> Response
+    where
+        B: HttpBody<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let started = Instant::now();
+        let method = request.method().clone();
+        let route = policy::route(request.uri().path());
+        let metrics = Arc::clone(&self.api);
+        let admitted = |request| self.admit(route, request);
+        let mut response = daemon::http::answer(request, admitted).await;
+        for (name, value) in INERT {
+            response.headers_mut().entry(name).or_insert(value);
+        }
+        let (status, route) = (response.status().as_u16(), route.map(|route| route.pattern));
+        metrics.observer.metrics.http.answered(&method, route, status, started.elapsed());
+        response
+    }
+
+    /// Lets a request through to its operation, if it is for this service and its caller may send
+    /// it.
+    async fn admit(self, route: Option<&'static Route>, request: Request<Body>) -> Response {
+        let Self { api, router } = self;
+        if let Err(failure) = api.guard.check(request.method(), request.uri(), request.headers()) {
+            return failure.into_response();
+        }
+        match route {
+            Some(route) => authenticate::check(api, route, request, router).await,
+            None => elsewhere(&api, &request),
+        }
+    }
+}
+
+/// No operation has the path: it may be that of a page or of one of its files, which are open.
+fn elsewhere(api: &Api, request: &Request<Body>) -> Response {
+    let path = request.uri().path();
+    let page = api.pages.as_ref();
+    let page = page.and_then(|pages| pages.answer(request.method(), path, request.headers()));
+    match page {
+        Some(page) => page.map(Body::from),
+        None => Failure::PathNotFound { path: path.to_owned() }.into_response(),
+    }
 }
 
 /// A complete response.
@@ -85,7 +98,6 @@ pub(super) async fn rendered<T: serde::Serialize + Send + 'static>(value: T) -> 
 #[cfg(test)]
 mod tests {
     use axum::body::to_bytes;
-    use axum::routing::get;
     use control_plane::store::StoreError;
     use http::header;
     use serde_json::{Value, json};
@@ -94,9 +106,8 @@ mod tests {
     use crate::driver::CallError;
 
     async fn asked(handler: fn() -> Response, path: &str) -> (Response, Value) {
-        let router = Router::new().route("/", get(move || async move { handler() }));
         let request = Request::get(path).body(Body::empty()).unwrap();
-        let response = answer(router, Arc::new(Metrics::new()), request).await;
+        let response = daemon::http::answer(request, |_| async move { handler() }).await;
         let (parts, body) = response.into_parts();
         let bytes = to_bytes(body, usize::MAX).await.unwrap();
         let value = serde_json::from_slice(&bytes).unwrap();

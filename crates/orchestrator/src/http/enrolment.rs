@@ -9,9 +9,9 @@ use axum::Extension;
 use axum::extract::State;
 use control_plane::audit::AuditEntry;
 use control_plane::records::{Expected, Record, RecordKind, RecordRefusal, RecordWrite};
+use daemon::collect;
+use daemon::http::Operations;
 use pki::NodeRequest;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes as collect;
 use uuid::Uuid;
 
 use super::authenticate::Asked;
@@ -34,8 +34,8 @@ const JOIN_TOKEN: &str = "join token";
 /// How often a join is tried again when another node uses the same token at the same time.
 const ATTEMPTS: u32 = 16;
 
-pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
-    OpenApiRouter::default().routes(collect!(enrol)).routes(collect!(renew))
+pub(super) fn router() -> Operations<Arc<Api>> {
+    Operations::default().merge(collect!(enrol)).merge(collect!(renew))
 }
 
 /// Enrol

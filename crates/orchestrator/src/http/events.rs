@@ -17,12 +17,12 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::IntoResponse;
 use control_plane::store::{EventsPage, EventsQuery, Namespaces};
+use daemon::collect;
+use daemon::http::Operations;
 use futures_util::stream;
 use http::{HeaderMap, header};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::Instant;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes as collect;
 
 use super::authenticate::Access;
 use super::error::Failure;
@@ -85,8 +85,8 @@ query! {
     }
 }
 
-pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
-    OpenApiRouter::default().routes(collect!(open))
+pub(super) fn router() -> Operations<Arc<Api>> {
+    Operations::default().merge(collect!(open))
 }
 
 /// Stream of events

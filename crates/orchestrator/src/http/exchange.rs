@@ -6,9 +6,9 @@ use api_types::access::{CreatedToken, ExchangeIdToken, SignInMethods};
 use api_types::{Code, routes};
 use axum::extract::{Extension, State};
 use axum::response::IntoResponse;
+use daemon::collect;
+use daemon::http::Operations;
 use http::{HeaderValue, header};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes as collect;
 
 use super::authenticate::Asked;
 use super::body::JsonBody;
@@ -21,8 +21,8 @@ use crate::access::exchange::{ExchangeRefusal, Minted, Person, Secret, mint};
 use crate::access::token::TOKEN;
 use crate::clock;
 
-pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
-    OpenApiRouter::default().routes(collect!(methods)).routes(collect!(exchange))
+pub(super) fn router() -> Operations<Arc<Api>> {
+    Operations::default().merge(collect!(methods)).merge(collect!(exchange))
 }
 
 /// Sign-In Methods

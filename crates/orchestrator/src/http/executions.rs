@@ -15,9 +15,9 @@ use control_plane::store::{
     ExecutionOrder, ExecutionPosition, ExecutionQuery, LiveExecutionsQuery, Reads, StoreError,
     StoredExecution,
 };
+use daemon::collect;
+use daemon::http::Operations;
 use scheduler::change::ExecutionRow;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes as collect;
 
 use super::authenticate::Access;
 use super::edge::{json, rendered};
@@ -64,11 +64,8 @@ query! {
     }
 }
 
-pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
-    OpenApiRouter::default()
-        .routes(collect!(list))
-        .routes(collect!(list_live))
-        .routes(collect!(describe))
+pub(super) fn router() -> Operations<Arc<Api>> {
+    Operations::default().merge(collect!(list)).merge(collect!(list_live)).merge(collect!(describe))
 }
 
 /// Job Executions

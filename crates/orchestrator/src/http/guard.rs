@@ -96,15 +96,17 @@ impl Guard {
 
 fn check_origin(method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Failure> {
     let is = |name: &str, word: &str| headers.get(name).is_some_and(|value| value == word);
-    let opens_a_page = (web::is_page(method, uri.path(), headers) || is_callback(method, uri))
-        && is(SEC_FETCH_MODE, "navigate")
-        && is(SEC_FETCH_DEST, "document");
+    let opens_a_page = || {
+        (web::is_page(method, uri.path(), headers) || is_callback(method, uri))
+            && is(SEC_FETCH_MODE, "navigate")
+            && is(SEC_FETCH_DEST, "document")
+    };
     let foreign = headers
         .get_all(SEC_FETCH_SITE)
         .iter()
         .find(|site| !matches!(site.as_bytes(), b"same-origin" | b"none"));
     if let Some(site) = foreign
-        && !opens_a_page
+        && !opens_a_page()
     {
         let value = shown(site.as_bytes());
         return Err(Failure::ForeignOrigin { header: "Sec-Fetch-Site", value });

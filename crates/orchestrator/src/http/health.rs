@@ -6,9 +6,9 @@ use std::time::Duration;
 use api_types::node::{Alive, Ready};
 use api_types::{JobId, routes};
 use axum::extract::State;
+use daemon::collect;
+use daemon::http::Operations;
 use scheduler::Scheduler;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes as collect;
 
 use super::edge::json;
 use super::error::Failure;
@@ -23,8 +23,8 @@ const DRIVER_TIMEOUT: Duration = Duration::from_secs(5);
 const MASS_SILENCE: &str = "most nodes fell silent at once: the network of the orchestrator may be \
     down, so nothing is replaced for up to two minutes";
 
-pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
-    OpenApiRouter::default().routes(collect!(live)).routes(collect!(ready))
+pub(super) fn router() -> Operations<Arc<Api>> {
+    Operations::default().merge(collect!(live)).merge(collect!(ready))
 }
 
 /// Liveness

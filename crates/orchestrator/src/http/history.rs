@@ -8,9 +8,9 @@ use api_types::history::{
 use api_types::{NodeId, Timestamp, routes};
 use axum::extract::State;
 use control_plane::store::{HistoryQuery, NodeHistoryQuery};
+use daemon::collect;
+use daemon::http::Operations;
 use scheduler::change::{EventRow, EventSubject};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes as collect;
 
 use super::authenticate::Access;
 use super::edge::json;
@@ -42,8 +42,8 @@ query! {
     }
 }
 
-pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
-    OpenApiRouter::default().routes(collect!(list)).routes(collect!(of_node))
+pub(super) fn router() -> Operations<Arc<Api>> {
+    Operations::default().merge(collect!(list)).merge(collect!(of_node))
 }
 
 /// Job History

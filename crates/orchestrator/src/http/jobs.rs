@@ -17,11 +17,11 @@ use api_types::summary::{JobSummary, ListJobSummaries};
 use api_types::{Code, JobId, Timestamp};
 use axum::extract::State;
 use control_plane::store::{JobOrder, JobQuery, Reads, StoreError, StoredJob};
+use daemon::collect;
+use daemon::http::Operations;
 use scheduler::demand::Demand;
 use scheduler::input::{Answer, Input, Refusal};
 use serde::Deserialize;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes as collect;
 
 use super::authenticate::Access;
 use super::body::{JsonBody, OptionalBody};
@@ -125,11 +125,11 @@ struct StopRequest {
     reason: String,
 }
 
-pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
-    OpenApiRouter::default()
-        .routes(collect!(list, create::create, create::create_by_post))
-        .routes(collect!(describe::describe, stop))
-        .routes(collect!(explain::explain))
+pub(super) fn router() -> Operations<Arc<Api>> {
+    Operations::default()
+        .merge(collect!(list, create::create, create::create_by_post))
+        .merge(collect!(describe::describe, stop))
+        .merge(collect!(explain::explain))
 }
 
 /// List Jobs

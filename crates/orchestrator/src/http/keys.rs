@@ -5,8 +5,8 @@ use std::sync::Arc;
 use api_types::key::{ListKeys, RotateKey};
 use api_types::{Code, routes};
 use axum::extract::State;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes as collect;
+use daemon::collect;
+use daemon::http::Operations;
 
 use super::authenticate::Access;
 use super::body::JsonBody;
@@ -17,8 +17,8 @@ use super::query::Query;
 use super::{Api, Handled};
 use crate::rotation::{self, Rotation, RotationError};
 
-pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
-    OpenApiRouter::default().routes(collect!(list, rotate))
+pub(super) fn router() -> Operations<Arc<Api>> {
+    Operations::default().merge(collect!(list, rotate))
 }
 
 /// List Keys

@@ -13,10 +13,10 @@ use axum::extract::{Extension, State};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use daemon::collect;
+use daemon::http::Operations;
 use http::{HeaderMap, StatusCode, Uri, header};
 use oidc::{Flow, ProviderError, Refused, SEED_BYTES};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes as collect;
 
 use super::authenticate::{Asked, cookie};
 use super::openapi::{CALL, QUERY, refusals};
@@ -73,8 +73,8 @@ struct Begun {
     page: String,
 }
 
-pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
-    OpenApiRouter::default().routes(collect!(begin)).routes(collect!(finish))
+pub(super) fn router() -> Operations<Arc<Api>> {
+    Operations::default().merge(collect!(begin)).merge(collect!(finish))
 }
 
 /// Begin Sign-In

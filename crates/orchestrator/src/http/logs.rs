@@ -11,11 +11,11 @@ use axum::body::Body;
 use axum::extract::{Extension, State};
 use axum::response::IntoResponse;
 use control_plane::store::{ExecutionOrder, ExecutionQuery, StoredExecution};
+use daemon::collect;
+use daemon::http::Operations;
 use daemon::http::Peer;
 use futures_util::stream;
 use http::{HeaderMap, header};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes as collect;
 
 use super::authenticate::Access;
 use super::error::{Failure, Kind};
@@ -57,8 +57,8 @@ query! {
     }
 }
 
-pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
-    OpenApiRouter::default().routes(collect!(logs))
+pub(super) fn router() -> Operations<Arc<Api>> {
+    Operations::default().merge(collect!(logs))
 }
 
 /// Job Logs

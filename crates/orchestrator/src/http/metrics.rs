@@ -6,10 +6,10 @@ use std::time::Duration;
 use api_types::routes;
 use axum::extract::State;
 use axum::response::IntoResponse;
+use daemon::collect;
+use daemon::http::Operations;
 use http::{HeaderMap, header};
 use telemetry::metrics::Exposition;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes as collect;
 
 use super::error::Failure;
 use super::openapi::refusals;
@@ -20,8 +20,8 @@ use crate::metrics::scrape::Scrape;
 /// nothing, just when it is needed.
 const SCRAPE_TIMEOUT: Duration = Duration::from_secs(2);
 
-pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
-    OpenApiRouter::default().routes(collect!(metrics))
+pub(super) fn router() -> Operations<Arc<Api>> {
+    Operations::default().merge(collect!(metrics))
 }
 
 /// Metrics

@@ -13,9 +13,9 @@ use api_types::source::SourceType;
 use api_types::{Code, Timestamp, routes};
 use axum::extract::State;
 use control_plane::records::{Expected, Record, RecordKey, RecordKind, RecordWrite};
+use daemon::collect;
+use daemon::http::Operations;
 use serde::{Deserialize, Serialize};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes as collect;
 
 use super::authenticate::Access;
 use super::body::JsonBody;
@@ -45,8 +45,8 @@ struct Stored {
     modify_time: Timestamp,
 }
 
-pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
-    OpenApiRouter::default().routes(collect!(list)).routes(collect!(describe, put, delete))
+pub(super) fn router() -> Operations<Arc<Api>> {
+    Operations::default().merge(collect!(list)).merge(collect!(describe, put, delete))
 }
 
 /// List Namespaces

@@ -9,8 +9,8 @@ use api_types::quantity::Capacity;
 use api_types::{Code, routes};
 use axum::extract::State;
 use control_plane::records::{Expected, RecordKind, RecordWrite};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes as collect;
+use daemon::collect;
+use daemon::http::Operations;
 
 use super::authenticate::Access;
 use super::body::JsonBody;
@@ -30,8 +30,8 @@ const MAX_TTL_SECONDS: u64 = 365 * 86_400;
 /// The most nodes that join with one token; a larger cluster makes another.
 const MAX_USES: u32 = 100_000;
 
-pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
-    OpenApiRouter::default().routes(collect!(list, create)).routes(collect!(revoke))
+pub(super) fn router() -> Operations<Arc<Api>> {
+    Operations::default().merge(collect!(list, create)).merge(collect!(revoke))
 }
 
 /// List Node Tokens

@@ -14,9 +14,9 @@ use api_types::quantity::Resources;
 use api_types::version::VersionRecord;
 use api_types::{Code, NodeId, routes};
 use axum::extract::State;
+use daemon::collect;
+use daemon::http::Operations;
 use scheduler::input::Input;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes as collect;
 
 use super::authenticate::Access;
 use super::body::JsonBody;
@@ -73,11 +73,11 @@ query! {
     }
 }
 
-pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
-    OpenApiRouter::default()
-        .routes(collect!(list))
-        .routes(collect!(describe, act, forget))
-        .routes(collect!(label))
+pub(super) fn router() -> Operations<Arc<Api>> {
+    Operations::default()
+        .merge(collect!(list))
+        .merge(collect!(describe, act, forget))
+        .merge(collect!(label))
 }
 
 /// Describe Node

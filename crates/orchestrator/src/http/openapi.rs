@@ -1,4 +1,4 @@
-//! The OpenAPI document: collected from the handlers as they are routed, completed, and served.
+//! The OpenAPI document: collected from the handlers, completed, and served.
 //!
 //! An attribute of each handler declares its parameters and responses, and the same attribute
 //! routes it: no second list of operations can fall behind. Rejected: a handwritten document, which
@@ -17,14 +17,15 @@ use api_types::openapi::{About, finish};
 use api_types::protocol::AssignmentLine;
 use api_types::routes;
 use axum::Router;
-use axum::body::Bytes;
 use axum::response::IntoResponse;
 use axum::routing::get;
+use daemon::http::{Described, Document, JSON};
 use http::header;
 use serde_json::{Value, json};
 use utoipa::OpenApi;
 
 use super::authenticate::COOKIE;
+use super::error::Failure;
 use super::{Api, Handled, requester};
 
 const ABOUT: About = About {
@@ -96,7 +97,7 @@ pub(super) fn refusals(sets: &[&[Code]]) -> Vec<Code> {
 
 /// The OpenAPI document of this service
 ///
-/// This document, generated at startup from the operations that the service serves.
+/// This document, generated from the operations that the service serves.
 #[utoipa::path(
     get,
     path = routes::OPENAPI,
@@ -105,16 +106,21 @@ pub(super) fn refusals(sets: &[&[Code]]) -> Vec<Code> {
     responses((status = 200, description = "OpenAPI 3.1.", body = Object)),
     extensions(("x-error-codes" = json!(refusals(&[])))),
 )]
-async fn document(body: Bytes) -> Handled {
-    Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
+async fn document(document: Document) -> Handled {
+    let text = document.text().await.map_err(|error| Failure::Internal {
+        cause: format!("make the OpenAPI document: {error}"),
+    })?;
+    Ok(([(header::CONTENT_TYPE, JSON)], text).into_response())
 }
 
-/// Serves the collected document.
-pub(super) fn router(collected: utoipa::openapi::OpenApi) -> Router<Arc<Api>> {
-    let mut all = Beside::openapi();
-    all.merge(collected);
-    let text = Bytes::from(with_credentials(finish(all, &ABOUT)).to_string());
-    Router::new().route(routes::OPENAPI, get(move || document(text.clone())))
+/// Serves the document.
+pub(super) fn router(described: Described) -> Router<Arc<Api>> {
+    let make = move || {
+        let document = finish(described.document(Beside::openapi()), &ABOUT);
+        with_credentials(document).to_string()
+    };
+    let made = Document::new(make);
+    Router::new().route(routes::OPENAPI, get(move || document(made.clone())))
 }
 
 /// How callers prove who they are.

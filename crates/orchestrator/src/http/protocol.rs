@@ -19,10 +19,10 @@ use api_types::{Code, routes};
 use axum::Extension;
 use axum::extract::State;
 use control_plane::clock::Reading;
+use daemon::collect;
+use daemon::http::Operations;
 use failpoint::Places;
 use scheduler::input::{Answer, Input};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes as collect;
 
 use super::body::{JsonBody, READ_ON_THE_SPOT_BYTES};
 use super::edge::json;
@@ -40,15 +40,15 @@ const REPORT_PLACES: Places<CallError> = Places {
     lost: || CallError::StoreUnavailable,
 };
 
-pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
-    OpenApiRouter::default()
-        .routes(collect!(join))
-        .routes(collect!(heartbeat))
-        .routes(collect!(assignments::stream))
-        .routes(collect!(report))
-        .routes(collect!(secrets::read))
-        .routes(collect!(credentials::read))
-        .routes(collect!(streams::deliver))
+pub(super) fn router() -> Operations<Arc<Api>> {
+    Operations::default()
+        .merge(collect!(join))
+        .merge(collect!(heartbeat))
+        .merge(collect!(assignments::stream))
+        .merge(collect!(report))
+        .merge(collect!(secrets::read))
+        .merge(collect!(credentials::read))
+        .merge(collect!(streams::deliver))
 }
 
 /// Session

@@ -11,9 +11,10 @@ use http::Uri;
 use super::Api;
 use super::error::Failure;
 use super::openapi::params;
+use crate::access::policy;
 
 /// What replaces each of the old paths.
-const REPLACED: &[(&str, &str)] = &[
+const REPLACEMENTS: &[(&str, &str)] = &[
     ("list", "GET /api/v1/orchestrator/jobs"),
     ("nodes", "GET /api/v1/orchestrator/nodes"),
     ("states", "GET /api/v1/orchestrator/jobs/:jobID"),
@@ -26,11 +27,7 @@ const REPLACED: &[(&str, &str)] = &[
 ];
 
 pub(super) fn router() -> Router<Arc<Api>> {
-    let everything = format!("{}{{*rest}}", routes::REQUESTER);
-    Router::new()
-        .route(&everything, any(gone))
-        .route(routes::REQUESTER, any(gone))
-        .route(routes::REQUESTER.trim_end_matches('/'), any(gone))
+    policy::REPLACED.iter().fold(Router::new(), |router, path| router.route(path, any(gone)))
 }
 
 /// The old group
@@ -49,6 +46,7 @@ pub(super) fn router() -> Router<Arc<Api>> {
 pub(super) async fn gone(uri: Uri) -> Response {
     let path = uri.path();
     let old = path.strip_prefix(routes::REQUESTER).unwrap_or_default().trim_end_matches('/');
-    let operation = REPLACED.iter().find(|(name, _)| *name == old).map(|(_, operation)| *operation);
+    let operation =
+        REPLACEMENTS.iter().find(|(name, _)| *name == old).map(|(_, operation)| *operation);
     Failure::Gone { path: path.to_owned(), operation }.into_response()
 }

@@ -6,8 +6,8 @@ use api_types::execution::ListResults;
 use api_types::{Code, routes};
 use axum::extract::State;
 use control_plane::store::ResultQuery;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes as collect;
+use daemon::collect;
+use daemon::http::Operations;
 
 use super::authenticate::Access;
 use super::edge::json;
@@ -17,8 +17,8 @@ use super::paging::{List, Listing};
 use super::query::HundredAPage;
 use super::{Api, Handled, Parameter, lookup};
 
-pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
-    OpenApiRouter::default().routes(collect!(list))
+pub(super) fn router() -> Operations<Arc<Api>> {
+    Operations::default().merge(collect!(list))
 }
 
 /// Job Results

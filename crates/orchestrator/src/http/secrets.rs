@@ -11,9 +11,9 @@ use axum::extract::State;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use control_plane::records::{Record, RecordKey, RecordKind, RecordWrite};
+use daemon::collect;
+use daemon::http::Operations;
 use daemon::http::Peer;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes as collect;
 use zeroize::Zeroizing;
 
 use super::authenticate::Access;
@@ -28,8 +28,8 @@ use crate::records::Published;
 use crate::secrets::{self, StoredSecret};
 use crate::{clock, names};
 
-pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
-    OpenApiRouter::default().routes(collect!(list)).routes(collect!(describe, put, delete))
+pub(super) fn router() -> Operations<Arc<Api>> {
+    Operations::default().merge(collect!(list)).merge(collect!(describe, put, delete))
 }
 
 /// List Secrets

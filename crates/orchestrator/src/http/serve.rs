@@ -6,7 +6,8 @@ use daemon::http::{Listening, Tls, connections_within};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::{Api, edge, router};
+use super::Api;
+use super::edge::Service;
 
 /// The connection limit: enough for all inputs that may wait for the driver, all waiting reads, all
 /// event streams, and as many again for agents and other reads.
@@ -24,11 +25,7 @@ pub(crate) async fn serve(
     api: Arc<Api>,
     stopping: CancellationToken,
 ) {
-    let metrics = Arc::clone(&api.observer.metrics);
-    let router = router(api);
+    let service = Service::new(api);
     let listening = Listening { listener, connections: max_connections(), tls };
-    daemon::http::serve(listening, stopping, move |request| {
-        edge::answer(router.clone(), Arc::clone(&metrics), request)
-    })
-    .await;
+    daemon::http::serve(listening, stopping, move |request| service.clone().answer(request)).await;
 }

@@ -9,9 +9,9 @@ use axum::extract::{Extension, State};
 use axum::response::IntoResponse;
 use control_plane::records::{RecordKind, RecordWrite};
 use control_plane::store::Namespaces;
+use daemon::collect;
+use daemon::http::Operations;
 use http::header;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes as collect;
 
 use super::authenticate::{Access, Asked, cookie_name};
 use super::body::JsonBody;
@@ -35,8 +35,8 @@ pub(super) struct Opened {
     expire_time: Timestamp,
 }
 
-pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
-    OpenApiRouter::default().routes(collect!(sign_in, sign_out)).routes(collect!(identity))
+pub(super) fn router() -> Operations<Arc<Api>> {
+    Operations::default().merge(collect!(sign_in, sign_out)).merge(collect!(identity))
 }
 
 /// Sign In

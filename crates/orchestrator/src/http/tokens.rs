@@ -12,8 +12,8 @@ use api_types::{Code, Timestamp, routes};
 use axum::extract::State;
 use control_plane::records::{Expected, RecordKind, RecordWrite};
 use control_plane::store::Namespaces;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes as collect;
+use daemon::collect;
+use daemon::http::Operations;
 
 use super::authenticate::Access;
 use super::body::JsonBody;
@@ -36,8 +36,8 @@ const MAX_NAMESPACES: usize = 100;
 /// The longest life of a token that has an end: longer ones would only hide that they have one.
 const MAX_TTL_SECONDS: u64 = 10 * 365 * 86_400;
 
-pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
-    OpenApiRouter::default().routes(collect!(list, create)).routes(collect!(revoke))
+pub(super) fn router() -> Operations<Arc<Api>> {
+    Operations::default().merge(collect!(list, create)).merge(collect!(revoke))
 }
 
 /// List Tokens

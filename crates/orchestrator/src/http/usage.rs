@@ -8,9 +8,9 @@ use api_types::usage::{ExecutionUsage, ListUsage};
 use api_types::{Code, NodeId, routes};
 use axum::extract::State;
 use control_plane::store::Reads;
+use daemon::collect;
+use daemon::http::Operations;
 use futures_util::future::join_all;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes as collect;
 
 use super::authenticate::Access;
 use super::edge::json;
@@ -51,8 +51,8 @@ query! {
     }
 }
 
-pub(super) fn router() -> OpenApiRouter<Arc<Api>> {
-    OpenApiRouter::default().routes(collect!(list))
+pub(super) fn router() -> Operations<Arc<Api>> {
+    Operations::default().merge(collect!(list))
 }
 
 /// List Usage

@@ -6,7 +6,7 @@ use api_types::audit::AuditOutcome;
 use axum::body::Body;
 use control_plane::audit::AuditEntry;
 use daemon::http::{Peer, RequestId};
-use http::Request;
+use http::{Request, Uri};
 
 use crate::access::{Caller, Who};
 use crate::clock;
@@ -19,9 +19,9 @@ const MAX_PATH_CHARS: usize = 300;
 #[derive(Debug, Clone)]
 pub(in crate::http) struct Asked {
     pub(super) operation: &'static str,
-    pub(super) path: String,
+    pub(super) uri: Uri,
     pub(super) address: Option<IpAddr>,
-    pub(super) id: String,
+    pub(super) id: Option<RequestId>,
 }
 
 // === impl Asked ===
@@ -29,12 +29,11 @@ pub(in crate::http) struct Asked {
 impl Asked {
     pub(super) fn of(request: &Request<Body>, operation: &'static str) -> Self {
         let extensions = request.extensions();
-        let id = extensions.get::<RequestId>().map(|RequestId(id)| id.clone());
         Self {
             operation,
-            path: request.uri().path().chars().take(MAX_PATH_CHARS).collect(),
+            uri: request.uri().clone(),
             address: extensions.get::<Peer>().map(|Peer(address)| *address),
-            id: id.unwrap_or_default(),
+            id: extensions.get::<RequestId>().cloned(),
         }
     }
 
@@ -59,8 +58,8 @@ impl Asked {
             token_id: token_id.to_owned(),
             address: self.address.map(|address| address.to_string()).unwrap_or_default(),
             operation: self.operation,
-            object: self.path.clone(),
-            request_id: self.id.clone(),
+            object: self.uri.path().chars().take(MAX_PATH_CHARS).collect(),
+            request_id: self.id.as_ref().map(|RequestId(id)| id.to_string()).unwrap_or_default(),
             outcome,
             count: 1,
         }

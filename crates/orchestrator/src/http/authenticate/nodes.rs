@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use api_types::audit::AuditOutcome;
 use api_types::routes;
+use axum::Router;
 use axum::body::Body;
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use daemon::http::ClientCertificate;
 use http::{Method, Request, StatusCode};
@@ -13,6 +13,7 @@ use pki::Peer;
 
 use super::{Access, Asked, Right, within};
 use crate::access::node::{self, CertifiedNode, NodeRefusal, Renewable};
+use crate::access::policy::Route;
 use crate::access::{Caller, Needs};
 use crate::clock;
 use crate::driver::CallError;
@@ -22,14 +23,14 @@ use crate::http::error::Failure;
 /// Lets the request of a node through if it is about itself, for as long as its key is not revoked.
 pub(super) async fn check(
     api: &Arc<Api>,
-    route: &str,
+    found: &Route,
     needs: Needs,
     shown: &ClientCertificate,
     asked: Arc<Asked>,
     mut request: Request<Body>,
-    next: Next,
+    router: Router,
 ) -> Response {
-    let certified = match certify(api, route, needs, shown, &request) {
+    let certified = match certify(api, found.pattern, needs, shown, &request) {
         Ok(certified) => certified,
         Err(failure) => {
             // The certificate is of this cluster's CA, so its holder is known.
@@ -44,14 +45,14 @@ pub(super) async fn check(
         depends_on: vec![certified.key.clone()],
         expires: None,
         // Output of an execution arrives for as long as it runs.
-        cuts_uploads: route == routes::NODE_STREAM,
+        cuts_uploads: found.pattern == routes::NODE_STREAM,
     };
     let caller = Arc::new(Caller::node(certified.peer.node));
     let role = caller.role;
     let access = Access { caller, role, expires: None, request: asked };
     request.extensions_mut().insert(access.clone());
     request.extensions_mut().insert(certified);
-    let response = within(right, request, next).await;
+    let response = within(right, request, router).await;
     if response.status() == StatusCode::FORBIDDEN {
         api.denials.note(access.request.entry(&access.caller, AuditOutcome::Denied));
     }
