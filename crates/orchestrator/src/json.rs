@@ -10,6 +10,7 @@
 //! 10 MB each time.
 
 mod lenient;
+mod seen;
 mod tree;
 pub(crate) mod yaml;
 

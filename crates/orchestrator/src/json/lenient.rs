@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use api_types::error::FieldError;
 use serde::de::value::{Error, StrDeserializer};
 use serde::de::{DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 
+use super::seen::Seen;
 use super::tree::Tree;
 use super::{Author, MAX_PROBLEMS, Texts};
 
@@ -48,14 +48,6 @@ struct Object<'a> {
     /// The entry whose key was returned last.
     current: Option<(&'a str, &'a Tree<'a>)>,
     context: &'a Context<'a>,
-}
-
-/// The keys that an object had so far.
-#[derive(Default)]
-struct Seen<'a> {
-    /// Bits of the first fields of a type: nearly all types have fewer.
-    fields: u128,
-    others: HashSet<&'a str>,
 }
 
 /// How keys are matched.
@@ -384,38 +376,5 @@ impl<'de: 'a, 'a> MapAccess<'de> for Object<'a> {
         };
         let value = Lenient::new(tree, self.context);
         self.context.step_into(Step::Key(key), || seed.deserialize(value))
-    }
-}
-
-// === impl Seen ===
-
-impl<'a> Seen<'a> {
-    /// Whether it is new.
-    fn insert(&mut self, field: Option<usize>, key: &'a str) -> bool {
-        let bit = field.and_then(|at| 1_u128.checked_shl(u32::try_from(at).ok()?));
-        match bit {
-            Some(bit) => {
-                let is_new = self.fields & bit == 0;
-                self.fields |= bit;
-                is_new
-            }
-            None => self.others.insert(key),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_key_is_new_once_whatever_the_number_of_its_field() {
-        let mut seen = Seen::default();
-        for field in [None, Some(0), Some(127), Some(128), Some(usize::MAX)] {
-            let key = format!("{field:?}");
-            let key = &*key.leak();
-            assert!(seen.insert(field, key), "{key}");
-            assert!(!seen.insert(field, key), "{key}");
-        }
     }
 }
