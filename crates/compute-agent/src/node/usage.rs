@@ -54,7 +54,7 @@ struct Metered {
     namespace: String,
     runs: bool,
     sample: Option<Sample>,
-    /// Whether a sample of it is in its file.
+    /// Whether a sample of it may be in its file.
     is_kept: bool,
 }
 
@@ -202,18 +202,17 @@ impl Meters {
     }
 
     async fn write(&self, id: ExecutionId) {
-        let sample = self.tasks().get(&id).and_then(|metered| metered.sample);
+        let sample = self.tasks().get_mut(&id).and_then(|metered| {
+            // Before it is: nobody may wait for the end of the write.
+            metered.is_kept = true;
+            metered.sample
+        });
         let Some(Sample { usage, .. }) = sample else { return };
         let dir = self.dirs.of(id);
         let written = tokio::task::spawn_blocking(move || write(&dir, &usage)).await;
-        match written.unwrap_or_else(|error| Err(io::Error::other(error))) {
-            Ok(()) => {
-                if let Some(metered) = self.tasks().get_mut(&id) {
-                    metered.is_kept = true;
-                }
-            }
+        if let Err(error) = written.unwrap_or_else(|error| Err(io::Error::other(error))) {
             // It is needed only if this process ends before the task does.
-            Err(error) => debug!(execution = %id, %error, "cannot keep a sample"),
+            debug!(execution = %id, %error, "cannot keep a sample");
         }
     }
 

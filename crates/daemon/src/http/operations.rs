@@ -2,7 +2,7 @@
 //!
 //! `#[utoipa::path]` on a handler says both, and [`collect!`](crate::collect) takes both from it, so
 //! that no second list of operations can fall behind. The document is made when somebody asks for
-//! it: made at every start, it would take a quarter of the memory of a daemon at rest.
+//! it: made at every start, it would take a quarter of the orchestrator's memory at rest.
 
 use std::sync::Arc;
 
@@ -35,6 +35,9 @@ struct Made {
 }
 
 /// The operations of these handlers.
+///
+/// The arm `@path` of `routes!` is not documented; it is what `routes!` itself uses to find the
+/// attribute of a handler.
 #[macro_export]
 macro_rules! collect {
     ($($handler:path),+ $(,)?) => {{
@@ -64,11 +67,12 @@ impl<S: Clone + Send + Sync + 'static> Default for Operations<S> {
 }
 
 impl<S: Clone + Send + Sync + 'static> Operations<S> {
-    /// Described, and not routed yet.
+    /// None yet; the document has the operations that this describes.
     pub fn of(describe: fn() -> OpenApi) -> Self {
         Self { router: Router::new(), described: Described(vec![describe]) }
     }
 
+    /// With an operation that is routed to the handler.
     pub fn routed<H, T>(self, path: &str, methods: Vec<HttpMethod>, handler: H) -> Self
     where
         H: Handler<T, S>,
@@ -80,7 +84,7 @@ impl<S: Clone + Send + Sync + 'static> Operations<S> {
         Self { router: self.router.route(path, to_handler), ..self }
     }
 
-    /// Both.
+    /// The operations of both.
     pub fn merge(mut self, other: Self) -> Self {
         self.described.0.extend(other.described.0);
         Self { router: self.router.merge(other.router), ..self }

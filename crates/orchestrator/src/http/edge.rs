@@ -46,14 +46,14 @@ impl Service {
         let started = Instant::now();
         let method = request.method().clone();
         let route = policy::route(request.uri().path());
-        let metrics = Arc::clone(&self.api);
+        let metrics = Arc::clone(&self.api.observer.metrics);
         let admitted = |request| self.admit(route, request);
         let mut response = daemon::http::answer(request, admitted).await;
         for (name, value) in INERT {
             response.headers_mut().entry(name).or_insert(value);
         }
         let (status, route) = (response.status().as_u16(), route.map(|route| route.pattern));
-        metrics.observer.metrics.http.answered(&method, route, status, started.elapsed());
+        metrics.http.answered(&method, route, status, started.elapsed());
         response
     }
 

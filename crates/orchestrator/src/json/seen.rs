@@ -5,7 +5,7 @@ use std::collections::HashSet;
 /// The keys that an object had so far.
 #[derive(Default)]
 pub(super) struct Seen<'a> {
-    /// Bits of the first fields of a type: nearly all types have fewer.
+    /// A bit for each of the first 128 fields of the type; nearly all types have fewer.
     fields: u128,
     others: HashSet<&'a str>,
 }

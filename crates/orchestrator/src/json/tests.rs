@@ -154,3 +154,13 @@ fn a_missing_or_unknown_word_is_reported_with_its_path() {
         shape(r#"{"items":[{"engine":"x"}]}"#).starts_with("items[0].engine: unknown variant `x`")
     );
 }
+
+#[test]
+fn keys_and_texts_with_escapes_are_read_like_others() {
+    let reading = outer(r#"{"N\u0061me":"a\tb","labels":{"k\"":"v\u00e9"},"\u0058":1}"#);
+    assert_eq!(reading.value.name.as_deref(), Some("a\tb"));
+    assert_eq!(reading.value.labels.unwrap()["k\""], "vé");
+    assert_eq!(reading.unknown, ["X"]);
+    let twice = problems(r#"{"Name":"a","N\u0061me":"b"}"#);
+    assert_eq!(twice, [("Name".to_owned(), "is given more than once".to_owned())]);
+}
