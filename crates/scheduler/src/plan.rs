@@ -1,9 +1,9 @@
 //! What scheduling needs of a specification, and how that is stored beside it.
 //!
-//! A specification may hold megabytes of inline input; its plan is about a hundred bytes. A start
-//! reads the plans of all live jobs, and no specification. The stored form is a JSON object with
-//! short names, which says its format: a release that does not know it derives the plan from the
-//! specification, as it does for a job without one.
+//! A specification may hold megabytes of inline input; its plan is at most about a hundred bytes. A
+//! start reads the plans of all live jobs, and no specification. The stored form is a JSON object
+//! with short names that leaves out what is [usual](Usual), and says its format: a release that does
+//! not know it derives the plan from the specification, as it does for a job without one.
 
 use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
@@ -24,7 +24,14 @@ use crate::pool::Rank;
 use crate::time::Moment;
 
 /// The format of a stored plan. Increment it when an older release would misread a newer plan.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
+
+/// The first format, which left out less.
+const FIRST_FORMAT: u32 = 1;
+
+/// What a stored plan leaves out. These are the defaults of most jobs, but part of the format: a
+/// change of a default must not change what is stored.
+struct Usual;
 
 /// The parts of a specification that scheduling needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,15 +86,15 @@ pub enum UnreadablePlan {
 struct Stored<'a> {
     #[serde(rename = "V")]
     format: u32,
-    #[serde(rename = "T")]
-    job_type: JobType,
-    #[serde(rename = "P")]
-    priority: u32,
-    #[serde(rename = "N", borrow)]
-    namespace: Cow<'a, str>,
+    #[serde(rename = "T", default, skip_serializing_if = "Option::is_none")]
+    job_type: Option<JobType>,
+    #[serde(rename = "P", default, skip_serializing_if = "Option::is_none")]
+    priority: Option<u32>,
+    #[serde(rename = "N", borrow, default, skip_serializing_if = "Option::is_none")]
+    namespace: Option<Cow<'a, str>>,
     /// Attempts, delay, longest delay.
-    #[serde(rename = "R")]
-    retry: [u32; 3],
+    #[serde(rename = "R", default, skip_serializing_if = "Option::is_none")]
+    retry: Option<[u32; 3]>,
     /// Execution, queue, total, lost after.
     #[serde(rename = "O", default, skip_serializing_if = "is_default")]
     timeouts: [u64; 4],
@@ -95,8 +102,8 @@ struct Stored<'a> {
     names_secrets: bool,
     #[serde(rename = "E")]
     engine: EngineType,
-    #[serde(rename = "U")]
-    publisher: PublisherType,
+    #[serde(rename = "U", default, skip_serializing_if = "Option::is_none")]
+    publisher: Option<PublisherType>,
     #[serde(rename = "I", default, skip_serializing_if = "Vec::is_empty")]
     sources: Vec<SourceType>,
     #[serde(rename = "L", default, skip_serializing_if = "Vec::is_empty")]
@@ -148,14 +155,14 @@ impl JobPlan {
         let Timeouts { execution_timeout, queue_timeout, total_timeout, lost_after } = *timeouts;
         let stored = Stored {
             format: FORMAT,
-            job_type: *job_type,
-            priority: *priority,
-            namespace: namespace.as_str().into(),
-            retry: [attempts, delay, max_delay],
+            job_type: unless(*job_type, &Usual::JOB_TYPE),
+            priority: unless(*priority, &Usual::PRIORITY),
+            namespace: unless(namespace.as_str(), &Usual::NAMESPACE).map(Cow::Borrowed),
+            retry: unless([attempts, delay, max_delay], &Usual::RETRY),
             timeouts: [execution_timeout, queue_timeout, total_timeout, lost_after],
             names_secrets: *names_secrets,
             engine: *engine,
-            publisher: *publisher,
+            publisher: unless(*publisher, &Usual::PUBLISHER),
             sources: sources.clone(),
             constraints: constraints.iter().map(StoredRequirement::of).collect(),
             cpu_millis,
@@ -169,15 +176,15 @@ impl JobPlan {
     /// Reads the stored form.
     pub fn from_text(text: &str) -> Result<Self, UnreadablePlan> {
         let stored: Stored<'_> = serde_json::from_str(text)?;
-        if stored.format != FORMAT {
+        if !(FIRST_FORMAT..=FORMAT).contains(&stored.format) {
             return Err(UnreadablePlan::Format(stored.format));
         }
-        let [attempts, delay, max_delay] = stored.retry;
+        let [attempts, delay, max_delay] = stored.retry.unwrap_or(Usual::RETRY);
         let [execution_timeout, queue_timeout, total_timeout, lost_after] = stored.timeouts;
         let constraints = stored.constraints.into_iter().map(StoredRequirement::read);
         let fit = Fit {
             engine: stored.engine,
-            publisher: stored.publisher,
+            publisher: stored.publisher.unwrap_or(Usual::PUBLISHER),
             sources: stored.sources,
             constraints: constraints.collect::<Result<_, _>>()?,
         };
@@ -188,15 +195,25 @@ impl JobPlan {
             gpus: stored.gpus,
         };
         Ok(Self {
-            job_type: stored.job_type,
-            priority: stored.priority,
-            namespace: stored.namespace.into_owned(),
+            job_type: stored.job_type.unwrap_or(Usual::JOB_TYPE),
+            priority: stored.priority.unwrap_or(Usual::PRIORITY),
+            namespace: stored.namespace.as_deref().unwrap_or(Usual::NAMESPACE).into(),
             retry: RetryPolicy { attempts, delay, max_delay },
             timeouts: Timeouts { execution_timeout, queue_timeout, total_timeout, lost_after },
             names_secrets: stored.names_secrets,
             demand: Demand { fit, need },
         })
     }
+}
+
+// === impl Usual ===
+
+impl Usual {
+    const JOB_TYPE: JobType = JobType::Batch;
+    const PRIORITY: u32 = 50;
+    const NAMESPACE: &'static str = "default";
+    const RETRY: [u32; 3] = [1, 1, 60];
+    const PUBLISHER: PublisherType = PublisherType::None;
 }
 
 // === impl Plan ===
@@ -286,6 +303,10 @@ fn bound(seconds: u64) -> Option<Duration> {
     (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
+fn unless<T: PartialEq>(value: T, usual: &T) -> Option<T> {
+    (value != *usual).then_some(value)
+}
+
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -344,17 +365,32 @@ mod tests {
         few.demand.fit.sources.clear();
         few.demand.fit.constraints.clear();
         few.demand.need = Need { cpu_millis: None, memory_bytes: Some(0), disk_bytes: 0, gpus: 0 };
-        for plan in [every_field, few] {
+        let mut usual = few.clone();
+        usual.job_type = JobType::Batch;
+        usual.priority = 50;
+        usual.namespace = "default".into();
+        usual.retry = RetryPolicy::default_for(JobType::Batch);
+        usual.demand.fit.publisher = PublisherType::None;
+        usual.demand.need.memory_bytes = None;
+        assert_eq!(usual.to_text(), r#"{"V":2,"E":"docker"}"#);
+        for plan in [every_field, few, usual] {
             let text = plan.to_text();
             assert_eq!(JobPlan::from_text(&text).expect("it was just written"), plan, "{text}");
         }
     }
 
     #[test]
+    fn a_plan_of_the_first_format_reads_as_it_was_meant() {
+        let text = r#"{"V":1,"T":"batch","P":50,"N":"default","R":[1,1,60],"E":"docker","U":""}"#;
+        let plan = JobPlan::from_text(text).expect("a former release wrote it");
+        assert_eq!(plan.to_text(), r#"{"V":2,"E":"docker"}"#);
+    }
+
+    #[test]
     fn a_plan_that_is_damaged_or_of_a_later_release_is_not_misread() {
         let text = plan().to_text();
-        let later = text.replacen("\"V\":1", "\"V\":2", 1);
-        assert!(matches!(JobPlan::from_text(&later), Err(UnreadablePlan::Format(2))));
+        let later = text.replacen("\"V\":2", "\"V\":3", 1);
+        assert!(matches!(JobPlan::from_text(&later), Err(UnreadablePlan::Format(3))));
         let unknown = text.replacen("\"notin\"", "\"like\"", 1);
         assert!(matches!(JobPlan::from_text(&unknown), Err(UnreadablePlan::Test(_))));
         for end in 0..text.len() {

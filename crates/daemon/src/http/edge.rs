@@ -11,7 +11,7 @@ use axum::{BoxError, Router};
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use serde::Serialize;
-use tower::ServiceExt;
+use tower::Service;
 use tracing::{Instrument, Level, field};
 use uuid::Uuid;
 
@@ -115,8 +115,9 @@ where
 
     let mut request = request.map(Body::new);
     request.extensions_mut().insert(RequestId(Arc::clone(&request_id)));
-    let handling = async move { handle(request).await }.instrument(span.clone());
-    let mut response = match AssertUnwindSafe(handling).catch_unwind().await {
+    // In one expression: what has a name is kept beside what it is moved into.
+    let handled = AssertUnwindSafe(handle(request).instrument(span.clone())).catch_unwind().await;
+    let mut response = match handled {
         Ok(response) => response,
         Err(panic) => {
             Refusal::internal(format!("panic: {}", panic_message(&*panic))).into_response()
@@ -138,7 +139,7 @@ where
         response.headers_mut().insert(header::CONTENT_TYPE, JSON);
     }
     if pretty && method != Method::HEAD {
-        response = indented(response).await;
+        response = Box::pin(indented(response)).await;
     }
     if let Ok(value) = HeaderValue::from_str(&request_id) {
         response.headers_mut().insert(REQUEST_ID, value);
@@ -151,9 +152,9 @@ where
 }
 
 /// Has the router find the handler of a request.
-pub async fn route(router: Router, request: Request<Body>) -> Response {
-    let Ok(response) = router.oneshot(request).await;
-    response
+pub fn route(mut router: Router, request: Request<Body>) -> impl Future<Output = Response> {
+    // A router is always ready.
+    router.call(request).map(|Ok(response)| response)
 }
 
 /// Whether `pretty` occurs in the query string, even in an invalid one.

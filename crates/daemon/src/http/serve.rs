@@ -136,7 +136,8 @@ async fn talk<S, A, F>(
                     request.extensions_mut().insert(shown.clone());
                 }
                 let (request, rest) = unread::follow(request);
-                let answered = answer(request);
+                // Some kilobytes, which the connection would otherwise move about.
+                let answered = Box::pin(answer(request));
                 async move {
                     let response = answered.await;
                     rest.take_in().await;

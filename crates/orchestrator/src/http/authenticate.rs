@@ -84,7 +84,8 @@ pub(super) async fn check(
     if needs != Needs::Nothing
         && let Some(shown) = request.extensions().get::<ClientCertificate>().cloned()
     {
-        return nodes::check(&api, found, needs, &shown, asked, request, router).await;
+        let checked = nodes::check(&api, found, needs, &shown, asked, request, router);
+        return Box::pin(checked).await;
     }
     let verified = match identify(&api, request.headers()) {
         Ok(Some(verified)) => verified,
@@ -116,7 +117,7 @@ pub(super) async fn check(
     }
     request.extensions_mut().insert(access.clone());
     let right = Right { view: Arc::clone(&api.view), depends_on, expires, cuts_uploads: false };
-    let response = within(right, request, router).await;
+    let response = Box::pin(within(right, request, router)).await;
     if response.status() == StatusCode::FORBIDDEN {
         api.denials.note(access.request.entry(&access.caller, AuditOutcome::Denied));
     }

@@ -215,9 +215,10 @@ pub(super) fn live(
     let after = query.after.map_or(start, u64::cast_signed);
     let number_column = COLUMN_COUNT + LEFT_COUNT;
     let sql = format!(
-        "SELECT {COLUMNS}, {WHAT_IT_LEFT}, e.number, s.json
+        "SELECT {COLUMNS}, {WHAT_IT_LEFT}, e.number, coalesce(s.json, f.json)
          FROM execution AS e INDEXED BY execution_live CROSS JOIN job AS j ON j.number = e.job
             LEFT JOIN job_spec AS s ON s.job = e.job AND s.version = e.version
+            LEFT JOIN former_spec AS f ON f.job = e.job AND f.version = e.version
             LEFT JOIN run_output AS o ON o.execution = e.number
             LEFT JOIN published AS p ON p.job = e.job AND p.slot = e.slot
                 AND p.create_time = e.create_time AND p.id = e.id

@@ -121,6 +121,7 @@ fn begin(transaction: &Transaction<'_>, job: i64, budget: &mut Budget) -> Result
     let labels: usize = labels.map_err(StoreError::Sqlite)?;
     for sql in [
         "DELETE FROM job_spec WHERE job = ?1",
+        "DELETE FROM former_spec WHERE job = ?1",
         "DELETE FROM job WHERE number = ?1",
         "INSERT INTO removal (job) VALUES (?1)",
     ] {

@@ -17,7 +17,7 @@
 //! an event about 150.
 //!
 //! - `job` changes with every state; `job_spec` holds what never does, so that a state change does
-//!   not rewrite it. A job has one row there for each version of its specification.
+//!   not rewrite it. Former versions of a specification are in `former_spec`.
 //! - `label` is in order of IDs, a job's labels side by side; its indexes are in order of creation,
 //!   under the key, the key and value, and the key and integer: see `select.rs` for what walks
 //!   which. By key and ID it would be walked sooner, and every label of a new job would rewrite
@@ -36,7 +36,7 @@ use super::{audit, nodes, outputs, records, specs};
 pub(super) const APPLICATION_ID: i32 = 0x6a6f_6273;
 
 /// The format this release writes: one more than the last step's place.
-pub(super) const FORMAT: u32 = 14;
+pub(super) const FORMAT: u32 = 15;
 
 /// The oldest format whose releases may open what this one writes.
 pub(super) const OLDEST: u32 = 11;
@@ -63,6 +63,7 @@ pub(super) const STEPS: [&str; FORMAT as usize] = [
     outputs::STEP,
     specs::STEP,
     FORMAT_14,
+    specs::STEP_NEWEST,
 ];
 
 const FORMAT_1: &str = "

@@ -1,4 +1,7 @@
-//! Specifications, by job and version, each with its plan: what a start needs of it.
+//! Specifications, by job and version, the newest with its plan: what a start needs of it.
+//!
+//! The newest is keyed by its job alone, and former versions have a table of their own: a key of job
+//! and version is a second B-tree, in which every new job has an entry.
 //!
 //! The plan precedes the specification in the row, so that a large specification, which fills pages
 //! of its own, is not read for it. Only live jobs need a plan; one of an earlier format gets it
@@ -33,6 +36,30 @@ DROP TABLE job_spec_12;
 ALTER TABLE execution ADD COLUMN version INTEGER NOT NULL DEFAULT 1;
 -- The indexes of the slots; null where they are those below the number in `slots`.
 ALTER TABLE job ADD COLUMN indexes TEXT;
+";
+
+/// The newest version goes where its job alone leads to it.
+pub(super) const STEP_NEWEST: &str = "
+ALTER TABLE job_spec RENAME TO job_spec_14;
+CREATE TABLE job_spec (
+    job INTEGER PRIMARY KEY,
+    version INTEGER NOT NULL DEFAULT 1,
+    plan TEXT,
+    json TEXT NOT NULL
+);
+CREATE TABLE former_spec (
+    job INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    json TEXT NOT NULL,
+    PRIMARY KEY (job, version)
+);
+INSERT INTO job_spec (job, version, plan, json)
+SELECT job, version, plan, json FROM job_spec_14 AS s
+WHERE version = (SELECT max(version) FROM job_spec_14 AS o WHERE o.job = s.job) ORDER BY job;
+INSERT INTO former_spec (job, version, json)
+SELECT job, version, json FROM job_spec_14 AS s
+WHERE version < (SELECT max(version) FROM job_spec_14 AS o WHERE o.job = s.job);
+DROP TABLE job_spec_14;
 ";
 
 /// Joins the newest specification of the job `j`, as `s`. A row may be missing from a damaged file.
@@ -70,7 +97,10 @@ pub(super) fn specification(
 ) -> Result<Option<Arc<str>>, StoreError> {
     let mut statement = connection.prepare_cached(
         "SELECT s.json FROM job AS j CROSS JOIN job_spec AS s ON s.job = j.number
-         WHERE j.id = ?1 AND s.version = ?2",
+         WHERE j.id = ?1 AND s.version = ?2
+         UNION ALL
+         SELECT f.json FROM job AS j CROSS JOIN former_spec AS f ON f.job = j.number
+         WHERE j.id = ?1 AND f.version = ?2",
     )?;
     let parameters = params![job.bytes(), version.cast_signed()];
     row::one(&mut statement, parameters, |row| Ok(text(row, 0)?))

@@ -131,7 +131,7 @@ fn add_job(connection: &Connection, number: i64, state: i64, live: i64) {
     connection.execute("INSERT INTO job_spec VALUES (?1, '{}')", [number]).unwrap();
 }
 
-fn job_id(number: u64) -> JobId {
+pub(super) fn job_id(number: u64) -> JobId {
     JobId::from_uuid(Uuid::from_u64_pair(0xab00_0000_0000_4000, number))
 }
 

@@ -1,5 +1,7 @@
 //! Specifications and their plans: versions, the upgrade, and what damage leaves.
 
+use std::sync::Arc;
+
 use api_types::engine::EngineType;
 use api_types::job::{JobSpec, JobType, RetryPolicy, Task};
 use rusqlite::{Connection, params};
@@ -7,13 +9,16 @@ use scheduler::change::{Changes, LoadedPlan};
 use scheduler::plan::JobPlan;
 use scheduler::time::Moment;
 
-use super::migration::old_file;
+use super::migration::{job_id, old_file};
 use super::{Backend, Directory, directory};
 use crate::store::contract::{Put, Random, Sample, load};
 use crate::store::{LiveExecutionsQuery, Namespaces, Retention};
 
 /// The last format of a former release.
 const FORMER: u32 = 8;
+
+/// The last format with all versions of a specification in one table.
+const TOGETHER: u32 = 14;
 
 fn connection(directory: &Directory) -> Connection {
     Connection::open(directory.path().join("orchestrator.db")).unwrap()
@@ -48,7 +53,13 @@ fn an_execution_keeps_the_specification_that_it_was_offered_with() {
     let second_json = r#"{"Name":"second"}"#;
     connection(&directory)
         .execute(
-            "INSERT INTO job_spec (job, version, plan, json) SELECT number, 2, ?1, ?2 FROM job",
+            "INSERT INTO former_spec (job, version, json) SELECT job, version, json FROM job_spec",
+            [],
+        )
+        .unwrap();
+    connection(&directory)
+        .execute(
+            "UPDATE job_spec SET version = 2, plan = ?1, json = ?2",
             params![JobPlan::of(&spec("second")).unwrap().to_text(), second_json],
         )
         .unwrap();
@@ -83,9 +94,35 @@ fn an_execution_keeps_the_specification_that_it_was_offered_with() {
     store.put(3, &changes, &[]).unwrap();
     store.prune(Moment(9), &Retention { age: None, count: Some(0) }, 1000).unwrap();
     let left: u32 = connection(&directory)
-        .query_row("SELECT count(*) FROM job_spec", [], |row| row.get(0))
+        .query_row(
+            "SELECT (SELECT count(*) FROM job_spec) + (SELECT count(*) FROM former_spec)",
+            [],
+            |row| row.get(0),
+        )
         .unwrap();
     assert_eq!(left, 0, "every version goes with its job");
+}
+
+#[test]
+fn an_upgrade_keeps_every_version() {
+    let directory = old_file(TOGETHER);
+    connection(&directory)
+        .execute_batch(
+            "INSERT INTO job_spec (job, version, plan, json) VALUES
+                (1, 2, NULL, '2'), (1, 3, 'of the third', '3');
+             UPDATE job SET version = 3 WHERE number = 1;",
+        )
+        .unwrap();
+    let (_store, reads) = directory.open();
+    let first = reads.job(job_id(1)).unwrap().unwrap();
+    assert_eq!((first.version, &*first.spec_json), (3, "3"));
+    let of = |version| reads.specification(job_id(1), version).unwrap();
+    assert_eq!([1, 2, 3].map(of).map(Option::unwrap_or_default), ["{}", "2", "3"].map(Arc::from));
+    assert_eq!(&*reads.job(job_id(2)).unwrap().unwrap().spec_json, "{}");
+    let plan: String = connection(&directory)
+        .query_row("SELECT plan FROM job_spec WHERE job = 1", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(plan, "of the third");
 }
 
 #[test]
