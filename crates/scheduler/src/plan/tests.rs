@@ -1,0 +1,82 @@
+//! The stored form of a plan: what it leaves out, reads back, and does not misread.
+
+use alloc::vec;
+
+use super::*;
+
+fn plan() -> JobPlan {
+    let requirement = |key: &str, test| Requirement { key: key.into(), test };
+    let constraints = vec![
+        requirement("a, b", Test::Exists),
+        requirement("a", Test::Absent),
+        requirement("zone", Test::In(vec!["x=1, \"y\"".into(), String::new()])),
+        requirement("zone", Test::NotIn(vec![])),
+        requirement("n", Test::Greater(i64::MIN)),
+        requirement("n", Test::Less(9)),
+    ];
+    JobPlan {
+        job_type: JobType::Service,
+        priority: 70,
+        namespace: "team".into(),
+        retry: RetryPolicy { attempts: 0, delay: 1, max_delay: u32::MAX },
+        timeouts: Timeouts {
+            execution_timeout: 1,
+            queue_timeout: 2,
+            total_timeout: 3,
+            lost_after: u64::MAX,
+        },
+        names_secrets: true,
+        demand: Demand {
+            fit: Fit {
+                engine: EngineType::Docker,
+                publisher: PublisherType::S3,
+                sources: vec![SourceType::Inline, SourceType::S3],
+                constraints,
+            },
+            need: Need { cpu_millis: Some(u64::MAX), memory_bytes: None, disk_bytes: 5, gpus: 1 },
+        },
+    }
+}
+
+#[test]
+fn a_plan_reads_back() {
+    let every_field = plan();
+    let mut few = plan();
+    few.timeouts = Timeouts::default();
+    few.names_secrets = false;
+    few.demand.fit.sources.clear();
+    few.demand.fit.constraints.clear();
+    few.demand.need = Need { cpu_millis: None, memory_bytes: Some(0), disk_bytes: 0, gpus: 0 };
+    let mut usual = few.clone();
+    usual.job_type = JobType::Batch;
+    usual.priority = 50;
+    usual.namespace = "default".into();
+    usual.retry = RetryPolicy::default_for(JobType::Batch);
+    usual.demand.fit.publisher = PublisherType::None;
+    usual.demand.need.memory_bytes = None;
+    assert_eq!(usual.to_text(), r#"{"V":2,"E":"docker"}"#);
+    for plan in [every_field, few, usual] {
+        let text = plan.to_text();
+        assert_eq!(JobPlan::from_text(&text).expect("it was just written"), plan, "{text}");
+    }
+}
+
+#[test]
+fn a_plan_of_the_first_format_reads_as_it_was_meant() {
+    let text = r#"{"V":1,"T":"batch","P":50,"N":"default","R":[1,1,60],"E":"docker","U":""}"#;
+    let plan = JobPlan::from_text(text).expect("a former release wrote it");
+    assert_eq!(plan.to_text(), r#"{"V":2,"E":"docker"}"#);
+}
+
+#[test]
+fn a_plan_that_is_damaged_or_of_a_later_release_is_not_misread() {
+    let text = plan().to_text();
+    let later = text.replacen("\"V\":2", "\"V\":3", 1);
+    assert!(matches!(JobPlan::from_text(&later), Err(UnreadablePlan::Format(3))));
+    let unknown = text.replacen("\"notin\"", "\"like\"", 1);
+    assert!(matches!(JobPlan::from_text(&unknown), Err(UnreadablePlan::Test(_))));
+    for end in 0..text.len() {
+        let cut = text.get(..end).unwrap_or_default();
+        assert!(JobPlan::from_text(cut).is_err(), "{cut}");
+    }
+}
