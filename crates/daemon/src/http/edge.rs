@@ -115,9 +115,9 @@ where
 
     let mut request = request.map(Body::new);
     request.extensions_mut().insert(RequestId(Arc::clone(&request_id)));
-    // In one expression: what has a name is kept beside what it is moved into.
-    let handled = AssertUnwindSafe(handle(request).instrument(span.clone())).catch_unwind().await;
-    let mut response = match handled {
+    // Whatever handling does is within the span, also before it first waits.
+    let handling = async move { handle(request).await }.instrument(span.clone());
+    let mut response = match AssertUnwindSafe(handling).catch_unwind().await {
         Ok(response) => response,
         Err(panic) => {
             Refusal::internal(format!("panic: {}", panic_message(&*panic))).into_response()
@@ -232,6 +232,13 @@ mod tests {
         let bytes = to_bytes(body, usize::MAX).await.unwrap();
         let value = serde_json::from_slice(&bytes).unwrap();
         (Response::from_parts(parts, Body::from(bytes)), value)
+    }
+
+    #[tokio::test]
+    async fn a_panic_before_anything_is_awaited_is_caught_too() {
+        let request = Request::get("/").body(Body::empty()).unwrap();
+        let handle = |_| -> std::future::Ready<Response> { panic!("secret") };
+        assert_eq!(answer(request, handle).await.status(), 500);
     }
 
     #[tokio::test]

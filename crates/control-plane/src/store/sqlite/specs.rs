@@ -1,7 +1,7 @@
 //! Specifications, by job and version, the newest with its plan: what a start needs of it.
 //!
 //! The newest is keyed by its job alone, and former versions have a table of their own: a key of job
-//! and version is a second B-tree, in which every new job has an entry.
+//! and version would be a second B-tree, with an entry for every new job.
 //!
 //! The plan precedes the specification in the row, so that a large specification, which fills pages
 //! of its own, is not read for it. Only live jobs need a plan; one of an earlier format gets it
