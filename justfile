@@ -67,9 +67,14 @@ bench-scheduler:
 # Build static programs for this machine's architecture in target/*/dist; they run on any Linux.
 static: (static-build "jobctl")
 
+# One build for each daemon: in a common one, cargo would compile what they share with the features
+# that any program of the workspace needs, and the orchestrator would be a twentieth larger.
 [private]
-static-build program:
-    RUSTFLAGS='-C target-feature=+crt-static' cargo build --profile dist --workspace --bin orchestrator --bin compute-agent --bin wasm-runner --bin {{program}} --target "$(uname -m)-unknown-linux-gnu"
+static-build program: (static-package "orchestrator") (static-package "compute-agent") (static-package "wasm-runner") (static-package program)
+
+[private]
+static-package name:
+    RUSTFLAGS='-C target-feature=+crt-static' cargo build --profile dist --package {{name}} --bin {{name}} --target "$(uname -m)-unknown-linux-gnu"
 
 # Build the container image from static programs, without a base image.
 image: static

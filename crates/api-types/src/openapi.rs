@@ -6,6 +6,8 @@
 
 mod direction;
 mod finish;
+#[cfg(feature = "testing")]
+mod golden;
 
 use std::borrow::Cow;
 
@@ -21,6 +23,8 @@ use crate::source::{
 };
 use crate::time::Timestamp;
 pub use finish::{About, CODES, ITEMS, finish};
+#[cfg(feature = "testing")]
+pub use golden::check_golden;
 
 /// The schema that this JSON is.
 pub fn schema(json: Value) -> RefOr<Schema> {

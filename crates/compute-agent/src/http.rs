@@ -44,7 +44,11 @@ pub(crate) fn router(shared: Shared) -> Router {
 
 /// All operations, and their OpenAPI document.
 fn routes() -> Router<Shared> {
-    let (router, described) = Operations::default()
+    operations().router().merge(openapi::router())
+}
+
+fn operations() -> Operations<Shared> {
+    Operations::default()
         .merge(collect!(identity::alive))
         .merge(collect!(identity::version))
         .merge(collect!(identity::node))
@@ -55,6 +59,4 @@ fn routes() -> Router<Shared> {
         .merge(collect!(identity::livez))
         .merge(collect!(identity::readyz))
         .merge(collect!(metrics::metrics))
-        .split();
-    router.merge(openapi::router(described))
 }

@@ -147,7 +147,16 @@ type Handled = Result<Response, Failure>;
 
 /// The operations; who may use them is decided before, at the [`edge`].
 fn router(api: Arc<Api>) -> Router {
-    let (router, described) = Operations::default()
+    operations()
+        .router()
+        .merge(requester::router())
+        .merge(openapi::router())
+        .method_not_allowed_fallback(method_not_allowed)
+        .with_state(api)
+}
+
+fn operations() -> Operations<Arc<Api>> {
+    Operations::default()
         .merge(jobs::router())
         .merge(usage::router())
         .merge(executions::router())
@@ -174,12 +183,6 @@ fn router(api: Arc<Api>) -> Router {
         .merge(agent::router())
         .merge(health::router())
         .merge(metrics::router())
-        .split();
-    router
-        .merge(requester::router())
-        .merge(openapi::router(described))
-        .method_not_allowed_fallback(method_not_allowed)
-        .with_state(api)
 }
 
 async fn method_not_allowed(method: Method, uri: Uri) -> Response {

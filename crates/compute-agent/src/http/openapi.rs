@@ -1,34 +1,18 @@
-//! The OpenAPI document of a compute node, collected from the handlers of its routes.
+//! The OpenAPI document of a compute node: a file that the tests write and compare.
+//!
+//! It is collected from the attributes of the handlers, which also route them; see
+//! [`daemon::collect`].
 
-use api_types::log::LogStream;
-use api_types::openapi::{About, finish};
 use api_types::{Code, routes};
 use axum::Router;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use daemon::http::{Described, Document, JSON, Refusal};
+use daemon::http::{Document, JSON};
 use http::header::CONTENT_TYPE;
-use utoipa::OpenApi;
 
 use super::shared::Shared;
 
-const ABOUT: About = About {
-    title: "Compute node",
-    description: "Reports what a node is and what it runs. Jobs are managed by the \
-        orchestrator. Every response other than 2xx is an `ApiError`, whose `Code` is from the set \
-        that each operation lists.\n\n`docs/api.md` documents the same API for people.",
-    tags: &[
-        ("Agent", "The node's own record."),
-        ("Executions", "Running executions, and the retained data of finished ones."),
-        ("Health", "For operators of the service."),
-    ],
-};
-
-/// Items that the handlers refer to but do not register: the document itself, and a parameter's
-/// enum.
-#[derive(OpenApi)]
-#[openapi(paths(document), components(schemas(LogStream)))]
-struct Beside;
+static DOCUMENT: Document = Document::new(include_str!("../../openapi.json"));
 
 /// Adds the codes that every operation has: an internal error can end any request, and where the
 /// orchestrator asks for credentials, so does its agent.
@@ -48,18 +32,44 @@ pub(super) fn refusals(codes: &[Code]) -> Vec<Code> {
     responses((status = 200, description = "OpenAPI 3.1.", body = Object)),
     extensions(("x-error-codes" = json!(refusals(&[])))),
 )]
-async fn document(document: Document) -> Response {
-    match document.text().await {
-        Ok(text) => ([(CONTENT_TYPE, JSON)], text).into_response(),
-        Err(error) => {
-            Refusal::internal(format!("make the OpenAPI document: {error}")).into_response()
-        }
-    }
+async fn document() -> Response {
+    ([(CONTENT_TYPE, JSON)], DOCUMENT.text()).into_response()
 }
 
 /// Serves the document.
-pub(super) fn router(described: Described) -> Router<Shared> {
-    let make = move || finish(described.document(Beside::openapi()), &ABOUT).to_string();
-    let made = Document::new(make);
-    Router::new().route(routes::OPENAPI, get(move || document(made.clone())))
+pub(super) fn router() -> Router<Shared> {
+    Router::new().route(routes::OPENAPI, get(document))
+}
+
+#[cfg(test)]
+mod tests {
+    use api_types::log::LogStream;
+    use api_types::openapi::{About, check_golden, finish};
+    use utoipa::OpenApi;
+
+    use crate::http::operations;
+
+    const ABOUT: About = About {
+        title: "Compute node",
+        description: "Reports what a node is and what it runs. Jobs are managed by the \
+            orchestrator. Every response other than 2xx is an `ApiError`, whose `Code` is from the set \
+            that each operation lists.\n\n`docs/api.md` documents the same API for people.",
+        tags: &[
+            ("Agent", "The node's own record."),
+            ("Executions", "Running executions, and the retained data of finished ones."),
+            ("Health", "For operators of the service."),
+        ],
+    };
+
+    /// Items that the handlers refer to but do not register: the document itself, and a parameter's
+    /// enum.
+    #[derive(OpenApi)]
+    #[openapi(paths(super::document), components(schemas(LogStream)))]
+    struct Beside;
+
+    #[test]
+    fn the_file_is_what_the_handlers_say() {
+        let described = operations().described().document(Beside::openapi());
+        check_golden(env!("CARGO_MANIFEST_DIR"), &finish(described, &ABOUT));
+    }
 }

@@ -1,4 +1,4 @@
-//! Compact JSON, indented for people.
+//! Compact JSON, indented for people, and back.
 
 /// Indents compact, valid JSON by two spaces; ends with a newline.
 ///
@@ -48,6 +48,25 @@ pub(super) fn indent(compact: &[u8]) -> Vec<u8> {
     out
 }
 
+/// Removes the space around tokens of valid JSON.
+pub(super) fn compact(indented: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(indented.len());
+    let mut in_text = false;
+    let mut escaped = false;
+    for byte in indented.iter().copied() {
+        if in_text {
+            in_text = escaped || byte != b'"';
+            escaped = !escaped && byte == b'\\';
+        } else if byte.is_ascii_whitespace() {
+            continue;
+        } else {
+            in_text = byte == b'"';
+        }
+        out.push(byte);
+    }
+    out
+}
+
 fn new_line(out: &mut Vec<u8>, depth: usize) {
     out.push(b'\n');
     out.resize(out.len() + 2 * depth, b' ');
@@ -65,5 +84,6 @@ mod tests {
         let expected = format!("{}\n", serde_json::to_string_pretty(&value).unwrap());
         let compact = serde_json::to_vec(&value).unwrap();
         assert_eq!(String::from_utf8(indent(&compact)).unwrap(), expected);
+        assert_eq!(super::compact(expected.as_bytes()), compact);
     }
 }

@@ -1,19 +1,20 @@
 //! Operations of an API: where they are routed, and how the OpenAPI document describes them.
 //!
 //! `#[utoipa::path]` on a handler says both, and [`collect!`](crate::collect) takes both from it, so
-//! that no second list of operations can fall behind. The document is made when somebody asks for
-//! it: made at every start, it would take a quarter of the orchestrator's memory at rest.
+//! that no second list of operations can fall behind. What it says for the document is part of the
+//! tests alone, which write the document into a file: in the programs it would be a tenth of the
+//! orchestrator's code, and they serve the file.
 
-use std::sync::Arc;
+use std::sync::OnceLock;
 
 use axum::Router;
 use axum::body::Bytes;
 use axum::handler::Handler;
 use axum::routing::MethodRouter;
-use tokio::sync::OnceCell;
-use tokio::task::JoinError;
 use utoipa::openapi::{HttpMethod, OpenApi};
 use utoipa_axum::PathItemExt;
+
+use super::indent::compact;
 
 /// Operations with the state `S`.
 pub struct Operations<S> {
@@ -21,17 +22,14 @@ pub struct Operations<S> {
     described: Described,
 }
 
-/// How the document describes operations.
+/// How the document describes operations; nothing outside of unit tests.
 #[derive(Default)]
 pub struct Described(Vec<fn() -> OpenApi>);
 
-/// A text that is made when it is first asked for.
-#[derive(Clone)]
-pub struct Document(Arc<Made>);
-
-struct Made {
-    make: Box<dyn Fn() -> String + Send + Sync>,
-    text: OnceCell<Bytes>,
+/// A document in a file, which is indented for people to read its changes.
+pub struct Document {
+    file: &'static str,
+    compact: OnceLock<Bytes>,
 }
 
 /// The operations of these handlers.
@@ -41,12 +39,15 @@ struct Made {
 #[macro_export]
 macro_rules! collect {
     ($($handler:path),+ $(,)?) => {{
-        #[derive(utoipa::OpenApi)]
-        #[openapi(paths($($handler),+))]
-        struct Described;
-        let operations = $crate::http::Operations::of(
-            <Described as utoipa::OpenApi>::openapi,
-        );
+        let operations = $crate::http::Operations::default();
+        // Of the crate that calls the macro.
+        #[cfg(test)]
+        let operations = {
+            #[derive(utoipa::OpenApi)]
+            #[openapi(paths($($handler),+))]
+            struct Described;
+            operations.described_by(<Described as utoipa::OpenApi>::openapi)
+        };
         $(
             let (path, methods) = $crate::http::utoipa_axum::paste! {(
                 $crate::http::utoipa_axum::routes!(@path [path()] of $handler),
@@ -67,9 +68,10 @@ impl<S: Clone + Send + Sync + 'static> Default for Operations<S> {
 }
 
 impl<S: Clone + Send + Sync + 'static> Operations<S> {
-    /// None yet; the document has the operations that this describes.
-    pub fn of(describe: fn() -> OpenApi) -> Self {
-        Self { router: Router::new(), described: Described(vec![describe]) }
+    /// The document has the operations that this describes.
+    pub fn described_by(mut self, describe: fn() -> OpenApi) -> Self {
+        self.described.0.push(describe);
+        self
     }
 
     /// With an operation that is routed to the handler.
@@ -90,8 +92,12 @@ impl<S: Clone + Send + Sync + 'static> Operations<S> {
         Self { router: self.router.merge(other.router), ..self }
     }
 
-    pub fn split(self) -> (Router<S>, Described) {
-        (self.router, self.described)
+    pub fn router(self) -> Router<S> {
+        self.router
+    }
+
+    pub fn described(self) -> Described {
+        self.described
     }
 }
 
@@ -110,15 +116,12 @@ impl Described {
 // === impl Document ===
 
 impl Document {
-    pub fn new(make: impl Fn() -> String + Send + Sync + 'static) -> Self {
-        Self(Arc::new(Made { make: Box::new(make), text: OnceCell::new() }))
+    pub const fn new(file: &'static str) -> Self {
+        Self { file, compact: OnceLock::new() }
     }
 
-    /// # Errors
-    /// If making it panics.
-    pub async fn text(&self) -> Result<Bytes, JoinError> {
-        let made = Arc::clone(&self.0);
-        let make = || tokio::task::spawn_blocking(move || Bytes::from((made.make)()));
-        self.0.text.get_or_try_init(make).await.cloned()
+    /// As every response is unless somebody asks for indentation.
+    pub fn text(&self) -> Bytes {
+        self.compact.get_or_init(|| Bytes::from(compact(self.file.as_bytes()))).clone()
     }
 }

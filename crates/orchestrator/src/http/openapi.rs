@@ -1,72 +1,28 @@
-//! The OpenAPI document: collected from the handlers, completed, and served.
+//! The OpenAPI document: a file that the tests write and compare, and that is served.
 //!
 //! An attribute of each handler declares its parameters and responses, and the same attribute
-//! routes it: no second list of operations can fall behind. Rejected: a handwritten document, which
-//! nothing checks against the handlers.
+//! routes it: no second list of operations can fall behind. [`described`] collects the document
+//! from them. Rejected: a handwritten document, which nothing checks against the handlers; one that
+//! the service makes, whose parts were a tenth of its code.
 
+#[cfg(test)]
+pub(super) mod described;
 pub(super) mod examples;
 pub(super) mod params;
 
 use std::sync::Arc;
 
 use api_types::Code::{self, *};
-use api_types::cluster::ChangeNotice;
-use api_types::history::{HistoryEvent, HistoryGap};
-use api_types::log::{LogFrame, LogLine};
-use api_types::openapi::{About, finish};
-use api_types::protocol::AssignmentLine;
 use api_types::routes;
 use axum::Router;
 use axum::response::IntoResponse;
 use axum::routing::get;
-use daemon::http::{Described, Document, JSON};
+use daemon::http::{Document, JSON};
 use http::header;
-use serde_json::{Value, json};
-use utoipa::OpenApi;
 
-use super::authenticate::COOKIE;
-use super::error::Failure;
-use super::{Api, Handled, requester};
+use super::{Api, Handled};
 
-const ABOUT: About = About {
-    title: "Job orchestration service",
-    description: "Submits jobs to a cluster, watches them, and describes its nodes.\n\n\
-        Keys of JSON bodies and enumerated words match regardless of case; this document has \
-        their usual spelling. Unknown fields and unknown query parameters are ignored; `null` \
-        and empty parameters mean absent. Every response other than 2xx is an `ApiError`, whose \
-        `Code` is from the set that each operation lists.\n\n`docs/api.md` is the version for \
-        people.",
-    tags: &[
-        ("Jobs", "Submit, watch, read and stop jobs."),
-        ("Executions", "Executions of any job."),
-        ("Events", "All events, as they happen."),
-        ("Cluster", "All nodes and jobs together."),
-        ("Nodes", "The nodes of the cluster."),
-        ("Access", "Who may do what: tokens, namespaces, signing in."),
-        ("Secrets", "Values that jobs name and do not contain."),
-        ("Credentials", "What jobs sign in with at registries, buckets, repositories and servers."),
-        ("Agent", "What the addressed node reports about itself."),
-        ("Health", "For operators and load balancers."),
-        ("Agent protocol", "For compute nodes; no user needs it."),
-        ("Requester", "The group that the orchestrator group replaced."),
-    ],
-};
-
-/// What the document needs beyond the attributes of handlers: the group that accepts every method,
-/// and the items of streams.
-#[derive(OpenApi)]
-#[openapi(
-    paths(requester::gone, document),
-    components(schemas(
-        AssignmentLine,
-        ChangeNotice,
-        HistoryEvent,
-        HistoryGap,
-        LogFrame,
-        LogLine
-    ))
-)]
-struct Beside;
+static DOCUMENT: Document = Document::new(include_str!("../../openapi.json"));
 
 // === Codes that operations may be refused with ===
 
@@ -106,39 +62,11 @@ pub(super) fn refusals(sets: &[&[Code]]) -> Vec<Code> {
     responses((status = 200, description = "OpenAPI 3.1.", body = Object)),
     extensions(("x-error-codes" = json!(refusals(&[])))),
 )]
-async fn document(document: Document) -> Handled {
-    let text = document.text().await.map_err(|error| Failure::Internal {
-        cause: format!("make the OpenAPI document: {error}"),
-    })?;
-    Ok(([(header::CONTENT_TYPE, JSON)], text).into_response())
+async fn document() -> Handled {
+    Ok(([(header::CONTENT_TYPE, JSON)], DOCUMENT.text()).into_response())
 }
 
 /// Serves the document.
-pub(super) fn router(described: Described) -> Router<Arc<Api>> {
-    let make = move || {
-        let document = finish(described.document(Beside::openapi()), &ABOUT);
-        with_credentials(document).to_string()
-    };
-    let made = Document::new(make);
-    Router::new().route(routes::OPENAPI, get(move || document(made.clone())))
-}
-
-/// How callers prove who they are.
-fn with_credentials(mut document: Value) -> Value {
-    document["components"]["securitySchemes"] = json!({
-        "token": {
-            "type": "http",
-            "scheme": "bearer",
-            "description": "A token, as Create Token returns it.",
-        },
-        "session": {
-            "type": "apiKey",
-            "in": "cookie",
-            "name": COOKIE,
-            "description": "The session of a browser, as Sign In sets it.",
-        },
-    });
-    // An open listener on loopback takes requests without either.
-    document["security"] = json!([{}, { "token": [] }, { "session": [] }]);
-    document
+pub(super) fn router() -> Router<Arc<Api>> {
+    Router::new().route(routes::OPENAPI, get(document))
 }

@@ -89,6 +89,8 @@ parameters! {
             "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$",
         };
     }
+    /// Its operation is not routed by its attribute, so only the tests read that.
+    #[cfg_attr(not(test), expect(dead_code, reason = "see above"))]
     OldPath: Path {
         "rest", "Any path of the old group.", { "type": "string", "minLength": 1 };
     }

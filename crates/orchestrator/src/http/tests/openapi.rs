@@ -1,8 +1,9 @@
-//! The document and the router agree on paths and methods.
+//! The document is what the handlers say, and agrees with the router on paths and methods.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use api_types::openapi::check_golden;
 use api_types::routes;
 use axum::body::{Body, to_bytes};
 use http::{Request, header};
@@ -10,6 +11,7 @@ use serde_json::Value;
 use tower::ServiceExt;
 
 use super::service::Service;
+use crate::http::openapi::described;
 use crate::http::router;
 
 /// Paths of the old group, which is one operation: only the router needs several routes for it.
@@ -22,6 +24,11 @@ fn documented(document: &Value) -> BTreeMap<String, BTreeSet<String>> {
     let paths = document["paths"].as_object().unwrap();
     let methods = |item: &Value| item.as_object().unwrap().keys().cloned().collect();
     paths.iter().map(|(path, item)| (path.clone(), methods(item))).collect()
+}
+
+#[test]
+fn the_file_is_what_the_handlers_say() {
+    check_golden(env!("CARGO_MANIFEST_DIR"), &described::document());
 }
 
 #[tokio::test]

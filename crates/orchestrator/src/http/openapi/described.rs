@@ -1,0 +1,78 @@
+//! The document, as the attributes of the handlers describe it.
+
+use api_types::cluster::ChangeNotice;
+use api_types::history::{HistoryEvent, HistoryGap};
+use api_types::log::{LogFrame, LogLine};
+use api_types::openapi::{About, finish};
+use api_types::protocol::AssignmentLine;
+use serde_json::{Value, json};
+use utoipa::OpenApi;
+
+use crate::http::authenticate::COOKIE;
+use crate::http::{operations, requester};
+
+const ABOUT: About = About {
+    title: "Job orchestration service",
+    description: "Submits jobs to a cluster, watches them, and describes its nodes.\n\n\
+        Keys of JSON bodies and enumerated words match regardless of case; this document has \
+        their usual spelling. Unknown fields and unknown query parameters are ignored; `null` \
+        and empty parameters mean absent. Every response other than 2xx is an `ApiError`, whose \
+        `Code` is from the set that each operation lists.\n\n`docs/api.md` is the version for \
+        people.",
+    tags: &[
+        ("Jobs", "Submit, watch, read and stop jobs."),
+        ("Executions", "Executions of any job."),
+        ("Events", "All events, as they happen."),
+        ("Cluster", "All nodes and jobs together."),
+        ("Nodes", "The nodes of the cluster."),
+        ("Access", "Who may do what: tokens, namespaces, signing in."),
+        ("Secrets", "Values that jobs name and do not contain."),
+        ("Credentials", "What jobs sign in with at registries, buckets, repositories and servers."),
+        ("Agent", "What the addressed node reports about itself."),
+        ("Health", "For operators and load balancers."),
+        ("Agent protocol", "For compute nodes; no user needs it."),
+        ("Requester", "The group that the orchestrator group replaced."),
+    ],
+};
+
+/// What the document needs beyond the attributes of handlers: the group that accepts every method,
+/// and the items of streams.
+#[derive(OpenApi)]
+#[openapi(
+    paths(requester::gone, super::document),
+    components(schemas(
+        AssignmentLine,
+        ChangeNotice,
+        HistoryEvent,
+        HistoryGap,
+        LogFrame,
+        LogLine
+    ))
+)]
+struct Beside;
+
+/// What the file should say.
+pub(in crate::http) fn document() -> Value {
+    let described = operations().described();
+    with_credentials(finish(described.document(Beside::openapi()), &ABOUT))
+}
+
+/// How callers prove who they are.
+fn with_credentials(mut document: Value) -> Value {
+    document["components"]["securitySchemes"] = json!({
+        "token": {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "A token, as Create Token returns it.",
+        },
+        "session": {
+            "type": "apiKey",
+            "in": "cookie",
+            "name": COOKIE,
+            "description": "The session of a browser, as Sign In sets it.",
+        },
+    });
+    // An open listener on loopback takes requests without either.
+    document["security"] = json!([{}, { "token": [] }, { "session": [] }]);
+    document
+}
