@@ -20,6 +20,10 @@ use crate::runtime::docker::Docker as Engine;
 use crate::runtime::{Executor, Run};
 use crate::testing::plain_work;
 
+/// How long sandboxes wait in vain for their agent: longer than making two and a task takes beside
+/// other tests on a slow machine.
+const SHORT: Silence = Silence { idle: Duration::from_secs(15), ..Silence::LONG };
+
 /// An executor of a node of its own, and the same Engine for inspection.
 struct Bench {
     engine: Arc<Engine>,
@@ -201,8 +205,7 @@ async fn a_sandbox_that_cannot_be_restricted_is_given_to_no_task() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_sandbox_of_an_agent_that_never_comes_back_is_removed() {
-    let silence = Silence { idle: Duration::from_secs(3), ..Silence::LONG };
-    let Some(mut bench) = Bench::start_with(node(), 2, silence).await else { return };
+    let Some(mut bench) = Bench::start_with(node(), 2, SHORT).await else { return };
     bench.idle(2).await;
     bench.die().await;
     assert_eq!(bench.sandboxes().await.len(), 2);
@@ -212,8 +215,7 @@ async fn an_idle_sandbox_of_an_agent_that_never_comes_back_is_removed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leased_sandbox_waits_for_the_next_agent() {
     let node_id = node();
-    let silence = Silence { idle: Duration::from_secs(3), ..Silence::LONG };
-    let Some(mut bench) = Bench::start_with(node_id, 2, silence).await else { return };
+    let Some(mut bench) = Bench::start_with(node_id, 2, SHORT).await else { return };
     bench.idle(2).await;
     let run = bench.run().await;
     bench.prepare(&run).await;
@@ -225,7 +227,7 @@ async fn a_leased_sandbox_waits_for_the_next_agent() {
     for sandbox in bench.sandboxes().await.iter().filter(|sandbox| *sandbox != leased) {
         assert_eq!(inspect::inspect(&bench.docker, sandbox).await, pool::Found::Clean);
     }
-    eventually("the idle one to end", async || bench.sandboxes().await.len() == 1).await;
+    eventually("the idle one to end", async || bench.sandboxes().await.len() <= 1).await;
     assert_eq!(bench.sandboxes().await, [leased]);
 
     let bench = Bench::start(node_id, 2).await.expect("the Engine answered before");
