@@ -67,8 +67,8 @@ bench-scheduler:
 # Build static programs for this machine's architecture in target/*/dist; they run on any Linux.
 static: (static-build "jobctl")
 
-# One build for each daemon: in a common one, cargo would compile what they share with the features
-# that any program of the workspace needs, and the orchestrator would be a twentieth larger.
+# Each program is built by itself. In a common build, cargo compiles shared crates with the features
+# that any program needs, which makes the orchestrator's code a twentieth larger.
 [private]
 static-build program: (static-package "orchestrator") (static-package "compute-agent") (static-package "wasm-runner") (static-package program)
 

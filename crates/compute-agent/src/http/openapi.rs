@@ -52,8 +52,8 @@ mod tests {
     const ABOUT: About = About {
         title: "Compute node",
         description: "Reports what a node is and what it runs. Jobs are managed by the \
-            orchestrator. Every response other than 2xx is an `ApiError`, whose `Code` is from the set \
-            that each operation lists.\n\n`docs/api.md` documents the same API for people.",
+            orchestrator. Every response other than 2xx is an `ApiError`, whose `Code` is from the \
+            set that each operation lists.\n\n`docs/api.md` documents the same API for people.",
         tags: &[
             ("Agent", "The node's own record."),
             ("Executions", "Running executions, and the retained data of finished ones."),

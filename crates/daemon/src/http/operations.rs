@@ -1,9 +1,9 @@
 //! Operations of an API: where they are routed, and how the OpenAPI document describes them.
 //!
 //! `#[utoipa::path]` on a handler says both, and [`collect!`](crate::collect) takes both from it, so
-//! that no second list of operations can fall behind. What it says for the document is part of the
-//! tests alone, which write the document into a file: in the programs it would be a tenth of the
-//! orchestrator's code, and they serve the file.
+//! that no second list of operations can fall behind. Only unit tests collect the descriptions, and
+//! write them to the file that the programs serve: in the programs they would be a tenth of the
+//! orchestrator's code.
 
 use std::sync::OnceLock;
 
@@ -22,7 +22,7 @@ pub struct Operations<S> {
     described: Described,
 }
 
-/// How the document describes operations; nothing outside of unit tests.
+/// How the document describes operations; empty outside of unit tests.
 #[derive(Default)]
 pub struct Described(Vec<fn() -> OpenApi>);
 
@@ -40,7 +40,7 @@ pub struct Document {
 macro_rules! collect {
     ($($handler:path),+ $(,)?) => {{
         let operations = $crate::http::Operations::default();
-        // Of the crate that calls the macro.
+        // `test` is that of the crate that calls the macro.
         #[cfg(test)]
         let operations = {
             #[derive(utoipa::OpenApi)]

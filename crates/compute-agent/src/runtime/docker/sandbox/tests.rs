@@ -20,8 +20,8 @@ use crate::runtime::docker::Docker as Engine;
 use crate::runtime::{Executor, Run};
 use crate::testing::plain_work;
 
-/// How long sandboxes wait in vain for their agent: longer than making two and a task takes beside
-/// other tests on a slow machine.
+/// How long a sandbox stays without requests: longer than it takes to make two of them and a task,
+/// beside other tests on a slow machine.
 const SHORT: Silence = Silence { idle: Duration::from_secs(15), ..Silence::LONG };
 
 /// An executor of a node of its own, and the same Engine for inspection.
