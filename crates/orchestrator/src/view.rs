@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use api_types::NodeId;
 use api_types::node::Node;
+use api_types::{NodeId, Timestamp};
 use scheduler::demand::{Demand, Want};
 
 use crate::changes::ChangeFeed;
@@ -94,6 +94,20 @@ impl View {
         different
     }
 
+    /// Updates when nodes were last heard from.
+    pub(crate) fn heard_from(&self, heard: Vec<(NodeId, Timestamp)>) {
+        if heard.is_empty() {
+            return;
+        }
+        let mut nodes = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
+        for (id, at) in heard {
+            if let Some(node) = nodes.get_mut(&id) {
+                // Copied only for those who are just reading it.
+                Arc::make_mut(node).last_heartbeat = at.rfc3339();
+            }
+        }
+    }
+
     /// Updates explanations; `None` where no job waits any more.
     pub(crate) fn update_explanations(
         &self,
@@ -167,6 +181,11 @@ mod tests {
         let heard = Node { last_heartbeat: "later".to_owned(), ..node.clone() };
         assert!(update(Some(heard.clone())).is_empty());
         assert_eq!(view.node(id).as_deref(), Some(&heard));
+        let at = Timestamp(1_700_000_000_000_000_000);
+        let unknown = NodeId::from_uuid(uuid::Uuid::from_u128(9));
+        view.heard_from(vec![(unknown, at), (id, at)]);
+        let heard = Node { last_heartbeat: at.rfc3339(), ..heard };
+        assert_eq!(view.nodes().iter().map(|node| (**node).clone()).collect::<Vec<_>>(), [heard]);
         let cordoned = Node { eligibility: Eligibility::Cordoned, ..node };
         assert_eq!(update(Some(cordoned)), [id]);
         assert_eq!(update(None), [id]);

@@ -122,6 +122,8 @@ pub struct Scheduler {
     clock: Moment,
     /// Nodes whose record changed since [`Scheduler::take_touched_nodes`].
     touched: BTreeSet<NodeId>,
+    /// Nodes heard from since [`Scheduler::take_heard_nodes`].
+    heard_from: BTreeSet<NodeId>,
     /// Incremented whenever a node joins, leaves, or changes its properties.
     fleet_changes: u64,
 }
@@ -180,6 +182,7 @@ impl Scheduler {
             last_seq: 0,
             clock: Moment::ZERO,
             touched: BTreeSet::new(),
+            heard_from: BTreeSet::new(),
             fleet_changes: 0,
         }
     }
@@ -275,6 +278,14 @@ impl Scheduler {
         core::mem::take(&mut self.touched)
             .into_iter()
             .map(|id| (id, self.nodes.get(&id).map(LiveNode::wire)))
+            .collect()
+    }
+
+    /// Nodes whose heartbeats arrived since the last call, with the time of the latest one.
+    pub fn take_heard_nodes(&mut self) -> Vec<(NodeId, Timestamp)> {
+        core::mem::take(&mut self.heard_from)
+            .into_iter()
+            .filter_map(|id| Some((id, self.nodes.get(&id)?.row.last_heartbeat)))
             .collect()
     }
 

@@ -51,8 +51,8 @@ pub(crate) struct LiveNode {
     pub(crate) lost_lease_at: Moment,
     /// The lease in the response to its last heartbeat.
     pub(crate) answered: Duration,
-    /// The agent hangs: its heartbeats arrive, but it makes no progress.
-    pub(crate) stalled: bool,
+    /// The agent hangs: its heartbeats arrive, but it makes no progress. Since when, for display.
+    pub(crate) stalled_since: Option<Timestamp>,
     /// Why its executions are not waited for, although it is silent.
     pub(crate) abandoned: Option<Text>,
     /// Waiting slots that may run on this node only.
@@ -93,7 +93,8 @@ impl LiveNode {
     pub(crate) fn new(row: NodeRow, lease_until: Moment) -> Self {
         let answered = row.grant.lease.max(row.grant.kept);
         // Until a heartbeat says otherwise.
-        let stalled = row.history.standing.health == NodeStateType::Stalled;
+        let is_stalled = row.history.standing.health == NodeStateType::Stalled;
+        let stalled_since = is_stalled.then_some(row.history.last_event_time);
         let mut node = Self {
             row,
             capacity: Resources::ZERO,
@@ -108,7 +109,7 @@ impl LiveNode {
             returned_at: Moment::ZERO,
             lost_lease_at: Moment::ZERO,
             answered,
-            stalled,
+            stalled_since,
             abandoned: None,
             pinned: BTreeSet::new(),
             delayed: BTreeSet::new(),
@@ -154,7 +155,7 @@ impl LiveNode {
                 Some("draining")
             }
             (Connection::Connected, Membership::Approved, Eligibility::Eligible)
-                if self.stalled =>
+                if self.stalled_since.is_some() =>
             {
                 Some("stalled: its agent does not finish what it is doing")
             }
@@ -289,9 +290,9 @@ impl LiveNode {
             };
             return troubled(HealthState::Silent, reason, self.row.last_heartbeat);
         }
-        if self.stalled {
+        if let Some(since) = self.stalled_since {
             let reason = "its agent does not finish what it is doing".to_owned();
-            return troubled(HealthState::Stalled, reason, self.row.last_heartbeat);
+            return troubled(HealthState::Stalled, reason, since);
         }
         match &self.row.health {
             Health::Well => NodeHealth::default(),

@@ -94,7 +94,7 @@ impl Standing {
                 Eligibility::Draining => NodeStateType::Draining,
             },
             health: match &row.health {
-                _ if node.stalled => NodeStateType::Stalled,
+                _ if node.stalled_since.is_some() => NodeStateType::Stalled,
                 Health::Well => NodeStateType::Healthy,
                 Health::BackingOff { .. } => NodeStateType::BackingOff,
                 Health::Probing { .. } => NodeStateType::Probing,

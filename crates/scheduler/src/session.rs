@@ -72,11 +72,10 @@ impl Scheduler {
         node.row.last_heartbeat = turn.wall;
         node.row.grant = Grant { lease, kept: lease };
         node.answered = lease;
-        node.stalled = false;
+        node.stalled_since = None;
         node.replace_record(record);
         let (session, membership) = (node.row.session, node.row.membership);
         self.renew(id, turn.now, lease);
-        self.timers.set(turn.now + lease, Timer::Lease(id));
         self.is_back(turn, id);
         turn.out.effects.push(Effect::CloseStream { node: id });
         self.node_changed(turn, id);

@@ -136,9 +136,10 @@ impl Scheduler {
         let ago = i64::try_from(turn.now.since(at).as_nanos()).unwrap_or(i64::MAX);
         let arrived = Timestamp(turn.wall.0.saturating_sub(ago));
         node.row.last_heartbeat = arrived;
-        let stalled = stalled >= STALLED;
-        if stalled != node.stalled {
-            node.stalled = stalled;
+        self.heard_from.insert(id);
+        let is_stalled = stalled >= STALLED;
+        if is_stalled != node.stalled_since.is_some() {
+            node.stalled_since = is_stalled.then(|| arrived - stalled);
             self.node_changed(turn, id);
         } else if grant != before {
             self.store_node(turn, id);
@@ -165,7 +166,8 @@ impl Scheduler {
         }
         node.heard_at = node.heard_at.max(at);
         node.lease_until = node.lease_until.max(until);
-        self.touched.insert(id);
+        // Moved each time: a timer left behind would wake the orchestrator once per lease and node.
+        self.timers.set(node.lease_until, Timer::Lease(id));
     }
 
     /// Extends every lease by a period in which the orchestrator could not receive heartbeats (a

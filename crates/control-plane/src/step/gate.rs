@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api_types::NodeId;
 use api_types::node::Node;
+use api_types::{NodeId, Timestamp};
 use scheduler::Scheduler;
 use scheduler::demand::Want;
 use scheduler::silence;
@@ -38,6 +38,8 @@ pub struct Release<C> {
     pub nodes: Vec<(NodeId, Option<Node>)>,
     /// The lease that each of these nodes holds: what the answers to its heartbeats say is stored.
     pub leases: Vec<(NodeId, Option<silence::Held>)>,
+    /// When each of these nodes was last heard from. Most heartbeats change nothing else.
+    pub heard: Vec<(NodeId, Timestamp)>,
     /// Why jobs wait, where that changed; `None` for a demand that no longer waits.
     pub explanations: Vec<(Want, Option<Arc<str>>)>,
     pub batch: Arc<Batch>,
@@ -88,12 +90,13 @@ impl Gate {
     ) -> Release<C> {
         let nodes = scheduler.take_touched_nodes();
         let leases = nodes.iter().map(|(id, _)| (*id, scheduler.held_by(*id))).collect();
+        let heard = scheduler.take_heard_nodes();
         let explanations = if now >= self.explain_due {
             self.explain_due = now + EXPLAIN_EVERY;
             scheduler.refresh_explanations()
         } else {
             Vec::new()
         };
-        Release { nodes, leases, explanations, batch, held }
+        Release { nodes, leases, heard, explanations, batch, held }
     }
 }

@@ -251,11 +251,12 @@ impl Work {
 
     /// Wakes waiting reads after publishing the nodes, and before answering the callers.
     fn release(&mut self, release: Release<Caller>) {
-        let Release { nodes, leases, explanations, batch, held, .. } = release;
+        let Release { nodes, leases, heard, explanations, batch, held, .. } = release;
         self.view.presence().publish(leases);
         let changes = &batch.output.changes;
         self.view.records().update(&batch.records);
         let nodes = self.view.update_nodes(nodes);
+        self.view.heard_from(heard);
         let reasons_changed = !explanations.is_empty();
         self.view.update_explanations(explanations);
         self.view.feed().announce(changes);

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use api_types::NodeId;
 use api_types::execution::ComputeState;
 use api_types::history::EventType;
-use api_types::node::NodeAction;
+use api_types::node::{HealthState, NodeAction};
 use api_types::protocol::FailureCause;
+use api_types::{NodeId, Timestamp};
 use scheduler::change::EventSubject;
 use scheduler::input::Input;
 use scheduler::node_event::History;
@@ -173,6 +173,38 @@ fn a_stalled_agent_is_told_until_it_goes_on() {
     world.rejoin(id, &node(4.0, 4_000_000_000, &[]));
     let expected = [("HEALTHY", "STALLED"), ("CONNECTED", "CONNECTED"), ("STALLED", "HEALTHY")];
     assert_eq!(changes(&world, id, 3), expected);
+}
+
+#[test]
+fn a_heartbeat_alone_changes_no_record_and_wakes_nobody_up() {
+    let (mut world, nodes) = World::with_nodes(1);
+    let lease_began = world.now;
+    let id = nodes[0];
+    world.scheduler.take_touched_nodes();
+    world.scheduler.take_heard_nodes();
+    world.now = world.now + Duration::from_secs(1);
+    beat(&mut world, id, Duration::ZERO);
+    assert_eq!(world.scheduler.take_touched_nodes(), []);
+    let heard = world.scheduler.take_heard_nodes();
+    assert_eq!(heard.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [id]);
+    assert_eq!(world.scheduler.take_heard_nodes(), []);
+    let without = lease_began + LEASE;
+    assert!(world.scheduler.next_wake(without) > without, "the lease has been renewed");
+}
+
+#[test]
+fn a_stalled_agent_has_been_so_since_it_began_to_hang() {
+    let (mut world, nodes) = World::with_nodes(1);
+    let id = nodes[0];
+    world.scheduler.take_touched_nodes();
+    let wall = Timestamp(world.wall + world.now.0.cast_signed());
+    let began = wall - Duration::from_secs(6);
+    beat(&mut world, id, Duration::from_secs(6));
+    world.now = world.now + Duration::from_secs(3);
+    beat(&mut world, id, Duration::from_secs(9));
+    let touched = world.scheduler.take_touched_nodes();
+    let health = &touched[0].1.as_ref().expect("it is there").health;
+    assert_eq!((health.state, &health.since), (HealthState::Stalled, &began.rfc3339()));
 }
 
 #[test]

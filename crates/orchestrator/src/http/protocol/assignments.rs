@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
 use std::fmt::Display;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use api_types::execution::{ComputeState, DesiredState};
@@ -42,6 +42,12 @@ const LARGE_SPEC_BYTES: usize = 256 << 10;
 
 /// How many larger ones are copied at the same time.
 static LARGE_SPECS: Semaphore = Semaphore::const_new(2);
+
+/// Streams send their keep-alive lines together, at multiples of this since [`EPOCH`]: to wake up for
+/// each of a thousand costs several times what the line costs.
+const KEEP_ALIVE_STEP: Duration = Duration::from_millis(500);
+
+static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// The state of an open stream.
 struct Lines {
@@ -128,7 +134,6 @@ pub(super) async fn stream(
 impl Lines {
     /// The next lines, or `None` when the stream is over.
     async fn next_piece(&mut self) -> Option<Bytes> {
-        let silence_ends = self.written + Duration::from_secs(KEEP_ALIVE_SECONDS);
         if self.queue.is_empty() {
             let mut items = Vec::new();
             tokio::select! {
@@ -143,7 +148,7 @@ impl Lines {
                 request = self.requests.next() => {
                     return Some(Bytes::from(line(&request)?));
                 }
-                () = tokio::time::sleep_until(silence_ends) => {
+                () = tokio::time::sleep_until(keep_alive_due(self.written)) => {
                     return Some(Bytes::from(line(&AssignmentLine::KeepAlive)?));
                 }
             }
@@ -288,6 +293,14 @@ impl Lines {
     }
 }
 
+/// When a stream that was last written to at this moment sends a keep-alive line: at the last step
+/// before it would have been silent for too long.
+fn keep_alive_due(written: Instant) -> Instant {
+    let latest = written.duration_since(*EPOCH) + Duration::from_secs(KEEP_ALIVE_SECONDS);
+    let steps = latest.as_nanos() / KEEP_ALIVE_STEP.as_nanos();
+    *EPOCH + KEEP_ALIVE_STEP * u32::try_from(steps).unwrap_or(u32::MAX)
+}
+
 // === impl Unwritten ===
 
 impl Unwritten {
@@ -336,4 +349,25 @@ fn line(line: &AssignmentLine) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     write(&mut bytes, line).ok()?;
     Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn keep_alive_lines_are_sent_together_and_never_late() {
+        let longest = Duration::from_secs(KEEP_ALIVE_SECONDS);
+        let mut wake_ups = BTreeSet::new();
+        for millis in (0..1_000).step_by(10) {
+            let written = *EPOCH + Duration::from_millis(millis);
+            let due = keep_alive_due(written);
+            let silence = due - written;
+            assert!(silence <= longest && silence > longest - KEEP_ALIVE_STEP, "{silence:?}");
+            wake_ups.insert(due);
+        }
+        assert_eq!(wake_ups.len(), 2);
+    }
 }
