@@ -22,6 +22,10 @@ const EXECUTIONS_PER_AGENT: u32 = 100;
 const SECONDS_MEASURED: u64 = 20;
 const TIMEOUT: Duration = Duration::from_secs(300);
 
+/// The start of the fleet leaves a thousand idle connections, which are closed after half a minute:
+/// that is not a steady state.
+const SETTLING: Duration = Duration::from_secs(40);
+
 pub(super) async fn measure(scale: Scale) -> anyhow::Result<Vec<Measure>> {
     let cluster = ClusterSpec::new().start_without_agents().await;
     let client = cluster.client().clone();
@@ -38,6 +42,7 @@ pub(super) async fn measure(scale: Scale) -> anyhow::Result<Vec<Measure>> {
         }
     })
     .await;
+    tokio::time::sleep(SETTLING).await;
     let pid = cluster.orchestrator.pid().context("it runs")?;
     let before = cpu_time(pid)?;
     let heartbeats_before = fleet.statistics.heartbeats.load(Ordering::Relaxed);
