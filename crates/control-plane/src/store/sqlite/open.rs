@@ -9,6 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::checkpoint::{Checkpointer, LOG_BYTES};
@@ -36,7 +37,7 @@ const CHECKED_BYTES: u64 = 32 << 20;
 const WRITER_CACHE_KIB: i32 = 8 << 10;
 
 /// Cached prepared statements; the writer has about thirty, readers build theirs per query.
-pub(super) const PREPARED_STATEMENTS: usize = 64;
+const PREPARED_STATEMENTS: usize = 64;
 
 /// Opens the store in this directory, creating both if they do not exist.
 pub fn open(dir: &Path) -> Result<(SqliteStore, Arc<SqliteReads>), StoreError> {
@@ -80,10 +81,19 @@ fn prepare(path: &Path) -> Result<Connection, StoreError> {
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
     connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
-    connection.set_prepared_statement_cache_capacity(PREPARED_STATEMENTS);
+    keep_statements(&connection)?;
     upgrade::upgrade(&mut connection, path, format)?;
     check(&connection, path)?;
     Ok(connection)
+}
+
+/// Compiles each statement once. By default, SQLite fits some plans to what is bound, a LIMIT for one,
+/// and compiles such a statement again whenever something else is: that took most of the time in
+/// which jobs are removed.
+pub(super) fn keep_statements(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    connection.set_prepared_statement_cache_capacity(PREPARED_STATEMENTS);
+    Ok(())
 }
 
 /// Returns the format of the file, 0 for an empty one; refuses another program's file before

@@ -14,7 +14,7 @@ use rusqlite::{Connection, OpenFlags, params};
 use scheduler::change::{EventRow, ExecutionRow};
 
 use super::fault::classify;
-use super::open::PREPARED_STATEMENTS;
+use super::open::keep_statements;
 use super::row::{self, Id, bad_record};
 use super::{
     audit, events, executions, history, jobs, marks, nodes, outputs, results, specs, summaries,
@@ -84,7 +84,7 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
-    connection.set_prepared_statement_cache_capacity(PREPARED_STATEMENTS);
+    keep_statements(&connection)?;
     Ok(connection)
 }
 

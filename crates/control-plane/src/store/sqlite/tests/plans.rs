@@ -7,6 +7,7 @@ use rusqlite::{Connection, params_from_iter};
 use super::{Backend, Directory, directory};
 use crate::store::contract::{Model, Random, random_query};
 use crate::store::sqlite::events;
+use crate::store::sqlite::open::keep_statements;
 use crate::store::sqlite::select::Selection;
 use crate::store::{JobOrder, JobPosition, JobQuery, Namespaces};
 
@@ -20,6 +21,7 @@ fn filled(random: &mut Random) -> (Directory, Model, Connection) {
     model.store(store.as_mut(), random, 1);
     drop(store);
     let connection = Connection::open(directory.path().join("orchestrator.db")).unwrap();
+    keep_statements(&connection).unwrap();
     (directory, model, connection)
 }
 

@@ -3,12 +3,13 @@
 use std::time::{Duration, Instant};
 
 use api_types::Timestamp;
-use rusqlite::Connection;
+use rusqlite::{Connection, StatementStatus, params};
 use scheduler::change::Changes;
 use scheduler::time::Moment;
 
 use super::{Backend, Directory, directory};
 use crate::store::contract::{Put, Random, Sample, ended, load};
+use crate::store::sqlite::open::keep_statements;
 use crate::store::{Retention, Store};
 
 const EVERYTHING: Retention = Retention { age: None, count: Some(0) };
@@ -42,6 +43,20 @@ fn prune(store: &mut dyn Store, rows: u32) -> Vec<Duration> {
             return took;
         }
     }
+}
+
+#[test]
+fn a_statement_is_compiled_once_whatever_limit_is_bound() {
+    let directory = directory();
+    drop(directory.open());
+    let connection = connect(&directory);
+    keep_statements(&connection).unwrap();
+    let sql = "SELECT seq FROM event WHERE job = ?1 ORDER BY seq LIMIT ?2";
+    let mut statement = connection.prepare(sql).unwrap();
+    for limit in [256, 1, 768] {
+        assert!(!statement.exists(params![1, limit]).unwrap());
+    }
+    assert_eq!(statement.get_status(StatementStatus::RePrepare), 0);
 }
 
 #[test]
