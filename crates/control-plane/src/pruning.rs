@@ -40,6 +40,11 @@ const PAUSE_PER_STEP: u32 = 4;
 /// else, and who submits at such a rate waits for the removal of as much.
 const PAUSE_PER_STEP_BEHIND: u32 = 1;
 
+/// By how much later steps come sooner when commits outlast a pause, at most: commits of many jobs take
+/// longer than a step, and would leave removal less than its half of the time. Several steps in a row
+/// keep a request waiting for no longer than this.
+const MOST_LATE: Duration = Duration::from_millis(50);
+
 /// The same for keys: a longer pause would make the next step larger.
 const PAUSE_PER_KEYS_STEP: u32 = 1;
 
@@ -52,6 +57,8 @@ pub struct Pruning {
     removed: u64,
     /// While jobs remain to be removed: the rows to remove because of those that arrived.
     new_rows: Option<u64>,
+    /// While more rows have arrived than a step removes: by how much steps came too late.
+    late: Duration,
     /// While keys remain to be removed: the number stored since the previous step.
     new_keys: Option<u32>,
 }
@@ -66,6 +73,7 @@ impl Pruning {
             keys_due: Moment::ZERO,
             removed: 0,
             new_rows: None,
+            late: Duration::ZERO,
             new_keys: None,
         }
     }
@@ -90,6 +98,12 @@ impl Pruning {
     /// What is to be removed now, if anything is due.
     pub fn next(&mut self, now: Moment) -> Option<Removal> {
         if now >= self.jobs_due {
+            self.late = match self.new_rows {
+                Some(rows) if is_behind(rows) => {
+                    MOST_LATE.min(self.late + now.since(self.jobs_due))
+                }
+                Some(_) | None => Duration::ZERO,
+            };
             self.jobs_due = now + SCAN_EVERY;
             let due = u32::try_from(self.new_rows.unwrap_or(0)).unwrap_or(u32::MAX);
             let rows = due.clamp(ROWS_AT_ONCE, MOST_ROWS);
@@ -115,10 +129,13 @@ impl Pruning {
                 if more {
                     self.new_rows = Some(new_rows);
                     self.jobs_due = ended
-                        + if new_rows < MOST_ROWS.into() {
-                            SHORTEST_PAUSE.max(took * PAUSE_PER_STEP)
+                        + if is_behind(new_rows) {
+                            let pause = took * PAUSE_PER_STEP_BEHIND;
+                            let late = std::mem::take(&mut self.late);
+                            self.late = late.saturating_sub(pause);
+                            pause.saturating_sub(late)
                         } else {
-                            took * PAUSE_PER_STEP_BEHIND
+                            SHORTEST_PAUSE.max(took * PAUSE_PER_STEP)
                         };
                 } else if self.removed > 0 {
                     tracing::info!(jobs = self.removed, "jobs were removed by retention");
@@ -133,6 +150,11 @@ impl Pruning {
             }
         }
     }
+}
+
+/// Whether more rows have arrived than a step removes.
+fn is_behind(new_rows: u64) -> bool {
+    new_rows >= MOST_ROWS.into()
 }
 
 /// Keys older than this are forgotten.

@@ -165,3 +165,32 @@ fn jobs_are_removed_faster_than_they_arrive_in_short_steps() {
         }
     }
 }
+
+/// A commit of a thousand inputs takes longer than the pause after a step.
+#[test]
+fn jobs_are_removed_as_fast_as_they_arrive_between_long_commits() {
+    const RATE: u32 = 40_000;
+    let turn = Duration::from_millis(25);
+    let clock = Clock(AtomicU64::default());
+    let (step, row) = (Duration::from_millis(1), Duration::from_micros(8));
+    let mut store = Slow { step, rows: 2 * RATE, row, ..slow(&clock) };
+    let mut pruning = Pruning::new(Retention::default());
+    pruning.keys_due = Moment(u64::MAX);
+    let began = clock.get();
+    while store.rows > 0 {
+        let before = clock.get();
+        store.run(&mut pruning);
+        let took = clock.get().since(before);
+        assert!(took < MOST_LATE + Duration::from_millis(10), "nothing else ran for {took:?}");
+        clock.set(pruning.due().max(clock.get() + turn));
+        let came = clock.get().since(before).as_secs_f64() * f64::from(RATE);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "few")]
+        let came = came as u32;
+        // As many expire as arrive.
+        if store.rows > 0 {
+            store.rows += came;
+        }
+        pruning.stored_rows(came as usize);
+        assert!(clock.get().since(began) < Duration::from_secs(60), "{} left", store.rows);
+    }
+}
