@@ -12,7 +12,7 @@ use api_types::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use scheduler::change::EventRow;
 
-use super::row::counter;
+use super::row::{self, counter};
 use crate::store::StoreError;
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
@@ -47,21 +47,24 @@ pub(super) fn position_before(connection: &Connection, time: Timestamp) -> Resul
 /// clock went back have their mark elsewhere; it stays.
 pub(super) fn remove_between(
     transaction: &Transaction<'_>,
-    removed: &[Timestamp],
+    removed: impl Iterator<Item = Timestamp>,
 ) -> Result<(), StoreError> {
-    let seconds: BTreeSet<_> =
-        removed.iter().map(|time| time.0.div_euclid(NANOS_PER_SECOND)).collect();
+    let seconds: BTreeSet<_> = removed.map(|time| time.0.div_euclid(NANOS_PER_SECOND)).collect();
     // The first events of a second follow the mark of the last second before it.
+    let mut around = transaction.prepare_cached(
+        "SELECT second FROM event_mark WHERE second <= ?1 ORDER BY second DESC LIMIT 2",
+    )?;
     let mut delete = transaction.prepare_cached(
-        "DELETE FROM event_mark AS m WHERE second IN
-            (SELECT second FROM event_mark WHERE second <= ?1 ORDER BY second DESC LIMIT 2)
+        "DELETE FROM event_mark AS m WHERE second = ?1
          AND NOT EXISTS (SELECT 1 FROM event AS e WHERE e.seq >= m.seq AND e.seq < (
             SELECT n.seq FROM event_mark AS n WHERE n.second > m.second
             ORDER BY n.second LIMIT 1))
          AND EXISTS (SELECT 1 FROM event_mark AS n WHERE n.second > m.second)",
     )?;
     for second in seconds {
-        delete.execute([second])?;
+        for mark in row::all(&mut around, [second], |row| Ok(row.get::<_, i64>(0)?))? {
+            delete.execute([mark])?;
+        }
     }
     Ok(())
 }

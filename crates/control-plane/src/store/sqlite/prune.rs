@@ -5,9 +5,14 @@
 //! calls as needed. After a crash in between, removal resumes.
 //!
 //! Freed pages are reused before the file grows.
+//!
+//! Rows are found first and deleted one by one. `IN (SELECT …)` and `RETURNING` are shorter, but for
+//! each, SQLite opens a temporary table, with a page cache of its own: that took as long as all the
+//! rest of a removal.
 
 use std::collections::BTreeMap;
 
+use api_types::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use scheduler::time::Moment;
 use serde::Deserialize;
@@ -141,23 +146,11 @@ fn remove_parts(
     job: i64,
     budget: &mut Budget,
 ) -> Result<bool, StoreError> {
-    remove_events(transaction, job, budget)?;
-    for sql in [
-        "DELETE FROM published WHERE job = ?1 AND (slot, create_time, id) IN
-            (SELECT slot, create_time, id FROM published WHERE job = ?1
-             ORDER BY slot, create_time, id LIMIT ?2)",
-        "DELETE FROM pending_slot WHERE job = ?1 AND slot IN
-            (SELECT slot FROM pending_slot WHERE job = ?1 ORDER BY slot LIMIT ?2)",
-    ] {
+    for remove in [remove_events, remove_published, remove_pending_slots, remove_executions] {
+        remove(transaction, job, budget)?;
         if budget.is_used_up() {
             return Ok(false);
         }
-        let removed = transaction.prepare_cached(sql)?.execute(params![job, budget.0])?;
-        budget.spend(u32::try_from(removed).unwrap_or(u32::MAX));
-    }
-    remove_executions(transaction, job, budget)?;
-    if budget.is_used_up() {
-        return Ok(false);
     }
     for sql in
         ["DELETE FROM output_tail_total WHERE job = ?1", "DELETE FROM removal WHERE job = ?1"]
@@ -173,17 +166,64 @@ fn remove_events(
     job: i64,
     budget: &mut Budget,
 ) -> Result<(), StoreError> {
-    let times: Vec<_> = row::all(
+    let events: Vec<(i64, Timestamp)> = row::all(
         &mut *transaction.prepare_cached(
-            "DELETE FROM event WHERE seq IN
-                (SELECT seq FROM event INDEXED BY event_job WHERE job = ?1 ORDER BY seq LIMIT ?2)
-             RETURNING time",
+            "SELECT seq, time FROM event INDEXED BY event_job WHERE job = ?1
+             ORDER BY seq LIMIT ?2",
         )?,
         params![job, budget.0],
-        |row| Ok(row::time(row, 0)?),
+        |row| Ok((row.get(0)?, row::time(row, 1)?)),
     )?;
-    budget.spend(u32::try_from(times.len()).unwrap_or(u32::MAX));
-    marks::remove_between(transaction, &times)
+    let mut delete = transaction.prepare_cached("DELETE FROM event WHERE seq = ?1")?;
+    for (seq, _) in &events {
+        delete.execute([seq])?;
+        budget.spend(1);
+    }
+    marks::remove_between(transaction, events.into_iter().map(|(_, time)| time))
+}
+
+fn remove_published(
+    transaction: &Transaction<'_>,
+    job: i64,
+    budget: &mut Budget,
+) -> Result<(), StoreError> {
+    let keys: Vec<(i64, i64, [u8; 16])> = row::all(
+        &mut *transaction.prepare_cached(
+            "SELECT slot, create_time, id FROM published WHERE job = ?1
+             ORDER BY slot, create_time, id LIMIT ?2",
+        )?,
+        params![job, budget.0],
+        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+    )?;
+    let mut delete = transaction.prepare_cached(
+        "DELETE FROM published WHERE job = ?1 AND slot = ?2 AND create_time = ?3 AND id = ?4",
+    )?;
+    for (slot, create_time, id) in keys {
+        delete.execute(params![job, slot, create_time, id])?;
+        budget.spend(1);
+    }
+    Ok(())
+}
+
+fn remove_pending_slots(
+    transaction: &Transaction<'_>,
+    job: i64,
+    budget: &mut Budget,
+) -> Result<(), StoreError> {
+    let slots: Vec<i64> = row::all(
+        &mut *transaction.prepare_cached(
+            "SELECT slot FROM pending_slot WHERE job = ?1 ORDER BY slot LIMIT ?2",
+        )?,
+        params![job, budget.0],
+        |row| Ok(row.get(0)?),
+    )?;
+    let mut delete =
+        transaction.prepare_cached("DELETE FROM pending_slot WHERE job = ?1 AND slot = ?2")?;
+    for slot in slots {
+        delete.execute([job, slot])?;
+        budget.spend(1);
+    }
+    Ok(())
 }
 
 fn remove_executions(
