@@ -24,13 +24,9 @@ const LOG_LINES_SHOWN: usize = 200;
 const INHERITED: [&str; 6] =
     ["PATH", "HOME", "TMPDIR", "DOCKER_HOST", "RUST_BACKTRACE", "LLVM_PROFILE_FILE"];
 
-/// What the unit and the image set for the orchestrator's allocators, so that the tests and the bench
+/// What the unit and the image set for the orchestrator's allocator, so that the tests and the bench
 /// see its memory and its pauses as they are where it is deployed.
-const ALLOCATORS: [(&str, &str); 3] = [
-    ("MIMALLOC_PURGE_DELAY", "1"),
-    ("MALLOC_TRIM_THRESHOLD_", "33554432"),
-    ("MALLOC_TOP_PAD_", "1048576"),
-];
+const PURGE_DELAY: (&str, &str) = ("MIMALLOC_PURGE_DELAY", "1");
 
 /// Parameters of a daemon process.
 #[derive(Debug, Clone)]
@@ -247,7 +243,7 @@ impl Daemon {
         let filter = std::env::var("RUST_LOG").unwrap_or_else(|_| "info".to_owned());
         let child = command
             .env("RUST_LOG", filter)
-            .envs(ALLOCATORS)
+            .env(PURGE_DELAY.0, PURGE_DELAY.1)
             .envs(&self.start.environment)
             .env(self.start.listen_variable, self.address.to_string())
             .env(failpoint::DIRECTORY_VARIABLE, self.failpoints.directory())
