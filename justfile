@@ -73,7 +73,7 @@ static: (static-build "jobctl")
 static-build program: (static-package "orchestrator") (static-package "compute-agent") (static-package "wasm-runner") (static-package program)
 
 # Addresses in a program are corrected when it starts. Packed, the list of them takes 10 kB instead
-# of 800, all of which would be read; a C library before 2.36 cannot read it.
+# of 800 kB, all of which would be read; a C library before 2.36 cannot read it.
 _packed := `printf '2.36\n%s\n' "$(getconf GNU_LIBC_VERSION 2>/dev/null | cut -d' ' -f2)" | sort --check=quiet --version-sort && echo '-C link-arg=-Wl,-z,pack-relative-relocs' || true`
 
 [private]

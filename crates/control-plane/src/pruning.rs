@@ -40,9 +40,9 @@ const PAUSE_PER_STEP: u32 = 4;
 /// else, and who submits at such a rate waits for the removal of as much.
 const PAUSE_PER_STEP_BEHIND: u32 = 1;
 
-/// By how much later steps come sooner when commits outlast a pause, at most: commits of many jobs take
-/// longer than a step, and would leave removal less than its half of the time. Several steps in a row
-/// keep a request waiting for no longer than this.
+/// How much lost time removal makes up for at most. The commit of many jobs outlasts the pause, and
+/// would leave removal less than its half of the time; the steps that then follow one another at once
+/// keep a request waiting for little longer than this.
 const MOST_LATE: Duration = Duration::from_millis(50);
 
 /// The same for keys: a longer pause would make the next step larger.

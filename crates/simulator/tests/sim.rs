@@ -7,8 +7,8 @@ use simulator::{Sabotage, Summary};
 /// Enough to include every kind of fault many times, in about a minute without optimisation.
 const SEEDS: u64 = 300;
 
-/// Number of seeds within which the simulation must find sabotage. Most is found within a hundred; a
-/// daemon on a node that was forgotten, joined again and outlived a crash takes a thousand.
+/// Number of seeds within which the simulation must find sabotage. Most is found within a hundred; that
+/// a daemon is missing on a node that was forgotten and has joined again, by one seed in a thousand.
 const SABOTAGED_SEEDS: u64 = 2000;
 
 #[test]

@@ -132,6 +132,34 @@ fn keys_are_removed_faster_than_they_arrive_at_any_rate() {
     }
 }
 
+/// Removes expired jobs while as many rows of others expire as arrive, and others commit for this long
+/// after each removal. Returns the longest time in which nothing else ran.
+fn longest_removal(rate: u32, step: Duration, commit: Duration) -> Duration {
+    let clock = Clock(AtomicU64::default());
+    let row = Duration::from_micros(8);
+    let mut store = Slow { step, rows: 2 * rate, row, ..slow(&clock) };
+    let mut pruning = Pruning::new(Retention::default());
+    pruning.keys_due = Moment(u64::MAX);
+    let began = clock.get();
+    let mut longest = Duration::ZERO;
+    while store.rows > 0 {
+        let before = clock.get();
+        store.run(&mut pruning);
+        longest = longest.max(clock.get().since(before));
+        clock.set(pruning.due().max(clock.get() + commit));
+        let came = clock.get().since(before).as_secs_f64() * f64::from(rate);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "few")]
+        let came = came as u32;
+        if store.rows > 0 {
+            store.rows += came;
+        }
+        pruning.stored_rows(came as usize);
+        let took = clock.get().since(began);
+        assert!(took < Duration::from_secs(60), "{rate}/s, {step:?}: {} left", store.rows);
+    }
+    longest
+}
+
 /// At twenty rows a job that is up to two thousand jobs a second, which a disk that takes 30 ms for a
 /// write cannot store.
 #[test]
@@ -140,57 +168,14 @@ fn jobs_are_removed_faster_than_they_arrive_in_short_steps() {
     for (rate, step) in
         [(1000, quick), (10_000, quick), (40_000, quick), (1000, slow_disk), (10_000, slow_disk)]
     {
-        let clock = Clock(AtomicU64::default());
-        let row = Duration::from_micros(8);
-        let mut store = Slow { step, rows: 2 * rate, row, ..slow(&clock) };
-        let mut pruning = Pruning::new(Retention::default());
-        pruning.keys_due = Moment(u64::MAX);
-        let began = clock.get();
-        while store.rows > 0 {
-            let before = clock.get();
-            store.run(&mut pruning);
-            let took = clock.get().since(before) - step;
-            assert!(took < Duration::from_millis(10), "{rate}/s, {step:?}: a step took {took:?}");
-            clock.set(pruning.due());
-            let came = clock.get().since(before).as_secs_f64() * f64::from(rate);
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "few")]
-            let came = came as u32;
-            // As many expire as arrive.
-            if store.rows > 0 {
-                store.rows += came;
-            }
-            pruning.stored_rows(came as usize);
-            let took = clock.get().since(began);
-            assert!(took < Duration::from_secs(60), "{rate}/s, {step:?}: {} left", store.rows);
-        }
+        let took = longest_removal(rate, step, Duration::ZERO) - step;
+        assert!(took < Duration::from_millis(10), "{rate}/s, {step:?}: a step took {took:?}");
     }
 }
 
 /// A commit of a thousand inputs takes longer than the pause after a step.
 #[test]
 fn jobs_are_removed_as_fast_as_they_arrive_between_long_commits() {
-    const RATE: u32 = 40_000;
-    let turn = Duration::from_millis(25);
-    let clock = Clock(AtomicU64::default());
-    let (step, row) = (Duration::from_millis(1), Duration::from_micros(8));
-    let mut store = Slow { step, rows: 2 * RATE, row, ..slow(&clock) };
-    let mut pruning = Pruning::new(Retention::default());
-    pruning.keys_due = Moment(u64::MAX);
-    let began = clock.get();
-    while store.rows > 0 {
-        let before = clock.get();
-        store.run(&mut pruning);
-        let took = clock.get().since(before);
-        assert!(took < MOST_LATE + Duration::from_millis(10), "nothing else ran for {took:?}");
-        clock.set(pruning.due().max(clock.get() + turn));
-        let came = clock.get().since(before).as_secs_f64() * f64::from(RATE);
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "few")]
-        let came = came as u32;
-        // As many expire as arrive.
-        if store.rows > 0 {
-            store.rows += came;
-        }
-        pruning.stored_rows(came as usize);
-        assert!(clock.get().since(began) < Duration::from_secs(60), "{} left", store.rows);
-    }
+    let took = longest_removal(40_000, Duration::from_millis(1), Duration::from_millis(25));
+    assert!(took < MOST_LATE + Duration::from_millis(10), "nothing else ran for {took:?}");
 }
