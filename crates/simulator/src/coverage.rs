@@ -6,9 +6,10 @@ use api_types::history::NodeStateType;
 use api_types::job::{Constraint, JobSpec, JobType};
 use api_types::node::{Connection, Eligibility, Membership};
 use api_types::{JobId, NodeId};
-use control_plane::store::memory::MemoryStore;
 use scheduler::change::NodeRow;
 use scheduler::health::Health;
+
+use super::orchestrator::Disk;
 
 /// A slot may be missing in this many counts, one per second: later turns finish what one leaves.
 const COUNTS: u32 = 3;
@@ -29,8 +30,8 @@ impl Coverage {
     }
 
     /// Counts what is missing now; panics if it was missing for too long.
-    pub(super) fn count(&mut self, store: &MemoryStore) {
-        let missing: Vec<_> = self.missing_now(store).collect();
+    pub(super) fn count(&mut self, disk: &Disk) {
+        let missing: Vec<_> = self.missing_now(disk).collect();
         let before = std::mem::take(&mut self.missing);
         for at in missing {
             let times = before.get(&at).map_or(1, |times| times + 1);
@@ -40,11 +41,12 @@ impl Coverage {
         }
     }
 
-    fn missing_now(&mut self, store: &MemoryStore) -> impl Iterator<Item = (JobId, NodeId)> {
+    fn missing_now(&mut self, disk: &Disk) -> impl Iterator<Item = (JobId, NodeId)> {
+        let store = &disk.store;
         let live = store.jobs.values().filter(|row| row.live && !row.state.is_terminal());
         let is_daemon = |id: &JobId| store.new_jobs[id].job_type == JobType::Daemon;
         let daemons: BTreeSet<_> = live.map(|row| row.id).filter(is_daemon).collect();
-        let has_slot = if daemons.is_empty() { BTreeSet::new() } else { slots(store, &daemons) };
+        let has_slot = if daemons.is_empty() { BTreeSet::new() } else { slots(disk, &daemons) };
         let mut missing = Vec::new();
         for job in daemons {
             let constraints = self.constraints.entry(job).or_insert_with(|| {
@@ -60,13 +62,14 @@ impl Coverage {
 }
 
 /// Where these jobs have a slot: one that waits, one that runs, or one that was given up.
-fn slots(store: &MemoryStore, daemons: &BTreeSet<JobId>) -> BTreeSet<(JobId, NodeId)> {
+fn slots(disk: &Disk, daemons: &BTreeSet<JobId>) -> BTreeSet<(JobId, NodeId)> {
+    let store = &disk.store;
     let waiting = store.pending_slots.values().filter_map(|slot| Some((slot.job, slot.pinned?)));
     let placed = store.executions.values().filter(|row| {
         let is_given_up = row.compute.is_terminal() && row.followup.is_none();
         // One of before it was forgotten is no slot of the node that has joined since.
-        let joined = store.nodes.get(&row.node).map(|node| node.joined_at);
-        let is_of_this_node = joined.is_some_and(|joined| row.offered_at >= joined);
+        let joined = disk.joined.get(&row.node);
+        let is_of_this_node = joined.is_some_and(|joined| row.offered_at >= *joined);
         daemons.contains(&row.job) && (!row.compute.is_terminal() || is_given_up && is_of_this_node)
     });
     waiting.chain(placed.map(|row| (row.job, row.node))).collect()

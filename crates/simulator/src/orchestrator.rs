@@ -19,7 +19,7 @@ use scheduler::Settings;
 use scheduler::mint::Mint;
 use scheduler::time::Moment;
 
-use self::disk::Disk;
+pub(super) use self::disk::Disk;
 use self::process::Surroundings;
 pub(super) use self::process::{After, CrashPoint, Plan, Process};
 use self::witness::Witness;

@@ -4,6 +4,7 @@ mod broken_node;
 mod crowd;
 mod disruptions;
 mod epilogue;
+mod forgotten_node;
 mod full_ledger;
 mod machines;
 mod membership;
@@ -334,7 +335,7 @@ impl World {
         let process = self.orchestrator.process.as_ref();
         let is_full = self.orchestrator.disk.full_until > self.now;
         match process.is_some_and(|process| process.is_steady(self.now)) && !is_full {
-            true => self.coverage.count(&self.orchestrator.disk.store),
+            true => self.coverage.count(&self.orchestrator.disk),
             false => self.coverage.begin_anew(),
         }
         if self.now < EPOCH + FAULT_PERIOD + STOP_AFTER {

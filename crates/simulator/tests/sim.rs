@@ -7,9 +7,9 @@ use simulator::{Sabotage, Summary};
 /// Enough to include every kind of fault many times, in about a minute without optimisation.
 const SEEDS: u64 = 300;
 
-/// Number of seeds within which the simulation must find sabotage. Most is found within a hundred; that
-/// a daemon is missing on a node that was forgotten and has joined again, by one seed in a thousand.
-const SABOTAGED_SEEDS: u64 = 2000;
+/// Number of seeds within which the simulation must find sabotage. What is found least is found by one
+/// in seventy, so that chance alone hardly ever misses it.
+const SABOTAGED_SEEDS: u64 = 500;
 
 #[test]
 fn every_guarantee_holds_under_all_faults() {

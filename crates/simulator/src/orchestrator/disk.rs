@@ -1,6 +1,8 @@
 //! What outlives the orchestrator's processes: the store, and the faults of its disk.
 
-use api_types::Timestamp;
+use std::collections::BTreeMap;
+
+use api_types::{NodeId, Timestamp};
 use control_plane::batch::NumberedCommit;
 use control_plane::clock::Reading;
 use control_plane::store::memory::MemoryStore;
@@ -17,6 +19,8 @@ pub(in crate::orchestrator) fn full() -> StoreError {
 pub(crate) struct Disk {
     pub(crate) store: MemoryStore,
     sabotage: Option<Sabotage>,
+    /// When each node of the store joined, as the scheduler wrote it: sabotage does not change it.
+    pub(crate) joined: BTreeMap<NodeId, Moment>,
     /// Nothing can be written before this moment.
     pub(crate) full_until: Timestamp,
     /// What the clocks of the machine showed at the last commit, and when that was.
@@ -32,6 +36,7 @@ impl Disk {
         Self {
             store: MemoryStore::default(),
             sabotage,
+            joined: BTreeMap::new(),
             full_until: Timestamp::ZERO,
             committed: None,
             written: Timestamp::ZERO,
@@ -61,6 +66,7 @@ impl Disk {
             Ok(Admission::New) | Err(_) => {}
         }
         let outcome = commit.write_to(&mut self.store)?;
+        self.note_joined();
         if self.sabotage == Some(Sabotage::ForgetAcceptance) {
             self.store.executions.values_mut().for_each(|row| row.accepted_at = None);
         }
@@ -75,5 +81,13 @@ impl Disk {
             self.written = now;
         }
         Ok(outcome)
+    }
+    fn note_joined(&mut self) {
+        let nodes = &self.store.nodes;
+        self.joined.retain(|node, _| nodes.contains_key(node));
+        for row in nodes.values() {
+            let joined = self.joined.entry(row.id).or_default();
+            *joined = row.joined_at.max(*joined);
+        }
     }
 }

@@ -25,6 +25,7 @@ pub(super) enum Epilogue {
     MassSilence,
     FullLedger,
     ChangedLease,
+    ForgottenNode,
 }
 
 // === impl Epilogue ===
@@ -34,7 +35,8 @@ impl Epilogue {
         // A node that backs off after failures of its Docker may be the only one with room.
         let all_work = faults.docker_failure == 0;
         match random.within(0..1000) {
-            0..300 if all_work => Self::Crowd,
+            0..250 if all_work => Self::Crowd,
+            250..300 if all_work => Self::ForgottenNode,
             300..430 if all_work => Self::BrokenNode,
             430..550 if all_work => Self::LostRegistry,
             550..650 => Self::LongRun,
@@ -59,6 +61,7 @@ impl World {
             Epilogue::MassSilence => self.mass_silence()?,
             Epilogue::FullLedger => self.full_ledger()?,
             Epilogue::ChangedLease => self.changed_lease()?,
+            Epilogue::ForgottenNode => self.forgotten_node()?,
         }
         self.settle()
     }

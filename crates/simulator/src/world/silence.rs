@@ -167,7 +167,7 @@ impl World {
     }
 
     /// The orchestrator is back before a lease has ended.
-    fn crash_orchestrator_briefly(&mut self) {
+    pub(super) fn crash_orchestrator_briefly(&mut self) {
         self.summary.orchestrator_crashes += 1;
         self.orchestrator.process = None;
         let delay = self.random.millis(10..1_000);
