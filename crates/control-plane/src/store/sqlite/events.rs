@@ -5,7 +5,7 @@
 
 use api_types::JobId;
 use api_types::history::EventType;
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, Row, Transaction, params};
 use scheduler::change::EventRow;
 
 use super::history::read_subject;
@@ -21,6 +21,18 @@ struct Scanned {
     seq: u64,
     /// `None` while its job is being removed.
     event: Option<(EventRow, Option<String>)>,
+}
+
+/// Removes the events with these sequences.
+pub(super) fn remove(
+    transaction: &Transaction<'_>,
+    sequences: impl Iterator<Item = i64>,
+) -> Result<(), StoreError> {
+    let mut delete = transaction.prepare_cached("DELETE FROM event WHERE seq = ?1")?;
+    for seq in sequences {
+        delete.execute([seq])?;
+    }
+    Ok(())
 }
 
 pub(super) fn events(

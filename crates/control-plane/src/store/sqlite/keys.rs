@@ -69,13 +69,18 @@ pub(super) fn forget(
     oldest: Moment,
     limit: u32,
 ) -> Result<Removed, StoreError> {
-    let removed = transaction
-        .prepare_cached(
-            "DELETE FROM idempotency WHERE rowid IN (
-                SELECT rowid FROM idempotency INDEXED BY idempotency_time
-                WHERE stored_at < ?1 ORDER BY stored_at LIMIT ?2)",
-        )?
-        .execute(params![moment_value(oldest), limit])?;
-    let count = u32::try_from(removed).unwrap_or(u32::MAX);
+    let expired: Vec<i64> = row::all(
+        &mut *transaction.prepare_cached(
+            "SELECT rowid FROM idempotency INDEXED BY idempotency_time
+             WHERE stored_at < ?1 ORDER BY stored_at LIMIT ?2",
+        )?,
+        params![moment_value(oldest), limit],
+        |row| Ok(row.get(0)?),
+    )?;
+    let mut delete = transaction.prepare_cached("DELETE FROM idempotency WHERE rowid = ?1")?;
+    for key in &expired {
+        delete.execute([key])?;
+    }
+    let count = u32::try_from(expired.len()).unwrap_or(u32::MAX);
     Ok(Removed { count, more: is_due(transaction, oldest)? })
 }

@@ -72,13 +72,27 @@ pub(super) fn remove_between(
 /// Removes marks before which no event of a job is left, at most this many. Events of nodes stay
 /// for years, and are few: a read that begins with them needs no mark.
 pub(super) fn prune(transaction: &Transaction<'_>, limit: u32) -> Result<(), StoreError> {
-    transaction
+    let first: Option<i64> = transaction
         .prepare_cached(
-            "DELETE FROM event_mark WHERE second IN (
-                SELECT second FROM (SELECT second, seq FROM event_mark ORDER BY second LIMIT ?1)
-                WHERE seq < coalesce((SELECT min(seq) FROM event INDEXED BY event_job
-                    WHERE job = (SELECT min(number) FROM job)), seq + 1))",
+            "SELECT min(seq) FROM event INDEXED BY event_job
+             WHERE job = (SELECT min(number) FROM job)",
         )?
-        .execute([limit])?;
+        .query_row([], |row| row.get(0))?;
+    let mut oldest = transaction
+        .prepare_cached("SELECT second, seq FROM event_mark ORDER BY second LIMIT ?1")?;
+    let mut delete = transaction.prepare_cached("DELETE FROM event_mark WHERE second = ?1")?;
+    let mut unused = Vec::new();
+    let mut marks = oldest.query([limit])?;
+    while let Some(mark) = marks.next()? {
+        let (second, seq): (i64, i64) = (mark.get(0)?, mark.get(1)?);
+        if first.is_some_and(|first| seq >= first) {
+            break;
+        }
+        unused.push(second);
+    }
+    drop(marks);
+    for second in unused {
+        delete.execute([second])?;
+    }
     Ok(())
 }

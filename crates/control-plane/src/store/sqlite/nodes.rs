@@ -15,7 +15,7 @@ use scheduler::node_event::{History, Standing};
 use serde::{Deserialize, Serialize};
 
 use super::row::{self, Id, bad_record, counter};
-use super::{history, marks};
+use super::{events, history, marks};
 use crate::store::{FORGOTTEN_NODES_EVENTS, NODE_EVENTS, NodeHistoryQuery, Page, StoreError};
 
 pub(super) const OF_KNOWN: i64 = 0;
@@ -135,31 +135,41 @@ pub(super) fn retain(transaction: &Transaction<'_>, event: &EventRow) -> Result<
     if new == NodeStateType::Unknown {
         return forget(transaction, node.bytes());
     }
-    if let Some(last) = event.revision.checked_sub(NODE_EVENTS).filter(|last| *last > 0) {
-        transaction
-            .prepare_cached(
-                "DELETE FROM event WHERE revision <= ?2 AND seq IN (
-                    SELECT seq FROM event INDEXED BY event_node
-                    WHERE job <= 0 AND job = ?3 AND node = ?1 ORDER BY seq LIMIT ?4)",
-            )?
-            .execute(params![node.bytes(), last.cast_signed(), OF_KNOWN, REMOVED_AT_ONCE])?;
-    }
-    Ok(())
+    let Some(last) = event.revision.checked_sub(NODE_EVENTS).filter(|last| *last > 0) else {
+        return Ok(());
+    };
+    let oldest = row::all(
+        &mut *transaction.prepare_cached(
+            "SELECT seq, revision FROM event INDEXED BY event_node
+             WHERE job <= 0 AND job = ?2 AND node = ?1 ORDER BY seq LIMIT ?3",
+        )?,
+        params![node.bytes(), OF_KNOWN, REMOVED_AT_ONCE],
+        |row| Ok((row.get(0)?, counter(row, 1)?)),
+    )?;
+    let surplus = oldest.into_iter().filter(|(_, revision)| *revision <= last);
+    events::remove(transaction, surplus.map(|(seq, _)| seq))
 }
 
 fn forget(transaction: &Transaction<'_>, node: [u8; 16]) -> Result<(), StoreError> {
-    transaction
-        .prepare_cached(
-            "UPDATE event INDEXED BY event_node SET job = ?2
-             WHERE job <= 0 AND job = ?3 AND node = ?1",
-        )?
-        .execute(params![node, OF_FORGOTTEN, OF_KNOWN])?;
-    transaction
-        .prepare_cached(
-            "DELETE FROM event WHERE seq IN (
-                SELECT seq FROM event INDEXED BY event_job WHERE job = ?1
-                ORDER BY seq DESC LIMIT -1 OFFSET ?2)",
-        )?
-        .execute(params![OF_FORGOTTEN, FORGOTTEN_NODES_EVENTS.cast_signed()])?;
-    Ok(())
+    let known: Vec<i64> = row::all(
+        &mut *transaction.prepare_cached(
+            "SELECT seq FROM event INDEXED BY event_node
+             WHERE job <= 0 AND job = ?2 AND node = ?1",
+        )?,
+        params![node, OF_KNOWN],
+        |row| Ok(row.get(0)?),
+    )?;
+    let mut update = transaction.prepare_cached("UPDATE event SET job = ?2 WHERE seq = ?1")?;
+    for seq in known {
+        update.execute([seq, OF_FORGOTTEN])?;
+    }
+    let surplus = row::all(
+        &mut *transaction.prepare_cached(
+            "SELECT seq FROM event INDEXED BY event_job WHERE job = ?1
+             ORDER BY seq DESC LIMIT -1 OFFSET ?2",
+        )?,
+        params![OF_FORGOTTEN, FORGOTTEN_NODES_EVENTS.cast_signed()],
+        |row| Ok(row.get(0)?),
+    )?;
+    events::remove(transaction, surplus.into_iter())
 }

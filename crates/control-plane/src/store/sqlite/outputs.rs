@@ -138,11 +138,15 @@ fn write_tail(
 
 /// Returns the new total.
 fn add_to_total(transaction: &Transaction<'_>, job: i64, bytes: i64) -> Result<i64, StoreError> {
-    let mut add = transaction.prepare_cached(
-        "INSERT INTO output_tail_total (job, bytes) VALUES (?1, ?2)
-         ON CONFLICT (job) DO UPDATE SET bytes = bytes + ?2 RETURNING bytes",
-    )?;
-    Ok(add.query_row(params![job, bytes], |row| row.get(0))?)
+    transaction
+        .prepare_cached(
+            "INSERT INTO output_tail_total (job, bytes) VALUES (?1, ?2)
+             ON CONFLICT (job) DO UPDATE SET bytes = bytes + ?2",
+        )?
+        .execute(params![job, bytes])?;
+    let mut total =
+        transaction.prepare_cached("SELECT bytes FROM output_tail_total WHERE job = ?1")?;
+    Ok(total.query_row([job], |row| row.get(0))?)
 }
 
 /// Returns whether there was one.
@@ -151,16 +155,16 @@ pub(super) fn remove_tail(
     job: i64,
     execution: i64,
 ) -> Result<bool, StoreError> {
-    let removed = transaction
-        .prepare_cached(
-            "DELETE FROM output_tail WHERE job = ?1 AND execution = ?2 RETURNING bytes",
-        )?
+    let kept = transaction
+        .prepare_cached("SELECT bytes FROM output_tail WHERE job = ?1 AND execution = ?2")?
         .query_row([job, execution], |row| row.get::<_, i64>(0))
         .optional()?;
-    if let Some(bytes) = removed {
-        add_to_total(transaction, job, -bytes)?;
-    }
-    Ok(removed.is_some())
+    let Some(bytes) = kept else { return Ok(false) };
+    transaction
+        .prepare_cached("DELETE FROM output_tail WHERE job = ?1 AND execution = ?2")?
+        .execute([job, execution])?;
+    add_to_total(transaction, job, -bytes)?;
+    Ok(true)
 }
 
 pub(super) fn tail(

@@ -6,9 +6,9 @@
 //!
 //! Freed pages are reused before the file grows.
 //!
-//! Rows are found first and deleted one by one. `IN (SELECT …)` and `RETURNING` are shorter, but for
-//! each, SQLite opens a temporary table, with a page cache of its own: that took as long as all the
-//! rest of a removal.
+//! Rows are found first and deleted one by one, here and wherever the writer deletes: `IN (SELECT …)`
+//! and `RETURNING` are shorter, but for each, SQLite opens a temporary table, with a page cache of its
+//! own. That took as long as all the rest of a removal.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use serde::de::IgnoredAny;
 
 use super::row::{self, moment_value};
 use super::specs::{self, JOIN_NEWEST};
-use super::{marks, outputs};
+use super::{events, marks, outputs};
 use crate::store::{EXECUTION_ROWS, JOB_ROWS, Removed, Retention, StoreError};
 
 /// Bytes of a specification that cost as much as one row, by the number of freed pages.
@@ -166,7 +166,7 @@ fn remove_events(
     job: i64,
     budget: &mut Budget,
 ) -> Result<(), StoreError> {
-    let events: Vec<(i64, Timestamp)> = row::all(
+    let found: Vec<(i64, Timestamp)> = row::all(
         &mut *transaction.prepare_cached(
             "SELECT seq, time FROM event INDEXED BY event_job WHERE job = ?1
              ORDER BY seq LIMIT ?2",
@@ -174,12 +174,9 @@ fn remove_events(
         params![job, budget.0],
         |row| Ok((row.get(0)?, row::time(row, 1)?)),
     )?;
-    let mut delete = transaction.prepare_cached("DELETE FROM event WHERE seq = ?1")?;
-    for (seq, _) in &events {
-        delete.execute([seq])?;
-        budget.spend(1);
-    }
-    marks::remove_between(transaction, events.into_iter().map(|(_, time)| time))
+    events::remove(transaction, found.iter().map(|(seq, _)| *seq))?;
+    budget.spend(u32::try_from(found.len()).unwrap_or(u32::MAX));
+    marks::remove_between(transaction, found.into_iter().map(|(_, time)| time))
 }
 
 fn remove_published(

@@ -13,6 +13,7 @@ mod retention;
 mod rollback;
 mod specs;
 mod speed;
+mod temporary;
 
 use std::path::Path;
 use std::sync::Arc;
