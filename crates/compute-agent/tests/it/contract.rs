@@ -8,7 +8,7 @@ use api_types::protocol::{FailureCause, Work};
 use bollard::Docker;
 use serde_json::json;
 
-use crate::node::{DockerNode, Node, eventually, work};
+use crate::node::{DockerNode, Node, work};
 use crate::programs::{endless, printing, sleeping, wasm_work};
 
 /// An engine with tasks that do the same under each.
@@ -71,7 +71,7 @@ async fn stops_unwanted_executions(subject: &mut Subject) {
     for endless in subject.runs_on.clone() {
         let id = orchestrator.run(endless).await;
         orchestrator.reported(id, ComputeState::BidAccepted).await;
-        printed(&subject.node, id, "running\n").await;
+        subject.node.printed(id, "running\n").await;
         orchestrator.want_state(id, DesiredState::Stopped, "enough");
         let report = orchestrator.reported(id, ComputeState::Cancelled).await;
         assert_eq!(report.message, "enough");
@@ -95,11 +95,11 @@ async fn outlives_its_agent(subject: &mut Subject) {
     let endless = subject.runs_on[0].clone();
     let id = subject.node.orchestrator.run(endless).await;
     subject.node.orchestrator.reported(id, ComputeState::BidAccepted).await;
-    printed(&subject.node, id, "running\n").await;
+    subject.node.printed(id, "running\n").await;
     subject.node.kill_agent().await;
     subject.node.start_agent().await;
     subject.node.wait_for_phase(id, "Running").await;
-    printed(&subject.node, id, "running\n").await;
+    subject.node.printed(id, "running\n").await;
     subject.node.orchestrator.want_state(id, DesiredState::Stopped, "enough");
     let report = subject.node.orchestrator.reported(id, ComputeState::Cancelled).await;
     let output = report.run_output.expect("its output");
@@ -109,14 +109,6 @@ async fn outlives_its_agent(subject: &mut Subject) {
     let started = reports.iter().filter(|report| report.compute_state == ComputeState::BidAccepted);
     let started: BTreeSet<_> = started.map(|report| report.sequence).collect();
     assert_eq!(started.len(), 1, "{reports:?}");
-}
-
-async fn printed(node: &Node, id: api_types::ExecutionId, text: &str) {
-    let url = node.url(&format!("/api/v1/agent/executions/{id}/logs"));
-    eventually(&format!("{id} to print '{text}'"), async || {
-        crate::http::get(&url).await.body == text.as_bytes()
-    })
-    .await;
 }
 
 macro_rules! contract {

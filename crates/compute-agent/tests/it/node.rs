@@ -120,6 +120,15 @@ impl Node {
         .await;
     }
 
+    /// Waits until a running task has printed exactly this.
+    pub(crate) async fn printed(&self, id: ExecutionId, text: &str) {
+        let url = self.url(&format!("/api/v1/agent/executions/{id}/logs"));
+        eventually(&format!("{id} to print '{text}'"), async || {
+            crate::http::get(&url).await.body == text.as_bytes()
+        })
+        .await;
+    }
+
     /// Containers are removed after collection, which follows the report.
     pub(crate) async fn leaves_no_container(&self, docker: &Docker) {
         eventually("all containers to be removed", async || {
@@ -153,15 +162,6 @@ impl DockerNode {
     /// A task of the test image with these steps.
     pub(crate) fn work(&self, steps: &[&str]) -> Work {
         work(EngineType::Docker, json!({"Image": self.image, "Parameters": steps}))
-    }
-
-    /// Waits until a running task has printed exactly this.
-    pub(crate) async fn printed(&self, id: ExecutionId, text: &str) {
-        let url = self.node.url(&format!("/api/v1/agent/executions/{id}/logs"));
-        eventually(&format!("{id} to print '{text}'"), async || {
-            crate::http::get(&url).await.body == text.as_bytes()
-        })
-        .await;
     }
 
     pub(crate) async fn nothing_is_left(&self) {

@@ -83,7 +83,7 @@ async fn an_interrupted_stop_is_completed() {
     };
     let id = node.orchestrator().run(node.work(&["ignore-sigterm", "sleep", "60000"])).await;
     node.orchestrator().reported(id, ComputeState::BidAccepted).await;
-    node.printed(id, "ignoring\n").await;
+    node.node.printed(id, "ignoring\n").await;
     node.orchestrator().want_state(id, DesiredState::Stopped, "enough");
     node.node.wait_for_phase(id, "Stopping").await;
     node.node.kill_agent().await;

@@ -50,6 +50,7 @@ async fn only_one_runner_runs_an_execution() {
     let id = node.orchestrator.run(wasm_work(&endless(), json!({}))).await;
     node.orchestrator.reported(id, ComputeState::BidAccepted).await;
     let claim = runner_of(&node, id).await;
+    node.printed(id, "running\n").await;
     // The actions of an agent that does not know what the previous one did.
     let directory = run_directory(&node, id);
     let second = Command::new(&node.settings.wasm.runner)
@@ -214,7 +215,7 @@ async fn a_program_outlives_an_agent_that_finds_no_runner() {
     let stopped = node.orchestrator.run(wasm_work(&endless(), json!({}))).await;
     for id in [id, stopped] {
         node.orchestrator.reported(id, ComputeState::BidAccepted).await;
-        runner_of(&node, id).await;
+        node.printed(id, "running\n").await;
     }
     node.kill_agent().await;
     let directory = tempfile::tempdir().unwrap();

@@ -14,7 +14,7 @@ async fn a_running_task_is_stopped_and_its_output_is_kept() {
     };
     let id = node.orchestrator().run(node.work(&["out", "begun", "sleep", "60000"])).await;
     node.orchestrator().reported(id, ComputeState::BidAccepted).await;
-    node.printed(id, "begun\n").await;
+    node.node.printed(id, "begun\n").await;
     node.orchestrator().want_state(id, DesiredState::Stopped, "enough");
     let report = node.orchestrator().reported(id, ComputeState::Cancelled).await;
     assert_eq!(report.message, "enough");
@@ -29,7 +29,7 @@ async fn a_task_that_ignores_sigterm_is_killed_after_the_grace() {
     let Some(node) = DockerNode::start().await else { return };
     let id = node.orchestrator().run(node.work(&["ignore-sigterm", "sleep", "60000"])).await;
     node.orchestrator().reported(id, ComputeState::BidAccepted).await;
-    node.printed(id, "ignoring\n").await;
+    node.node.printed(id, "ignoring\n").await;
     let asked = std::time::Instant::now();
     node.orchestrator().want_state(id, DesiredState::Stopped, "enough");
     let report = node.orchestrator().reported(id, ComputeState::Cancelled).await;

@@ -57,7 +57,7 @@ async fn nothing_is_forgotten_when_the_agent_restarts_in_between() {
     let steps: Vec<_> = steps.split(' ').collect();
     let id = node.orchestrator().run(node.work(&steps)).await;
     node.orchestrator().reported(id, ComputeState::BidAccepted).await;
-    node.printed(id, "holds memory\nhalf\n").await;
+    node.node.printed(id, "holds memory\nhalf\n").await;
     node.node.kill_agent().await;
     node.node.start_agent().await;
     let report = node.orchestrator().reported(id, ComputeState::Completed).await;
