@@ -247,7 +247,14 @@ impl Scheduler {
             End::Disturbed(Cause::Node) | End::Unanswered if was_wanted => {
                 health.failed(failures, row.id, row.job, now, &row.compute_message)
             }
-            End::Disturbed(_)
+            End::Disturbed(
+                Cause::Fetch
+                | Cause::Node
+                | Cause::Lost
+                | Cause::Removed
+                | Cause::Missing
+                | Cause::Room,
+            )
             | End::Unanswered
             | End::Unreadable
             | End::Declined(_)

@@ -1,11 +1,12 @@
-//! What a viewer is shown of a job: a list of what is allowed, so that a new field stays hidden.
+//! What a viewer is shown of a job, an execution and a node: each field is named here, so that a new
+//! one does not compile before somebody has decided who sees it.
 
 use std::collections::BTreeMap;
 
 use api_types::engine::{EngineSpec, Params, PublisherSpec};
 use api_types::execution::{Execution, PublishedResult, RunOutput};
 use api_types::job::{JobSpec, NetworkSpec, Task};
-use api_types::node::Node;
+use api_types::node::{Node, NodeHealth};
 use api_types::source::{InputSource, SourceSpec};
 
 /// The only key of an engine's params that viewers see.
@@ -58,14 +59,41 @@ pub(crate) fn execution(execution: Execution) -> Execution {
     let publisher_type = execution.published_result.publisher_type;
     let exit_code = execution.run_output.exit_code;
     Execution {
+        id: execution.id,
+        namespace: execution.namespace,
+        eval_id: execution.eval_id,
+        name: execution.name,
+        node_id: execution.node_id,
+        job_id: execution.job_id,
+        allocated_resources: execution.allocated_resources,
+        desired_state: execution.desired_state,
+        compute_state: execution.compute_state,
         published_result: PublishedResult { publisher_type, params: Params::new() },
         run_output: RunOutput { exit_code, ..RunOutput::default() },
-        ..execution
+        usage: execution.usage,
+        previous_execution: execution.previous_execution,
+        next_execution: execution.next_execution,
+        followup_eval_id: execution.followup_eval_id,
+        revision: execution.revision,
+        create_time: execution.create_time,
+        modify_time: execution.modify_time,
     }
 }
 
 /// A node without the text of failures, which can name images and inputs of any namespace.
-pub(crate) fn node(mut node: Node) -> Node {
-    node.health.reason.clear();
-    node
+pub(crate) fn node(node: Node) -> Node {
+    let NodeHealth { state, reason: _, since, next_try } = node.health;
+    Node {
+        peer_info: node.peer_info,
+        node_type: node.node_type,
+        labels: node.labels,
+        compute_node_info: node.compute_node_info,
+        service_version: node.service_version,
+        membership: node.membership,
+        connection: node.connection,
+        eligibility: node.eligibility,
+        health: NodeHealth { state, reason: String::new(), since, next_try },
+        reserved_since: node.reserved_since,
+        last_heartbeat: node.last_heartbeat,
+    }
 }
