@@ -1,7 +1,9 @@
 //! Sandboxes as containers of the Engine: their restrictions, their list, their removal.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
+use api_types::Timestamp;
 use bollard::Docker;
 use bollard::errors::Error;
 use bollard::models::{ContainerSummary, HostConfig, HostConfigLogConfig};
@@ -13,6 +15,10 @@ use super::super::error::{chain, is_not_found};
 
 /// The program and its kernel overhead use less than a tenth of it.
 const MEMORY_BYTES: i64 = 16 << 20;
+
+/// An agent starts what it has created at once. That of another agent is left alone for as long as an
+/// idle sandbox waits for its agent.
+const NEVER_STARTED: Duration = Duration::from_secs(10 * 60);
 
 /// It has two threads.
 const MAX_PIDS: i64 = 8;
@@ -56,11 +62,31 @@ pub(super) async fn list(
     label: &str,
     value: &str,
 ) -> Result<Vec<ContainerSummary>, Error> {
-    let options = ListContainersOptions {
-        all: true,
-        filters: Some(HashMap::from([("label".to_owned(), vec![format!("{label}={value}")])])),
-        ..Default::default()
-    };
+    find(docker, HashMap::from([("label", format!("{label}={value}"))])).await
+}
+
+/// Sandboxes of whatever agent that were created long ago and never started, because their agent died
+/// in between and has not come back. None of them ends by itself.
+pub(super) async fn abandoned(
+    docker: &Docker,
+    label: &str,
+    now: Timestamp,
+) -> Result<Vec<String>, Error> {
+    let filters = HashMap::from([("label", label.to_owned()), ("status", "created".to_owned())]);
+    let created = find(docker, filters).await?;
+    let old = created.into_iter().filter(|sandbox| {
+        let made = sandbox.created.and_then(|seconds| u64::try_from(seconds).ok());
+        made.is_some_and(|made| Timestamp::ZERO + Duration::from_secs(made) + NEVER_STARTED < now)
+    });
+    Ok(old.filter_map(|sandbox| sandbox.id).collect())
+}
+
+async fn find(
+    docker: &Docker,
+    filters: HashMap<&str, String>,
+) -> Result<Vec<ContainerSummary>, Error> {
+    let filters = filters.into_iter().map(|(key, value)| (key.to_owned(), vec![value])).collect();
+    let options = ListContainersOptions { all: true, filters: Some(filters), ..Default::default() };
     docker.list_containers(Some(options)).await
 }
 

@@ -13,7 +13,7 @@ use tracing::{debug, info, warn};
 
 use super::super::error::chain;
 use super::super::{LABEL_EXECUTION, LABEL_NODE};
-use super::containers::{NOBODY, ROOT, guarded, hardened, list, remove};
+use super::containers::{NOBODY, ROOT, abandoned, guarded, hardened, list, remove};
 use super::inspect::{hold, inspect};
 use super::pool::Seen;
 use super::{JOINS, LABEL_GUARDED_OF, LABEL_POLICY, LABEL_SANDBOX_OF, Sandboxes, image};
@@ -79,6 +79,7 @@ impl Sandboxes {
             let mut unneeded = self.pool().reconcile(&seen, clock::steady());
             drop(alone);
             unneeded.extend(self.take_outdated(docker, &seen).await?);
+            unneeded.extend(abandoned(docker, self.label(), clock::now()).await?);
             remove(docker, unneeded).await;
             self.pool().doubt(clock::steady());
             *compared_at = Some(tokio::time::Instant::now());

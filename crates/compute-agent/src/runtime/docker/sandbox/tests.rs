@@ -1,20 +1,22 @@
 //! The moments of a pool that no test from outside can hit, with a real Engine.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use api_types::engine::EngineType;
 use api_types::{ExecutionId, NodeId};
+use bollard::models::ContainerCreateBody;
 use bollard::query_parameters::{
-    InspectContainerOptions, KillContainerOptions, RemoveContainerOptions,
+    CreateContainerOptions, InspectContainerOptions, KillContainerOptions, RemoveContainerOptions,
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::data::secrets::HandedOver;
-use crate::host::mint;
 use crate::host::settings::{DockerSettings, Settings};
+use crate::host::{clock, mint};
 use crate::node::tasks::Tasks;
 use crate::runtime::docker::Docker as Engine;
 use crate::runtime::{Executor, Run};
@@ -210,6 +212,32 @@ async fn an_idle_sandbox_of_an_agent_that_never_comes_back_is_removed() {
     bench.die().await;
     assert_eq!(bench.sandboxes().await.len(), 2);
     eventually("no sandbox", async || bench.sandboxes().await.is_empty()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sandbox_that_its_agent_never_started_is_abandoned_after_a_while() {
+    let Some(bench) = Bench::start(node(), 1).await else { return };
+    bench.idle(1).await;
+    let body = ContainerCreateBody {
+        image: Some(image::ensure(&bench.docker).await.expect("the image")),
+        labels: Some(HashMap::from([(LABEL_SANDBOX_OF.to_owned(), bench.node_id.to_string())])),
+        ..Default::default()
+    };
+    let created = bench
+        .docker
+        .create_container(None::<CreateContainerOptions>, body)
+        .await
+        .expect("it is created")
+        .id;
+    let abandoned = async |after| {
+        let now = clock::now() + after;
+        let all = containers::abandoned(&bench.docker, LABEL_SANDBOX_OF, now).await.expect("list");
+        let own = bench.sandboxes().await;
+        all.into_iter().filter(|sandbox| own.contains(sandbox)).collect::<Vec<_>>()
+    };
+    assert_eq!(abandoned(Duration::from_mins(9)).await, Vec::<String>::new());
+    assert_eq!(abandoned(Duration::from_mins(11)).await, [created], "the running one is idle");
+    bench.end(&[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
