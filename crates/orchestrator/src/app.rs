@@ -14,6 +14,7 @@ use control_plane::store::StoreError;
 use daemon::Pulse;
 use telemetry::traces::{OtlpError, Tracer};
 use tokio::net::TcpListener;
+use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -178,7 +179,7 @@ impl Orchestrator {
             let (view, settings) = (Arc::clone(&view), settings.clone());
             tokio::task::spawn_blocking(move || Opened::open(&settings, view)).await??
         };
-        let Opened { identity, keys, reads, handle, driver, observer, pages, issuer } = opened;
+        let Opened { identity, keys, reads, handle, driver, observer, issuer } = opened;
         let protection = {
             let is_protected = settings.exposure() == Exposure::Protected;
             let opened = authorities::open(&keys, &handle, view.records(), is_protected).await?;
@@ -223,7 +224,7 @@ impl Orchestrator {
             issuer,
             protection: protection.clone(),
             keys,
-            pages,
+            pages: settings.ui.then(OnceCell::new),
             stopping: stopping.clone(),
         });
         spawn_watching(&api);

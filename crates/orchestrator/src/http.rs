@@ -55,6 +55,7 @@ use control_plane::store::Reads;
 use daemon::http::Operations;
 use http::request::Parts;
 use http::{Method, Uri};
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use web::Pages;
 
@@ -108,8 +109,8 @@ pub(crate) struct Api {
     pub protection: Option<Arc<Protection>>,
     /// What secrets are encrypted with.
     pub keys: Arc<KeyRing>,
-    /// The web pages, unless the settings leave them out.
-    pub pages: Option<Pages>,
+    /// The web pages once somebody has asked for one, unless the settings leave them out.
+    pub pages: Option<OnceCell<Pages>>,
     /// Cancelled when the service stops: streams end.
     pub stopping: CancellationToken,
 }

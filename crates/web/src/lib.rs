@@ -1,4 +1,4 @@
-//! The pages of the web UI: embedded in the program, compressed at its start, and served from memory.
+//! The pages of the web UI: embedded in the program, compressed once, and served from memory.
 //!
 //! The files of `assets`, without their comments, are served below `/ui/<hash of all of them>/`,
 //! where caches may keep them forever, and below `/ui/`, where caches must revalidate them.
@@ -93,7 +93,8 @@ pub fn is_page(method: &Method, path: &str, headers: &HeaderMap) -> bool {
 // === impl Pages ===
 
 impl Pages {
-    /// Compresses the files and computes their digests: tens of milliseconds.
+    /// Compresses the files and computes their digests: tens of milliseconds, and twice their size of
+    /// memory.
     pub fn load() -> Self {
         let mut contents = BTreeMap::new();
         collect(&ASSETS, &mut contents);

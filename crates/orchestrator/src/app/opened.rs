@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use control_plane::store::{Reads, Store, sqlite};
 use telemetry::traces::Tracer;
-use web::Pages;
 
 use super::StartError;
 use crate::driver::{self, Driver, Handle};
@@ -23,7 +22,6 @@ pub(super) struct Opened {
     pub(super) handle: Handle,
     pub(super) driver: Driver,
     pub(super) observer: Observer,
-    pub(super) pages: Option<Pages>,
     pub(super) issuer: Option<Arc<Issuer>>,
 }
 
@@ -42,15 +40,6 @@ impl Opened {
         let (scheduler, retention) = (settings.scheduler(), settings.retention());
         let (handle, driver) =
             driver::start(Box::new(store), view, scheduler, retention, observer.clone())?;
-        Ok(Self {
-            identity,
-            keys: Arc::new(keys),
-            reads,
-            handle,
-            driver,
-            observer,
-            pages: settings.ui.then(Pages::load),
-            issuer,
-        })
+        Ok(Self { identity, keys: Arc::new(keys), reads, handle, driver, observer, issuer })
     }
 }

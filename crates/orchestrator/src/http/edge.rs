@@ -6,7 +6,9 @@ use std::time::Instant;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::response::{IntoResponse, Response};
 use axum::{BoxError, Router};
+use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, header};
+use web::Pages;
 
 use super::error::Failure;
 use super::{Api, Handled, authenticate};
@@ -66,20 +68,28 @@ impl Service {
         }
         match route {
             Some(route) => authenticate::check(api, route, request, router).await,
-            None => elsewhere(&api, &request),
+            None => elsewhere(&api, request.into_parts().0)
+                .await
+                .unwrap_or_else(IntoResponse::into_response),
         }
     }
 }
 
 /// No operation has the path: it may be that of a page or of one of its files, which are open.
-fn elsewhere(api: &Api, request: &Request<Body>) -> Response {
-    let path = request.uri().path();
-    let page = api.pages.as_ref();
-    let page = page.and_then(|pages| pages.answer(request.method(), path, request.headers()));
-    match page {
-        Some(page) => page.map(Body::from),
-        None => Failure::PathNotFound { path: path.to_owned() }.into_response(),
-    }
+///
+/// The first such request loads the pages, on a thread that may take its time: where nobody opens
+/// them, they cost neither memory nor time at the start.
+async fn elsewhere(api: &Api, request: Parts) -> Handled {
+    let path = request.uri.path();
+    let not_found = || Failure::PathNotFound { path: path.to_owned() };
+    let pages = api.pages.as_ref().ok_or_else(not_found)?;
+    let load = || tokio::task::spawn_blocking(Pages::load);
+    let pages = pages
+        .get_or_try_init(load)
+        .await
+        .map_err(|error| Failure::Internal { cause: format!("load the pages: {error}") })?;
+    let page = pages.answer(&request.method, path, &request.headers);
+    page.map(|page| page.map(Body::from)).ok_or_else(not_found)
 }
 
 /// A complete response.
