@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use super::Scale;
 use super::measure::{Measure, Target};
 use super::process::{anonymous_bytes, resident_bytes};
+use super::{Scale, measure};
 use testbed::harness::{AgentSpec, ClusterSpec};
 
 /// Time for background work after the start.
@@ -19,21 +19,20 @@ pub(super) async fn measure(_: Scale) -> anyhow::Result<Vec<Measure>> {
     tokio::time::sleep(SETTLE_TIME).await;
     let orchestrator = cluster.orchestrator.pid().context("it runs")?;
     let agent = cluster.agents[0].pid().context("it runs")?;
+    let resident = megabytes(resident_bytes(agent)?);
     let of = |what: &str, bytes, most, context: String| {
-        Measure::new(what, (megabytes(bytes), "MB"), Target::AtMost(most), context)
+        measure::Measure::new(what, (megabytes(bytes), "MB"), Target::AtMost(most), context)
     };
-    // What is resident besides are pages of the program's file, as many as the kernel has mapped.
-    let anonymous = |process| -> anyhow::Result<_> {
-        let resident = megabytes(resident_bytes(process)?);
-        Ok((anonymous_bytes(process)?, format!("anonymous; {resident:.1} MB resident")))
-    };
-    let (own, context) = anonymous(orchestrator)?;
-    let (agents, agents_context) = anonymous(agent)?;
-    let resident = resident_bytes(orchestrator)?;
+    let resident = format!("anonymous; {resident:.1} MB resident");
+    let own = megabytes(anonymous_bytes(orchestrator)?);
     Ok(vec![
-        of("memory at rest, orchestrator", own, 6.0, context),
-        of("memory at rest, orchestrator, with its code", resident, 25.0, "resident".to_owned()),
-        of("memory at rest, agent", agents, 6.0, agents_context),
+        of(
+            "memory at rest, orchestrator",
+            resident_bytes(orchestrator)?,
+            25.0,
+            format!("resident; {own:.1} MB anonymous"),
+        ),
+        of("memory at rest, agent", anonymous_bytes(agent)?, 6.0, resident),
     ])
 }
 
