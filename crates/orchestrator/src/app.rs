@@ -7,6 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 
 use api_types::NodeId;
 use control_plane::clock::Reading;
@@ -14,7 +15,7 @@ use control_plane::store::StoreError;
 use daemon::Pulse;
 use telemetry::traces::{OtlpError, Tracer};
 use tokio::net::TcpListener;
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -73,8 +74,26 @@ pub enum StartError {
     JoinToken(#[from] LeaveTokenError),
     #[error("make the first token")]
     FirstToken(#[from] BootstrapError),
-    #[error("start a blocking task")]
-    Task(#[from] tokio::task::JoinError),
+    #[error("start a thread that loads the state")]
+    Thread(#[source] io::Error),
+    #[error("the thread that loads the state has ended")]
+    Loading(#[from] oneshot::error::RecvError),
+}
+
+/// Opens on a thread of its own. Its end gives back at once what loading took for a moment: 30 MB for
+/// a million jobs, which a thread that waits for other work would keep.
+async fn load(
+    open: impl FnOnce() -> Result<Opened, StartError> + Send + 'static,
+) -> Result<Opened, StartError> {
+    let (done, opened) = oneshot::channel();
+    let runtime = tokio::runtime::Handle::current();
+    let work = move || {
+        let _entered = runtime.enter();
+        // Nobody waits any more if the process is ending.
+        drop(done.send(open()));
+    };
+    thread::Builder::new().name("load".to_owned()).spawn(work).map_err(StartError::Thread)?;
+    opened.await?
 }
 
 /// Ticks, so that the driver can detect periods in which the process could not receive heartbeats.
@@ -177,7 +196,7 @@ impl Orchestrator {
         let view = Arc::new(View::default());
         let opened = {
             let (view, settings) = (Arc::clone(&view), settings.clone());
-            tokio::task::spawn_blocking(move || Opened::open(&settings, view)).await??
+            load(move || Opened::open(&settings, view)).await?
         };
         let Opened { identity, keys, reads, handle, driver, observer, issuer } = opened;
         let protection = {
