@@ -27,6 +27,13 @@ const LISTENS: &str = "was started successfully on port ";
 /// How long chromedriver may take to listen.
 const STARTS_WITHIN: Duration = Duration::from_secs(20);
 
+/// What it prints before it ends because somebody else has its port: it takes a free one for IPv6, and
+/// then the same for IPv4.
+const PORT_TAKEN: &str = "port not available";
+
+/// How often it is started anew for that.
+const STARTS: usize = 5;
+
 /// How long a page may take to show what it is about.
 const LOADS_WITHIN: Duration = Duration::from_secs(30);
 
@@ -85,46 +92,61 @@ pub(super) async fn in_window(
 
 impl Driver {
     async fn start() -> Option<Self> {
-        let program = std::env::var_os(DRIVER_VARIABLE)
-            .map_or_else(|| PathBuf::from("chromedriver"), PathBuf::from);
-        let started = Command::new(&program)
-            .arg("--port=0")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn();
-        let mut child = match started {
-            Ok(child) => child,
-            Err(error) => {
-                let missing = format!(
-                    "cannot run '{}' ({error}): install the packages chromium and chromium-driver, \
-                     or set {DRIVER_VARIABLE} and {BROWSER_VARIABLE}",
-                    program.display()
-                );
-                assert!(std::env::var_os("CI").is_none(), "{missing}");
-                eprintln!("skipped: {missing}");
-                return None;
+        let mut said = String::new();
+        for _ in 0..STARTS {
+            let (child, mut output) = spawn()?;
+            let port = timeout(STARTS_WITHIN, listening(&mut output)).await;
+            match port.expect("chromedriver listens in time") {
+                Ok(port) => return Some(Self { child, port, _output: output }),
+                Err(last) => said = last,
             }
-        };
-        let mut output = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        let port = timeout(STARTS_WITHIN, listening(&mut output)).await;
-        let port = port.expect("chromedriver listens in time");
-        Some(Self { child, port, _output: output })
+            if !said.contains(PORT_TAKEN) {
+                break;
+            }
+        }
+        panic!("chromedriver ended before it listened:\n{said}");
     }
 }
 
-/// The port, from what chromedriver prints.
-async fn listening(output: &mut Lines<BufReader<ChildStdout>>) -> u16 {
+fn spawn() -> Option<(Child, Lines<BufReader<ChildStdout>>)> {
+    let program = std::env::var_os(DRIVER_VARIABLE)
+        .map_or_else(|| PathBuf::from("chromedriver"), PathBuf::from);
+    let started = Command::new(&program)
+        .arg("--port=0")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn();
+    match started {
+        Ok(mut child) => {
+            let output = child.stdout.take().expect("a pipe");
+            Some((child, BufReader::new(output).lines()))
+        }
+        Err(error) => {
+            let missing = format!(
+                "cannot run '{}' ({error}): install the packages chromium and chromium-driver, or \
+                 set {DRIVER_VARIABLE} and {BROWSER_VARIABLE}",
+                program.display()
+            );
+            assert!(std::env::var_os("CI").is_none(), "{missing}");
+            eprintln!("skipped: {missing}");
+            None
+        }
+    }
+}
+
+/// The port, from what chromedriver prints; all of that, if it ends.
+async fn listening(output: &mut Lines<BufReader<ChildStdout>>) -> Result<u16, String> {
     let mut said = String::new();
     while let Some(line) = output.next_line().await.expect("read what chromedriver prints") {
         if let Some((_, port)) = line.split_once(LISTENS) {
-            return port.trim_end_matches('.').parse().expect("a port");
+            return Ok(port.trim_end_matches('.').parse().expect("a port"));
         }
         let _ = writeln!(said, "{line}");
     }
-    panic!("chromedriver ended before it listened:\n{said}");
+    Err(said)
 }
 
 impl Drop for Driver {
