@@ -19,9 +19,6 @@ const CONNECTIONS: u32 = 64;
 /// Number of rounds, of which the median counts.
 const ROUNDS: usize = 5;
 
-/// Time in which the allocator gives back what loading the jobs needed for a moment.
-const SETTLE_TIME: Duration = Duration::from_secs(2);
-
 /// Number of measured placements.
 const PLACEMENTS: usize = 200;
 
@@ -42,7 +39,6 @@ pub(super) async fn measure(scale: Scale) -> anyhow::Result<Vec<Measure>> {
         .setting("ORCHESTRATOR_DATA_DIR", &directory.path().display().to_string())
         .start_without_agents()
         .await;
-    tokio::time::sleep(SETTLE_TIME).await;
     let at_rest = resident(&empty)?;
     let held = resident(&full)?.saturating_sub(at_rest);
     #[expect(clippy::cast_precision_loss, reason = "memory far below 2^52 bytes")]

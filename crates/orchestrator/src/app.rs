@@ -76,7 +76,7 @@ pub enum StartError {
     FirstToken(#[from] BootstrapError),
     #[error("start a thread that loads the state")]
     Thread(#[source] io::Error),
-    #[error("the thread that loads the state has ended")]
+    #[error("the thread that loads the state panicked")]
     Loading(#[from] oneshot::error::RecvError),
 }
 

@@ -82,6 +82,7 @@ impl Disk {
         }
         Ok(outcome)
     }
+
     fn note_joined(&mut self) {
         let nodes = &self.store.nodes;
         self.joined.retain(|node, _| nodes.contains_key(node));

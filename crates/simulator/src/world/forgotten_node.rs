@@ -20,7 +20,7 @@ impl World {
         let staying = self.agents.iter().position(|agent| !agent.gone);
         let agent = staying.expect("at least one machine stays");
         let node = self.agents[agent].id;
-        // None is started any more that the faults have stopped.
+        // By then, every machine that the faults had stopped is on again.
         self.run_for(LAST_JOINS);
         self.orchestrator.settings.approve_new_nodes = false;
         self.crash_orchestrator_briefly();

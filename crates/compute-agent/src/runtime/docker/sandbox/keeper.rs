@@ -77,9 +77,10 @@ impl Sandboxes {
             let alone = self.making.write().await;
             let seen = self.see(docker).await?;
             let mut unneeded = self.pool().reconcile(&seen, clock::steady());
+            // Whatever the wall clock says, none of these is one that this agent is about to start.
+            unneeded.extend(abandoned(docker, self.label(), clock::now()).await?);
             drop(alone);
             unneeded.extend(self.take_outdated(docker, &seen).await?);
-            unneeded.extend(abandoned(docker, self.label(), clock::now()).await?);
             remove(docker, unneeded).await;
             self.pool().doubt(clock::steady());
             *compared_at = Some(tokio::time::Instant::now());
