@@ -310,8 +310,11 @@ async fn a_slot_uses_less_than_a_megabyte_of_its_own() {
     let Some(node) = PoolNode::start(1).await else { return };
     let sandbox = node.filled(1).await.remove(0);
     let state = node.node.docker.inspect_container(&sandbox, None).await.unwrap().state.unwrap();
-    let path = format!("/proc/{}/smaps_rollup", state.pid.expect("a process"));
-    let text = std::fs::read_to_string(&path).expect("the Engine's processes can be seen");
+    let process = format!("/proc/{}", state.pid.expect("a process"));
+    let read = |file| std::fs::read_to_string(format!("{process}/{file}")).expect("it can be seen");
+    // The Engine says that a container runs shortly before its runtime becomes the program.
+    eventually("the program to start", async || !read("comm").starts_with("runc")).await;
+    let text = read("smaps_rollup");
     let anonymous = text.lines().find_map(|line| line.strip_prefix("Pss_Dirty:")).expect("a line");
     let anonymous_kb: u64 = anonymous.trim().trim_end_matches(" kB").parse().expect("a number");
     assert!(anonymous_kb < LIMIT_KB, "{text}");
