@@ -156,8 +156,7 @@ impl Agent {
         let measuring = (vitals, Arc::clone(&steps.meters));
         let clients = (&enrolment, asking);
         let session = session(&settings, node_id, clients, measuring, &tasks, &shared)?;
-        let server =
-            tokio::spawn(http::serve(listener, http::router(shared), stop_serving.clone()));
+        let server = tokio::spawn(http::Service::new(shared).serve(listener, stop_serving.clone()));
         tasks.spawn(sweep::published(published, settings.results.retain()));
         let background = Arc::clone(&steps.engines);
         let drain = Arc::new(Drain::new(&settings, Arc::clone(&session), note));

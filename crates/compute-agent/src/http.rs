@@ -6,15 +6,22 @@ pub(crate) mod guard;
 mod identity;
 mod metrics;
 mod openapi;
+mod parameter;
 mod render;
 mod results;
 pub(crate) mod shared;
 
-use axum::Router;
+use std::sync::Arc;
+
+use api_types::routes;
+use axum::BoxError;
+use axum::body::{Body, Bytes, HttpBody};
+use axum::response::Response;
 use daemon::collect;
-use daemon::http::Listening;
-use daemon::http::Operations;
+use daemon::http::{Listening, Operations, Routes};
+use http::Request;
 use tokio::net::TcpListener;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use shared::Shared;
@@ -22,31 +29,57 @@ use shared::Shared;
 /// Concurrent connections, enough for some people and the metrics scrapers.
 const MAX_CONNECTIONS: usize = 256;
 
-/// Serves until shutdown, then lets requests in progress finish.
-pub(crate) async fn serve(listener: TcpListener, router: Router, stopping: CancellationToken) {
-    let connections = daemon::http::connections_within(MAX_CONNECTIONS);
-    let listening = Listening { listener, connections, tls: None };
-    daemon::http::serve(listening, stopping, move |request| {
-        let router = router.clone();
-        daemon::http::answer(request, |request| daemon::http::route(router, request))
-    })
-    .await;
+/// Operations that tell nothing about what runs.
+const OPEN: [&str; 4] = [routes::ALIVE, routes::VERSION, routes::LIVEZ, routes::READYZ];
+
+/// The API, as every connection serves it.
+#[derive(Clone)]
+pub(crate) struct Service {
+    shared: Shared,
+    /// Whether each is open to everybody.
+    routes: Arc<Routes<Shared, bool>>,
 }
 
-pub(crate) fn router(shared: Shared) -> Router {
-    routes()
-        .fallback(failure::unknown_path)
-        .method_not_allowed_fallback(failure::wrong_method)
-        .layer(axum::middleware::from_fn_with_state(shared.clone(), guard::check))
-        .layer(axum::middleware::from_fn_with_state(shared.clone(), metrics::count))
-        .with_state(shared)
+// === impl Service ===
+
+impl Service {
+    pub(crate) fn new(shared: Shared) -> Self {
+        let is_open = |pattern| OPEN.contains(&pattern);
+        let routes = operations().routes(shared.clone(), failure::wrong_method, is_open);
+        Self { shared, routes: Arc::new(routes) }
+    }
+
+    /// Serves until shutdown, then lets requests in progress finish.
+    pub(crate) async fn serve(self, listener: TcpListener, stopping: CancellationToken) {
+        let connections = daemon::http::connections_within(MAX_CONNECTIONS);
+        let listening = Listening { listener, connections, tls: None };
+        daemon::http::serve(listening, stopping, move |request| self.clone().answer(request)).await;
+    }
+
+    async fn answer<B>(self, request: Request<B>) -> Response
+    where
+        B: HttpBody<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let (method, began) = (request.method().clone(), Instant::now());
+        let found = self.routes.find(request.uri().path());
+        let pattern = found.as_ref().map(|found| found.pattern());
+        let admitted = async |request: Request<Body>| {
+            let Some(found) = found else { return failure::unknown_path(&request) };
+            let is_open = *found.about();
+            match self.shared.guard.admit(is_open, request.headers()).await {
+                Ok(()) => found.answer(request).await,
+                Err(response) => response,
+            }
+        };
+        let response = daemon::http::answer(request, admitted).await;
+        let (status, took) = (response.status().as_u16(), began.elapsed());
+        self.shared.observer.metrics.http.answered(&method, pattern, status, took);
+        response
+    }
 }
 
 /// All operations, and their OpenAPI document.
-fn routes() -> Router<Shared> {
-    operations().router().merge(openapi::router())
-}
-
 fn operations() -> Operations<Shared> {
     Operations::default()
         .merge(collect!(identity::alive))
@@ -59,4 +92,5 @@ fn operations() -> Operations<Shared> {
         .merge(collect!(identity::livez))
         .merge(collect!(identity::readyz))
         .merge(collect!(metrics::metrics))
+        .merge(openapi::router())
 }

@@ -5,12 +5,16 @@
 mod edge;
 mod indent;
 mod operations;
+mod routes;
 mod serve;
 mod tls;
 mod unread;
 
-pub use edge::{JSON, REQUEST_ID, Refusal, RequestId, answer, json, route, wants_pretty};
+pub use edge::{JSON, REQUEST_ID, Refusal, RequestId, answer, json, wants_pretty};
+#[doc(hidden)]
+pub use operations::method;
 pub use operations::{Described, Document, Operations};
+pub use routes::{Found, Routes, parameters};
 pub use serve::{Listening, Peer, connections_within, serve};
 pub use tls::{ClientCertificate, Tls};
 pub use unread::RequestBody;

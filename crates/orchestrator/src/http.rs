@@ -48,18 +48,19 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use api_types::NodeId;
-use axum::Router;
-use axum::extract::{FromRequestParts, Path};
+use axum::body::Body;
+use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Response};
 use control_plane::store::Reads;
 use daemon::http::Operations;
+use http::Request;
 use http::request::Parts;
-use http::{Method, Uri};
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use web::Pages;
 
 use crate::access::denials::Denials;
+use crate::access::policy::{self, Rules};
 use crate::access::upkeep::LastUses;
 use crate::cluster::Watched;
 use crate::driver::Handle;
@@ -146,14 +147,21 @@ pub(crate) struct Own {
 /// The outcome of a handler.
 type Handled = Result<Response, Failure>;
 
-/// The operations; who may use them is decided before, at the [`edge`].
-fn router(api: Arc<Api>) -> Router {
-    operations()
-        .router()
-        .merge(requester::router())
-        .merge(openapi::router())
-        .method_not_allowed_fallback(method_not_allowed)
-        .with_state(api)
+/// The operations of a path that a request has, and what each needs.
+type Found<'a> = daemon::http::Found<'a, Arc<Api>, Rules>;
+
+/// Finds the operations of a request.
+type Routes = daemon::http::Routes<Arc<Api>, Rules>;
+
+/// Who may use an operation is decided before it is called, at the [`edge`].
+///
+/// # Panics
+///
+/// If [`policy`] does not say it of each.
+fn routes(api: Arc<Api>) -> Routes {
+    operations().routes(api, method_not_allowed, |pattern| {
+        policy::rules(pattern).unwrap_or_else(|| panic!("the policy has no row for {pattern}"))
+    })
 }
 
 fn operations() -> Operations<Arc<Api>> {
@@ -184,25 +192,37 @@ fn operations() -> Operations<Arc<Api>> {
         .merge(agent::router())
         .merge(health::router())
         .merge(metrics::router())
+        .merge(requester::router())
+        .merge(openapi::router())
 }
 
-async fn method_not_allowed(method: Method, uri: Uri) -> Response {
-    Failure::MethodNotAllowed { method: method.to_string(), path: uri.path().to_owned() }
-        .into_response()
+fn method_not_allowed(request: &Request<Body>) -> Response {
+    let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
+    Failure::MethodNotAllowed { method, path }.into_response()
 }
 
 /// The only parameter of a path, decoded.
 struct Parameter(String);
 
+/// The parameters of a path, decoded.
+struct PathParameters<const N: usize>([String; N]);
+
 impl<S: Send + Sync> FromRequestParts<S> for Parameter {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
-        match Path::<String>::from_request_parts(parts, state).await {
-            Ok(Path(text)) => Ok(Self(text)),
-            // With broken percent-encoding, the path names nothing.
-            Err(_) => Err(Failure::PathNotFound { path: parts.uri.path().to_owned() }),
-        }
+        let PathParameters([text]) = PathParameters::from_request_parts(parts, state).await?;
+        Ok(Self(text))
+    }
+}
+
+impl<S: Send + Sync, const N: usize> FromRequestParts<S> for PathParameters<N> {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+        // With broken percent-encoding, the path names nothing.
+        let not_found = || Failure::PathNotFound { path: parts.uri.path().to_owned() };
+        daemon::http::parameters(parts).map(Self).ok_or_else(not_found)
     }
 }
 

@@ -7,13 +7,14 @@ use api_types::log::{LogPosition, LogStream};
 use api_types::protocol::{ListLocalExecutions, LocalExecution};
 use api_types::{ApiError, Code, ExecutionId, routes};
 use axum::body::Body;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, Stream, StreamExt};
 use http::header::CONTENT_TYPE;
 
 use super::failure::Failure;
 use super::openapi::refusals;
+use super::parameter::Parameter;
 use super::render::Json;
 use super::shared::{Shared, holding};
 use crate::data::logs::{Begin, Output, Wanted};
@@ -52,7 +53,7 @@ pub(super) async fn list(
 )]
 pub(super) async fn describe(
     State(shared): State<Shared>,
-    Path(id): Path<String>,
+    Parameter(id): Parameter,
 ) -> Result<Json<LocalExecution>, Failure> {
     let (local, _) = find(&shared, &id).await?;
     Ok(Json(local))
@@ -82,7 +83,7 @@ pub(super) async fn describe(
 )]
 pub(super) async fn logs(
     State(shared): State<Shared>,
-    Path(id): Path<String>,
+    Parameter(id): Parameter,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Failure> {
     let params = LogParams::parse(query.as_deref().unwrap_or_default())?;

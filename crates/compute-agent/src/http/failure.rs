@@ -1,10 +1,10 @@
 //! Responses with an error status.
 
 use api_types::{ApiError, Code};
+use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use daemon::http::Refusal;
-use http::header::ALLOW;
-use http::{HeaderValue, Method, StatusCode, Uri};
+use http::{Request, StatusCode};
 
 use crate::node::mailbox::Stopping;
 
@@ -45,16 +45,14 @@ impl IntoResponse for Failure {
     }
 }
 
-pub(super) async fn unknown_path(uri: Uri) -> Failure {
-    let message = format!("no operation has the path '{}'", uri.path());
-    ApiError::new(Code::PathNotFound, message)
-        .with_hint("an agent serves /api/v1/agent/…; jobs are with the orchestrator")
-        .into()
+pub(super) fn unknown_path(request: &Request<Body>) -> Response {
+    let message = format!("no operation has the path '{}'", request.uri().path());
+    let error = ApiError::new(Code::PathNotFound, message)
+        .with_hint("an agent serves /api/v1/agent/…; jobs are with the orchestrator");
+    Failure(error).into_response()
 }
 
-pub(super) async fn wrong_method(method: Method, uri: Uri) -> Response {
-    let message = format!("'{}' accepts GET, not {method}", uri.path());
-    let mut response = Failure::new(Code::MethodNotAllowed, message).into_response();
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-    response
+pub(super) fn wrong_method(request: &Request<Body>) -> Response {
+    let message = format!("'{}' accepts GET, not {}", request.uri().path(), request.method());
+    Failure::new(Code::MethodNotAllowed, message).into_response()
 }

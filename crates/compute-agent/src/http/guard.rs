@@ -10,20 +10,14 @@ use std::time::Duration;
 
 use api_client::{Client, ClientError};
 use api_types::access::Role;
-use api_types::{ApiError, Code, routes};
-use axum::extract::{MatchedPath, Request, State};
-use axum::middleware::Next;
+use api_types::{ApiError, Code};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, header};
 use ring::digest::{SHA256, digest};
 use tokio::time::Instant;
 
 use super::failure::Failure;
-use super::shared::Shared;
 use crate::session::enrolment::Enrolment;
-
-/// Operations that tell nothing about what runs.
-const OPEN: [&str; 4] = [routes::ALIVE, routes::VERSION, routes::LIVEZ, routes::READYZ];
 
 /// How long an answer of the orchestrator is believed. A revoked token opens an agent for no longer.
 const BELIEVED_FOR: Duration = Duration::from_secs(10);
@@ -49,32 +43,24 @@ enum Verdict {
     Invalid,
 }
 
-pub(super) async fn check(
-    State(shared): State<Shared>,
-    route: Option<MatchedPath>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let is_open = route.is_none_or(|route| OPEN.contains(&route.as_str()));
-    if is_open || !shared.guard.asks_for_credentials() {
-        return next.run(request).await;
-    }
-    match shared.guard.check(request.headers()).await {
-        Ok(()) => next.run(request).await,
-        Err(failure) => {
-            let mut response = failure.into_response();
-            let scheme = HeaderValue::from_static("Bearer");
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
-            response
-        }
-    }
-}
-
 // === impl Guard ===
 
 impl Guard {
     pub(crate) fn new(enrolment: Enrolment, orchestrator: String) -> Self {
         Self { enrolment, orchestrator, known: Mutex::default() }
+    }
+
+    /// Refuses a caller who may not use an operation, unless that is open to everybody.
+    pub(super) async fn admit(&self, is_open: bool, headers: &HeaderMap) -> Result<(), Response> {
+        if is_open || !self.asks_for_credentials() {
+            return Ok(());
+        }
+        self.check(headers).await.map_err(|failure| {
+            let mut response = failure.into_response();
+            let scheme = HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
+            response
+        })
     }
 
     /// Only an orchestrator that gave this node a certificate knows tokens.

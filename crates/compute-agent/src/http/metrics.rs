@@ -2,8 +2,7 @@
 
 use agent_core::session::SessionState;
 use api_types::{Code, routes};
-use axum::extract::{MatchedPath, Request, State};
-use axum::middleware::Next;
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, header};
 use telemetry::metrics::Exposition;
@@ -49,19 +48,4 @@ pub(super) async fn metrics(
             Err(Failure::new(Code::Internal, "cannot encode the metrics"))
         }
     }
-}
-
-/// Counts every response by its route.
-pub(super) async fn count(
-    State(shared): State<Shared>,
-    route: Option<MatchedPath>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let (method, began) = (request.method().clone(), tokio::time::Instant::now());
-    let response = next.run(request).await;
-    let (status, took) = (response.status().as_u16(), began.elapsed());
-    let route = route.as_ref().map(MatchedPath::as_str);
-    shared.observer.metrics.http.answered(&method, route, status, took);
-    response
 }

@@ -4,10 +4,9 @@
 //! [`daemon::collect`].
 
 use api_types::{Code, routes};
-use axum::Router;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use daemon::http::{Document, JSON};
+use daemon::http::{Document, JSON, Operations};
+use http::Method;
 use http::header::CONTENT_TYPE;
 
 use super::shared::Shared;
@@ -37,8 +36,8 @@ async fn document() -> Response {
 }
 
 /// Serves the document.
-pub(super) fn router() -> Router<Shared> {
-    Router::new().route(routes::OPENAPI, get(document))
+pub(super) fn router() -> Operations<Shared> {
+    Operations::default().routed(routes::OPENAPI, [Method::GET], document)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::io::{self, SeekFrom};
 
 use api_types::{ApiError, Code, routes};
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::{
     ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
@@ -16,6 +16,7 @@ use tokio_util::io::ReaderStream;
 
 use super::failure::Failure;
 use super::openapi::refusals;
+use super::parameter::Parameter;
 use super::shared::{Shared, holding};
 
 /// A published archive
@@ -55,7 +56,7 @@ use super::shared::{Shared, holding};
 )]
 pub(super) async fn archive(
     State(shared): State<Shared>,
-    Path(name): Path<String>,
+    Parameter(name): Parameter,
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
     let absent = || {

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use api_types::{ApiError, Code};
+use axum::BoxError;
 use axum::body::{Body, Bytes, HttpBody, to_bytes};
 use axum::response::{IntoResponse, Response};
-use axum::{BoxError, Router};
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use serde::Serialize;
-use tower::Service;
 use tracing::{Instrument, Level, field};
 use uuid::Uuid;
 
@@ -149,12 +148,6 @@ where
         tracing::debug!(status = status.as_u16(), elapsed_us = took.as_micros(), "answered");
     });
     response
-}
-
-/// Has the router find the handler of a request.
-pub fn route(mut router: Router, request: Request<Body>) -> impl Future<Output = Response> {
-    // A router is always ready.
-    router.call(request).map(|Ok(response)| response)
 }
 
 /// Whether `pretty` occurs in the query string, even in an invalid one.

@@ -5,20 +5,21 @@
 //! write them to the file that the programs serve: in the programs they would be a tenth of the
 //! orchestrator's code.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use axum::Router;
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::handler::Handler;
-use axum::routing::MethodRouter;
+use axum::response::Response;
+use http::{Method, Request};
 use utoipa::openapi::{HttpMethod, OpenApi};
-use utoipa_axum::PathItemExt;
 
 use super::indent::compact;
+use super::routes::{Answering, Methods, Routes, erased};
 
 /// Operations with the state `S`.
 pub struct Operations<S> {
-    router: Router<S>,
+    paths: BTreeMap<&'static str, Methods<S>>,
     described: Described,
 }
 
@@ -53,6 +54,7 @@ macro_rules! collect {
                 $crate::http::utoipa_axum::routes!(@path [path()] of $handler),
                 $crate::http::utoipa_axum::routes!(@path [methods()] of $handler),
             )};
+            let methods = methods.into_iter().map($crate::http::method);
             let operations = operations.routed(&path, methods, $handler);
         )+
         operations
@@ -61,9 +63,9 @@ macro_rules! collect {
 
 // === impl Operations ===
 
-impl<S: Clone + Send + Sync + 'static> Default for Operations<S> {
+impl<S> Default for Operations<S> {
     fn default() -> Self {
-        Self { router: Router::new(), described: Described::default() }
+        Self { paths: BTreeMap::new(), described: Described::default() }
     }
 }
 
@@ -75,29 +77,72 @@ impl<S: Clone + Send + Sync + 'static> Operations<S> {
     }
 
     /// With an operation that is routed to the handler.
-    pub fn routed<H, T>(self, path: &str, methods: Vec<HttpMethod>, handler: H) -> Self
-    where
-        H: Handler<T, S>,
-        T: 'static,
-    {
-        let to_handler = methods.iter().fold(MethodRouter::new(), |router, method| {
-            router.on(method.to_method_filter(), handler.clone())
-        });
-        Self { router: self.router.route(path, to_handler), ..self }
+    pub fn routed<T: 'static>(
+        self,
+        path: &str,
+        methods: impl IntoIterator<Item = Method>,
+        handler: impl Handler<T, S, Future = Answering>,
+    ) -> Self {
+        self.with(path, Methods::on(methods, erased(handler)))
+    }
+
+    /// With an operation for every method.
+    pub fn any<T: 'static>(
+        self,
+        path: &str,
+        handler: impl Handler<T, S, Future = Answering>,
+    ) -> Self {
+        self.with(path, Methods::any(erased(handler)))
+    }
+
+    fn with(mut self, path: &str, methods: Methods<S>) -> Self {
+        // A daemon has its operations for as long as it runs.
+        self.paths.entry(path.to_owned().leak()).or_default().merge(methods);
+        self
     }
 
     /// The operations of both.
     pub fn merge(mut self, other: Self) -> Self {
         self.described.0.extend(other.described.0);
-        Self { router: self.router.merge(other.router), ..self }
+        for (path, methods) in other.paths {
+            self.paths.entry(path).or_default().merge(methods);
+        }
+        self
     }
 
-    pub fn router(self) -> Router<S> {
-        self.router
+    /// The paths, and the methods that each has.
+    pub fn listed(&self) -> impl Iterator<Item = (&'static str, Vec<&Method>)> {
+        self.paths.iter().map(|(path, methods)| (*path, methods.listed().collect()))
+    }
+
+    /// What answers requests: `refuse` those with a method that their path does not have; `about`
+    /// is what the daemon says of a path.
+    pub fn routes<A>(
+        self,
+        state: S,
+        refuse: fn(&Request<Body>) -> Response,
+        about: impl Fn(&'static str) -> A,
+    ) -> Routes<S, A> {
+        Routes::new(self.paths, state, refuse, about)
     }
 
     pub fn described(self) -> Described {
         self.described
+    }
+}
+
+/// A method as the rest of the program knows it.
+#[doc(hidden)]
+pub fn method(described: HttpMethod) -> Method {
+    match described {
+        HttpMethod::Get => Method::GET,
+        HttpMethod::Post => Method::POST,
+        HttpMethod::Put => Method::PUT,
+        HttpMethod::Delete => Method::DELETE,
+        HttpMethod::Options => Method::OPTIONS,
+        HttpMethod::Head => Method::HEAD,
+        HttpMethod::Patch => Method::PATCH,
+        HttpMethod::Trace => Method::TRACE,
     }
 }
 

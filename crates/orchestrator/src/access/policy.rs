@@ -3,13 +3,9 @@
 //! docs/security.md has the same table for people; a test calls every operation of the OpenAPI
 //! document and compares the responses with it.
 
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
-
 use api_types::access::Role;
 use api_types::routes;
 use http::Method;
-use matchit::Router;
 
 use super::Needs;
 
@@ -97,14 +93,9 @@ const POLICY: &[(&str, Method, &str, Needs)] = &[
 pub(crate) const REPLACED: [&str; 3] =
     ["/api/v1/requester", routes::REQUESTER, "/api/v1/requester/{*rest}"];
 
-/// The paths of the API, found as the router finds them.
-static ROUTES: LazyLock<Router<Route>> = LazyLock::new(routes);
-
-/// The operations of one path.
-pub(crate) struct Route {
-    /// The path with the names of its parameters.
-    pub(crate) pattern: &'static str,
-    rules: Vec<(Method, Rule)>,
+/// What the operations of one path need.
+pub(crate) struct Rules {
+    each: Vec<(Method, Rule)>,
     /// For other methods, which no operation has.
     otherwise: Needs,
 }
@@ -117,41 +108,27 @@ pub(crate) struct Rule {
     pub(crate) needs: Needs,
 }
 
-/// The operations of a path. A request to any other path gets to no operation: nothing is open
-/// because somebody forgot it here.
-pub(crate) fn route(path: &str) -> Option<&'static Route> {
-    ROUTES.at(path).ok().map(|found| found.value)
-}
-
-fn routes() -> Router<Route> {
-    let mut rules: BTreeMap<&str, Vec<(Method, Rule)>> = BTreeMap::new();
-    for (pattern, method, operation, needs) in POLICY {
-        let rule = Rule { operation, needs: *needs };
-        rules.entry(pattern).or_default().push((method.clone(), rule));
-    }
-    let known = rules.into_iter().map(|(pattern, rules)| {
-        // What no operation has is refused as such, to callers who are known.
-        Route { pattern, rules, otherwise: Needs::Credentials }
-    });
-    let replaced = REPLACED.map(|pattern| {
+/// What the operations of a path need, if the table has it.
+pub(crate) fn rules(pattern: &str) -> Option<Rules> {
+    if REPLACED.contains(&pattern) {
         // All that is there is the name of the operation to use.
-        Route { pattern, rules: Vec::new(), otherwise: Needs::Nothing }
-    });
-    let mut router = Router::new();
-    for route in known.chain(replaced) {
-        let inserted = router.insert(route.pattern, route);
-        inserted.expect("the paths of the API differ, as the test of the table says");
+        return Some(Rules { each: Vec::new(), otherwise: Needs::Nothing });
     }
-    router
+    let rows = POLICY.iter().filter(|(path, ..)| *path == pattern);
+    let each: Vec<_> = rows
+        .map(|(_, method, operation, needs)| (method.clone(), Rule { operation, needs: *needs }))
+        .collect();
+    // What no operation has is refused as such, to callers who are known.
+    (!each.is_empty()).then_some(Rules { each, otherwise: Needs::Credentials })
 }
 
-// === impl Route ===
+// === impl Rules ===
 
-impl Route {
+impl Rules {
     pub(crate) fn rule(&self, method: &Method) -> Rule {
         // A response without its body needs what the whole one does.
         let asked = if *method == Method::HEAD { &Method::GET } else { method };
-        let found = self.rules.iter().find(|(method, _)| method == asked);
+        let found = self.each.iter().find(|(method, _)| method == asked);
         found.map_or(Rule { operation: "", needs: self.otherwise }, |(_, rule)| *rule)
     }
 }
@@ -172,14 +149,14 @@ mod tests {
 
     #[test]
     fn what_is_not_in_the_table_is_closed() {
-        let needs = |method: &Method, path: &str| route(path).map(|it| it.rule(method).needs);
-        for path in ["/api/v1/orchestrator/unknown", "/api/v1/orchestrator/jobs/", "/", ""] {
-            assert_eq!(needs(&Method::GET, path), None, "{path}");
+        let needs = |method: &Method, pattern| rules(pattern).map(|it| it.rule(method).needs);
+        for pattern in ["/api/v1/orchestrator/unknown", "/api/v1/orchestrator/jobs/", "/", ""] {
+            assert_eq!(needs(&Method::GET, pattern), None, "{pattern}");
         }
         assert_eq!(needs(&Method::PATCH, routes::JOBS), Some(Needs::Credentials));
-        assert_eq!(needs(&Method::HEAD, "/api/v1/orchestrator/jobs/j-1"), Some(VIEWER));
-        for path in ["/api/v1/requester", "/api/v1/requester/", "/api/v1/requester/a/b"] {
-            assert_eq!(needs(&Method::PUT, path), Some(Needs::Nothing), "{path}");
+        assert_eq!(needs(&Method::HEAD, routes::JOB), Some(VIEWER));
+        for pattern in REPLACED {
+            assert_eq!(needs(&Method::PUT, pattern), Some(Needs::Nothing), "{pattern}");
         }
     }
 }

@@ -13,21 +13,20 @@ use std::time::Duration;
 use api_types::Timestamp;
 use api_types::access::Role;
 use api_types::audit::AuditOutcome;
-use axum::Router;
 use axum::body::{Body, HttpBody};
 use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Response};
 use control_plane::audit::AuditEntry;
 use control_plane::records::RecordKey;
 use control_plane::store::Namespaces;
-use daemon::http::{ClientCertificate, route};
+use daemon::http::ClientCertificate;
 use futures_util::StreamExt;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 
-use super::Api;
 use super::error::Failure;
-use crate::access::policy::{Route, Rule};
+use super::{Api, Found};
+use crate::access::policy::Rule;
 use crate::access::token::{self, Invalid, Verified};
 use crate::access::{Caller, Needs, Who};
 use crate::clock;
@@ -71,12 +70,11 @@ struct Right {
 
 /// Lets a request through with its [`Access`], or refuses it.
 pub(super) async fn check(
-    api: Arc<Api>,
-    found: &Route,
+    api: &Arc<Api>,
+    found: &Found<'_>,
     mut request: Request<Body>,
-    router: Router,
 ) -> Response {
-    let Rule { operation, needs } = found.rule(request.method());
+    let Rule { operation, needs } = found.about().rule(request.method());
     let asked = Arc::new(Asked::of(&request, operation));
     if needs == Needs::Nothing {
         request.extensions_mut().insert(Arc::clone(&asked));
@@ -84,14 +82,14 @@ pub(super) async fn check(
     if needs != Needs::Nothing
         && let Some(shown) = request.extensions().get::<ClientCertificate>().cloned()
     {
-        let checked = nodes::check(&api, found, needs, &shown, asked, request, router);
+        let checked = nodes::check(api, found, needs, &shown, asked, request);
         return Box::pin(checked).await;
     }
-    let verified = match identify(&api, request.headers()) {
+    let verified = match identify(api, request.headers()) {
         Ok(Some(verified)) => verified,
-        Ok(None) | Err(_) if needs == Needs::Nothing => return route(router, request).await,
+        Ok(None) | Err(_) if needs == Needs::Nothing => return found.answer(request).await,
         unknown => {
-            asked.note_unknown(&api);
+            asked.note_unknown(api);
             return refused(match unknown {
                 Err(invalid) => Failure::InvalidCredentials(invalid),
                 Ok(_) => Failure::NoCredentials,
@@ -113,11 +111,11 @@ pub(super) async fn check(
     let access = Access { caller, role, expires, request: asked };
     if depends_on.is_empty() {
         request.extensions_mut().insert(access);
-        return route(router, request).await;
+        return found.answer(request).await;
     }
     request.extensions_mut().insert(access.clone());
     let right = Right { view: Arc::clone(&api.view), depends_on, expires, cuts_uploads: false };
-    let response = Box::pin(within(right, request, router)).await;
+    let response = Box::pin(within(right, found, request)).await;
     if response.status() == StatusCode::FORBIDDEN {
         api.denials.note(access.request.entry(&access.caller, AuditOutcome::Denied));
     }
@@ -125,17 +123,17 @@ pub(super) async fn check(
 }
 
 /// Answers for as long as the right lasts.
-async fn within(right: Right, request: Request<Body>, router: Router) -> Response {
+async fn within(right: Right, found: &Found<'_>, request: Request<Body>) -> Response {
     // What changes something is not broken off halfway: its caller would not know what became of it.
     let is_cut = request.method() == Method::GET || right.cuts_uploads;
     let response = if is_cut {
         tokio::select! {
             biased;
             () = right.ended() => return refused(Failure::InvalidCredentials(Invalid::Expired)),
-            response = route(router, request) => response,
+            response = found.answer(request) => response,
         }
     } else {
-        route(router, request).await
+        found.answer(request).await
     };
     if response.body().size_hint().exact().is_some() {
         return response;

@@ -3,16 +3,15 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use axum::BoxError;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::response::{IntoResponse, Response};
-use axum::{BoxError, Router};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, header};
 use web::Pages;
 
 use super::error::Failure;
-use super::{Api, Handled, authenticate};
-use crate::access::policy::{self, Route};
+use super::{Api, Found, Handled, Routes, authenticate, routes};
 
 /// Headers of every response that has none of its own: the bytes of a job are never a document of
 /// this origin, and no other origin embeds or learns anything.
@@ -30,14 +29,14 @@ const INERT: [(HeaderName, HeaderValue); 4] = [
 #[derive(Clone)]
 pub(super) struct Service {
     api: Arc<Api>,
-    router: Router,
+    routes: Arc<Routes>,
 }
 
 // === impl Service ===
 
 impl Service {
     pub(super) fn new(api: Arc<Api>) -> Self {
-        Self { router: super::router(Arc::clone(&api)), api }
+        Self { routes: Arc::new(routes(Arc::clone(&api))), api }
     }
 
     pub(super) async fn answer<B>(self, request: Request<B>) -> Response
@@ -47,28 +46,28 @@ impl Service {
     {
         let started = Instant::now();
         let method = request.method().clone();
-        let route = policy::route(request.uri().path());
-        let metrics = Arc::clone(&self.api.observer.metrics);
-        let admitted = |request| self.admit(route, request);
+        let found = self.routes.find(request.uri().path());
+        let pattern = found.as_ref().map(Found::pattern);
+        let admitted = |request| self.admit(found, request);
         let mut response = daemon::http::answer(request, admitted).await;
         for (name, value) in INERT {
             response.headers_mut().entry(name).or_insert(value);
         }
-        let (status, route) = (response.status().as_u16(), route.map(|route| route.pattern));
-        metrics.http.answered(&method, route, status, started.elapsed());
+        let (status, took) = (response.status().as_u16(), started.elapsed());
+        self.api.observer.metrics.http.answered(&method, pattern, status, took);
         response
     }
 
     /// Lets a request through to its operation, if it is for this service and its caller may send
     /// it.
-    async fn admit(self, route: Option<&'static Route>, request: Request<Body>) -> Response {
-        let Self { api, router } = self;
+    async fn admit(&self, found: Option<Found<'_>>, request: Request<Body>) -> Response {
+        let api = &self.api;
         if let Err(failure) = api.guard.check(request.method(), request.uri(), request.headers()) {
             return failure.into_response();
         }
-        match route {
-            Some(route) => authenticate::check(api, route, request, router).await,
-            None => elsewhere(&api, request.into_parts().0)
+        match found {
+            Some(found) => authenticate::check(api, &found, request).await,
+            None => elsewhere(api, request.into_parts().0)
                 .await
                 .unwrap_or_else(IntoResponse::into_response),
         }

@@ -14,15 +14,13 @@ use std::sync::Arc;
 
 use api_types::Code::{self, *};
 use api_types::routes;
-use axum::Router;
 use axum::response::IntoResponse;
-use axum::routing::get;
-use daemon::http::{Document, JSON};
-use http::header;
+use daemon::http::{Document, JSON, Operations};
+use http::{Method, header};
 
 use super::{Api, Handled};
 
-static DOCUMENT: Document = Document::new(include_str!("../../openapi.json"));
+pub(super) static DOCUMENT: Document = Document::new(include_str!("../../openapi.json"));
 
 // === Codes that operations may be refused with ===
 
@@ -67,6 +65,6 @@ async fn document() -> Handled {
 }
 
 /// Serves the document.
-pub(super) fn router() -> Router<Arc<Api>> {
-    Router::new().route(routes::OPENAPI, get(document))
+pub(super) fn router() -> Operations<Arc<Api>> {
+    Operations::default().routed(routes::OPENAPI, [Method::GET], document)
 }

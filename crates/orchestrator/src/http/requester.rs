@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use api_types::{Code, routes};
-use axum::Router;
 use axum::response::{IntoResponse, Response};
-use axum::routing::any;
+use daemon::http::Operations;
 use http::Uri;
 
 use super::Api;
@@ -26,8 +25,9 @@ const REPLACEMENTS: &[(&str, &str)] = &[
     ("websocket/events", "GET /api/v1/orchestrator/jobs/:jobID/history"),
 ];
 
-pub(super) fn router() -> Router<Arc<Api>> {
-    policy::REPLACED.iter().fold(Router::new(), |router, path| router.route(path, any(gone)))
+pub(super) fn router() -> Operations<Arc<Api>> {
+    let none = Operations::default();
+    policy::REPLACED.iter().fold(none, |operations, path| operations.any(path, gone))
 }
 
 /// The old group

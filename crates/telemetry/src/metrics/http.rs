@@ -22,14 +22,14 @@ pub struct HttpMetrics {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Operation {
     method: &'static str,
-    /// The router's pattern, with parameter names in place of ids.
-    route: String,
+    /// With the names of parameters in place of IDs.
+    route: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Answered {
     method: &'static str,
-    route: String,
+    route: &'static str,
     status: u32,
 }
 
@@ -54,9 +54,15 @@ impl HttpMetrics {
     }
 
     /// Counts a response. Requests without a route share one label value, as do unknown methods.
-    pub fn answered(&self, method: &Method, route: Option<&str>, status: u16, took: Duration) {
-        let (method, route) = (known(method), route.unwrap_or(NO_ROUTE).to_owned());
-        let operation = Operation { method, route: route.clone() };
+    pub fn answered(
+        &self,
+        method: &Method,
+        route: Option<&'static str>,
+        status: u16,
+        took: Duration,
+    ) {
+        let (method, route) = (known(method), route.unwrap_or(NO_ROUTE));
+        let operation = Operation { method, route };
         self.duration.get_or_create(&operation).observe(elapsed(took));
         self.requests.get_or_create(&Answered { method, route, status: status.into() }).inc();
     }

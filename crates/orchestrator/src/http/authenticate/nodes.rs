@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use api_types::audit::AuditOutcome;
 use api_types::routes;
-use axum::Router;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use daemon::http::ClientCertificate;
@@ -13,24 +12,22 @@ use pki::Peer;
 
 use super::{Access, Asked, Right, within};
 use crate::access::node::{self, CertifiedNode, NodeRefusal, Renewable};
-use crate::access::policy::Route;
 use crate::access::{Caller, Needs};
 use crate::clock;
 use crate::driver::CallError;
-use crate::http::Api;
 use crate::http::error::Failure;
+use crate::http::{Api, Found};
 
 /// Lets the request of a node through if it is about itself, for as long as its key is not revoked.
 pub(super) async fn check(
     api: &Arc<Api>,
-    found: &Route,
+    found: &Found<'_>,
     needs: Needs,
     shown: &ClientCertificate,
     asked: Arc<Asked>,
     mut request: Request<Body>,
-    router: Router,
 ) -> Response {
-    let certified = match certify(api, found.pattern, needs, shown, &request) {
+    let certified = match certify(api, found.pattern(), needs, shown, &request) {
         Ok(certified) => certified,
         Err(failure) => {
             // The certificate is of this cluster's CA, so its holder is known.
@@ -45,14 +42,14 @@ pub(super) async fn check(
         depends_on: vec![certified.key.clone()],
         expires: None,
         // Output of an execution arrives for as long as it runs.
-        cuts_uploads: found.pattern == routes::NODE_STREAM,
+        cuts_uploads: found.pattern() == routes::NODE_STREAM,
     };
     let caller = Arc::new(Caller::node(certified.peer.node));
     let role = caller.role;
     let access = Access { caller, role, expires: None, request: asked };
     request.extensions_mut().insert(access.clone());
     request.extensions_mut().insert(certified);
-    let response = within(right, request, router).await;
+    let response = within(right, found, request).await;
     if response.status() == StatusCode::FORBIDDEN {
         api.denials.note(access.request.entry(&access.caller, AuditOutcome::Denied));
     }

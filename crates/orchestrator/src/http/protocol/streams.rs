@@ -6,7 +6,7 @@ use std::time::Duration;
 use api_types::log::{FRAME_KEEP_ALIVE_SECONDS, LogFrame};
 use api_types::{Code, routes};
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 use tokio::sync::mpsc;
@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use crate::http::edge::json;
 use crate::http::error::Failure;
 use crate::http::openapi::{OWN_NODE_ID, examples, params, refusals};
-use crate::http::{Api, Handled, lookup};
+use crate::http::{Api, Handled, PathParameters, lookup};
 
 /// After this long without a frame, the node counts as dead, whatever the connection says.
 const SILENCE: Duration = Duration::from_secs(3 * FRAME_KEEP_ALIVE_SECONDS);
@@ -62,7 +62,7 @@ enum Ended {
 )]
 pub(super) async fn deliver(
     State(api): State<Arc<Api>>,
-    Path((node, stream)): Path<(String, String)>,
+    PathParameters([node, stream]): PathParameters<2>,
     body: Body,
 ) -> Handled {
     let node = lookup::full_node(&node)?;

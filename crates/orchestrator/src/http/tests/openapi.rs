@@ -1,20 +1,17 @@
-//! The document is what the handlers say, and agrees with the router on paths and methods.
+//! The document is what the handlers say; it and the policy agree with the routes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use api_types::openapi::check_golden;
 use api_types::routes;
-use axum::body::{Body, to_bytes};
-use http::{Request, header};
+use http::Method;
 use serde_json::Value;
-use tower::ServiceExt;
 
-use super::service::Service;
-use crate::http::openapi::described;
-use crate::http::router;
+use crate::access::policy;
+use crate::http::openapi::{DOCUMENT, described};
+use crate::http::operations;
 
-/// Paths of the old group, which is one operation: only the router needs several routes for it.
+/// Paths of the old group, which is one operation with several routes.
 fn is_old(path: &str) -> bool {
     path.starts_with(routes::REQUESTER.trim_end_matches('/'))
 }
@@ -31,38 +28,30 @@ fn the_file_is_what_the_handlers_say() {
     check_golden(env!("CARGO_MANIFEST_DIR"), &described::document());
 }
 
-#[tokio::test]
-async fn every_route_is_in_the_document_and_every_operation_is_routed() {
-    let service = Service::start().await;
-    let router = router(Arc::clone(&service.api));
-    // The router lists its routes only in its debug output.
-    let shown = format!("{router:?}");
-    let routed: BTreeSet<String> = shown
-        .split('"')
-        .skip(1)
-        .step_by(2)
-        .filter(|text| text.starts_with('/') && *text != "/" && !is_old(text))
-        .filter(|text| !text.contains("__private__axum"))
-        .map(str::to_owned)
+#[test]
+fn every_route_is_in_the_document_and_every_operation_is_routed() {
+    let routed: BTreeMap<String, BTreeSet<String>> = operations()
+        .listed()
+        .filter(|(path, _)| !is_old(path))
+        .map(|(path, methods)| {
+            let lower = |method: &Method| method.as_str().to_lowercase();
+            (path.to_owned(), methods.into_iter().map(lower).collect())
+        })
         .collect();
-    assert!(routed.contains(routes::JOB) && routed.len() > 15, "{routed:?}");
-
-    let request = Request::get(routes::OPENAPI).body(Body::empty()).unwrap();
-    let answer = router.clone().oneshot(request).await.unwrap();
-    let body = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
-    let documented = documented(&serde_json::from_slice(&body).unwrap());
-    let described: BTreeSet<String> =
-        documented.keys().filter(|path| !is_old(path)).cloned().collect();
+    let served = DOCUMENT.text();
+    let documented = documented(&serde_json::from_slice(&served).unwrap());
+    let (old, described): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        documented.into_iter().partition(|(path, _)| is_old(path));
     assert_eq!(described, routed);
-    assert_eq!(documented.keys().filter(|path| is_old(path)).count(), 1);
+    assert_eq!(old.len(), 1);
+}
 
-    for (path, methods) in documented.iter().filter(|(path, _)| !is_old(path)) {
-        let request = Request::builder().method("BREW").uri(path.replace(['{', '}'], ""));
-        let answer = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
-        assert_eq!(answer.status(), 405, "{path}");
-        let allowed = answer.headers()[header::ALLOW].to_str().unwrap().to_lowercase();
-        let allowed: BTreeSet<String> =
-            allowed.split(',').filter(|method| *method != "head").map(str::to_owned).collect();
-        assert_eq!(&allowed, methods, "{path}");
+#[test]
+fn the_policy_has_every_route_and_every_method_of_it() {
+    for (pattern, methods) in operations().listed().filter(|(pattern, _)| !is_old(pattern)) {
+        let rules = policy::rules(pattern).expect(pattern);
+        for method in methods {
+            assert_ne!(rules.rule(method).operation, "", "{method} {pattern}");
+        }
     }
 }
