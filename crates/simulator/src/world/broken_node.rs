@@ -3,10 +3,14 @@
 
 use std::time::Duration;
 
+use api_types::NodeId;
 use api_types::job::JobStateType;
+use scheduler::health::Health;
 
 use super::World;
+use super::epilogue::SOON;
 use crate::docker::NO_REGISTRY;
+use crate::network::RequestBody;
 use crate::workload::{self, ExpectedEnd};
 
 /// A backlog that such a node could eat, with one execution each.
@@ -15,11 +19,19 @@ const JOBS: usize = 40;
 /// Seconds that a job runs.
 const RUN: u64 = 2;
 
+/// Seconds that one runs which is to be a probe: some requests are answered meanwhile.
+const PROBE: u64 = 8;
+
+/// What nodes of one CPU each may take to work off some hundred of these.
+const BACKLOG: Duration = Duration::from_mins(10);
+
 /// Failures in a row after which a node takes no work for a while, unless they are of one job.
 const FAILURES: usize = 3;
 
 /// The first time without work; each probe that fails doubles it.
 const FIRST_BACK_OFF: Duration = Duration::from_secs(10);
+
+const LONGEST_BACK_OFF: Duration = Duration::from_secs(300);
 
 /// For how long a slot avoids a node after its first failure there; each further one doubles it.
 const FIRST_EXCLUSION: Duration = Duration::from_secs(30);
@@ -31,9 +43,8 @@ impl World {
         self.summary.broken_nodes += 1;
         let begin = self.now;
         self.agents[broken].docker.is_broken = true;
-        let requests: Vec<_> = (0..JOBS).map(|_| self.submit_once()).collect();
+        let requests: Vec<_> = (0..JOBS).map(|_| self.submit_once(RUN)).collect();
         self.settle()?;
-        self.agents[broken].docker.is_broken = false;
         let (store, node) = (&self.orchestrator.disk.store, self.agents[broken].id);
         let mut eaten = 0;
         for request in requests {
@@ -54,8 +65,48 @@ impl World {
                 "the broken node {node} ate {eaten} executions in {:?}, more than {most}",
                 self.now.since(begin)
             )),
-            _ => Ok(()),
+            _ => self.mended_node(broken),
         }
+    }
+
+    /// A daemon that comes while the node is being probed runs there once that has succeeded.
+    fn mended_node(&mut self, agent: usize) -> Result<(), String> {
+        let node = self.agents[agent].id;
+        let health = |world: &Self| world.row_of(node).map(|row| row.health.clone());
+        self.agents[agent].docker.is_broken = false;
+        if health(self) == Some(Health::Well) {
+            return Ok(());
+        }
+        self.wait_for(LONGEST_BACK_OFF + SOON, "the end of the back-off", |world| {
+            matches!(health(world), Some(Health::Probing { .. })).then_some(())
+        })?;
+        // Once every other node is full, one of them is the probe.
+        let end = self.now + SOON;
+        while !self.runs_something(node) {
+            if self.now > end {
+                return Err(format!("node {node} is not probed"));
+            }
+            for _ in 0..JOBS {
+                self.submit_once(PROBE);
+            }
+            self.run_for(Duration::from_secs(1));
+        }
+        let daemon = workload::daemon(&mut self.random);
+        // It is stopped below.
+        let request = self.submit(daemon, ExpectedEnd::Ends, Duration::ZERO);
+        self.wait_for(SOON, "the probe to succeed", |world| {
+            (health(world) == Some(Health::Well)).then_some(())
+        })?;
+        let job = self.wait_for(BACKLOG, "the daemon", |world| {
+            world.job_of(request).filter(|job| world.live_on(*job, node).is_some())
+        })?;
+        self.add_request(RequestBody::Stop { job }, Duration::ZERO);
+        Ok(())
+    }
+
+    fn runs_something(&self, node: NodeId) -> bool {
+        let rows = &self.orchestrator.disk.store.executions;
+        rows.values().any(|row| row.node == node && !row.compute.is_terminal())
     }
 
     /// No job fails because one node can pull nothing, nor tries it again and again.
@@ -65,7 +116,7 @@ impl World {
         let begin = self.now;
         self.agents[agent].docker.has_no_registry = true;
         self.agents[agent].trouble.fails();
-        let requests: Vec<_> = (0..JOBS).map(|_| self.submit_once()).collect();
+        let requests: Vec<_> = (0..JOBS).map(|_| self.submit_once(RUN)).collect();
         self.settle()?;
         self.agents[agent].docker.has_no_registry = false;
         let (store, node) = (&self.orchestrator.disk.store, self.agents[agent].id);
@@ -92,10 +143,10 @@ impl World {
         (staying.len() > 1).then(|| self.random.one_of(&staying))
     }
 
-    /// Submits a job that must not fail once, with a whole CPU.
-    fn submit_once(&mut self) -> usize {
+    /// Submits a job of this many seconds that must not fail once, with a whole CPU.
+    fn submit_once(&mut self, seconds: u64) -> usize {
         let mut spec = workload::plain(&mut self.random, "1", 50);
-        spec.name = workload::sleep(RUN);
+        spec.name = workload::sleep(seconds);
         spec.retry_policy.attempts = 1;
         self.submit(spec, ExpectedEnd::Ends, Duration::ZERO)
     }

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use api_types::execution::ComputeState;
 use api_types::job::JobSpec;
-use api_types::{ExecutionId, JobId};
+use api_types::{ExecutionId, JobId, NodeId};
 use control_plane::store::memory::spec_json;
+use scheduler::change::NodeRow;
 use scheduler::input::Submit;
 
 use super::{SETTLE_TIMEOUT, World};
@@ -13,6 +14,9 @@ use crate::faults::Faults;
 use crate::network::RequestBody;
 use crate::random::Random;
 use crate::workload::{self, ExpectedEnd, RequestState};
+
+/// How long a step may take that waits for nothing longer than a lease.
+pub(super) const SOON: Duration = Duration::from_mins(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Epilogue {
@@ -105,6 +109,32 @@ impl World {
             self.run_for(Duration::from_secs(1));
         }
         Err(format!("request {request} never started: {:?}", self.history_of(request)))
+    }
+
+    pub(super) fn row_of(&self, node: NodeId) -> Option<&NodeRow> {
+        self.orchestrator.disk.store.nodes.get(&node)
+    }
+
+    pub(super) fn live_on(&self, job: JobId, node: NodeId) -> Option<ExecutionId> {
+        let rows = self.orchestrator.disk.store.executions_of(job);
+        let live = rows.iter().find(|row| row.node == node && !row.compute.is_terminal());
+        live.map(|row| row.id)
+    }
+
+    pub(super) fn wait_for<T>(
+        &mut self,
+        longest: Duration,
+        what: &str,
+        is_so: impl Fn(&Self) -> Option<T>,
+    ) -> Result<T, String> {
+        let end = self.now + longest;
+        while self.now < end {
+            if let Some(found) = is_so(self) {
+                return Ok(found);
+            }
+            self.run_for(Duration::from_secs(1));
+        }
+        Err(format!("waited {longest:?} for {what}"))
     }
 
     /// The agent on whose node the execution is.
