@@ -59,14 +59,13 @@ impl World {
             let accepted = rows.iter().filter(|row| row.accepted_at.is_some());
             eaten += accepted.filter(|row| row.node == node).count();
         }
-        let most = self.most_eaten(broken, self.now.since(begin));
-        match eaten {
-            eaten if eaten > most => Err(format!(
-                "the broken node {node} ate {eaten} executions in {:?}, more than {most}",
-                self.now.since(begin)
-            )),
-            _ => self.mended_node(broken),
+        let time = self.now.since(begin);
+        let most = self.most_eaten(broken, time);
+        if eaten > most {
+            let what = format!("ate {eaten} executions in {time:?}, more than {most}");
+            return Err(format!("the broken node {node} {what}"));
         }
+        self.mended_node(broken)
     }
 
     /// A daemon that comes while the node is being probed runs there once that has succeeded.
