@@ -38,6 +38,9 @@ pub mod version;
 
 mod serde_empty;
 
+/// The largest body that an operation accepts.
+pub const MAX_BODY_BYTES: usize = 10_000_000;
+
 pub use error::{ApiError, Code};
 pub use id::{EvaluationId, ExecutionId, JobId, NodeId};
 pub use time::Timestamp;

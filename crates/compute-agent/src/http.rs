@@ -19,7 +19,7 @@ use axum::body::{Body, Bytes, HttpBody};
 use axum::response::Response;
 use daemon::collect;
 use daemon::http::{Listening, Operations, Routes};
-use http::Request;
+use http::{Method, Request};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -44,7 +44,7 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) fn new(shared: Shared) -> Self {
-        let is_open = |pattern| OPEN.contains(&pattern);
+        let is_open = |path: &str, _: &[&Method]| OPEN.contains(&path);
         let routes = operations().routes(shared.clone(), failure::wrong_method, is_open);
         Self { shared, routes: Arc::new(routes) }
     }

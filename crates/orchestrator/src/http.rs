@@ -157,10 +157,11 @@ type Routes = daemon::http::Routes<Arc<Api>, Rules>;
 ///
 /// # Panics
 ///
-/// If [`policy`] does not say it of each.
+/// If the policy lacks one: nothing is open because somebody forgot it there.
 fn routes(api: Arc<Api>) -> Routes {
-    operations().routes(api, method_not_allowed, |pattern| {
-        policy::rules(pattern).unwrap_or_else(|| panic!("the policy has no row for {pattern}"))
+    operations().routes(api, method_not_allowed, |pattern, methods| {
+        let rules = policy::rules(pattern, methods);
+        rules.unwrap_or_else(|| panic!("the policy lacks {methods:?} of {pattern}"))
     })
 }
 

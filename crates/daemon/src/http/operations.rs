@@ -19,7 +19,7 @@ use super::routes::{Answering, Methods, Routes, erased};
 
 /// Operations with the state `S`.
 pub struct Operations<S> {
-    paths: BTreeMap<&'static str, Methods<S>>,
+    paths: BTreeMap<String, Methods<S>>,
     described: Described,
 }
 
@@ -96,8 +96,7 @@ impl<S: Clone + Send + Sync + 'static> Operations<S> {
     }
 
     fn with(mut self, path: &str, methods: Methods<S>) -> Self {
-        // A daemon has its operations for as long as it runs.
-        self.paths.entry(path.to_owned().leak()).or_default().merge(methods);
+        self.paths.entry(path.to_owned()).or_default().merge(methods);
         self
     }
 
@@ -111,17 +110,17 @@ impl<S: Clone + Send + Sync + 'static> Operations<S> {
     }
 
     /// The paths, and the methods that each has.
-    pub fn listed(&self) -> impl Iterator<Item = (&'static str, Vec<&Method>)> {
-        self.paths.iter().map(|(path, methods)| (*path, methods.listed().collect()))
+    pub fn listed(&self) -> impl Iterator<Item = (&str, Vec<&Method>)> {
+        self.paths.iter().map(|(path, methods)| (&**path, methods.listed().collect()))
     }
 
     /// What answers requests: `refuse` those with a method that their path does not have; `about`
-    /// is what the daemon says of a path.
+    /// is what the daemon says of a path and the methods that it has.
     pub fn routes<A>(
         self,
         state: S,
         refuse: fn(&Request<Body>) -> Response,
-        about: impl Fn(&'static str) -> A,
+        about: impl Fn(&str, &[&Method]) -> A,
     ) -> Routes<S, A> {
         Routes::new(self.paths, state, refuse, about)
     }

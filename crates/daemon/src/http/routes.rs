@@ -72,14 +72,17 @@ impl<S: Clone, A> Routes<S, A> {
     ///
     /// If two paths cannot be told apart.
     pub(super) fn new(
-        methods: impl IntoIterator<Item = (&'static str, Methods<S>)>,
+        operations: impl IntoIterator<Item = (String, Methods<S>)>,
         state: S,
         refuse: fn(&Request<Body>) -> Response,
-        about: impl Fn(&'static str) -> A,
+        about: impl Fn(&str, &[&Method]) -> A,
     ) -> Self {
         let mut paths = matchit::Router::new();
-        for (pattern, methods) in methods {
-            let route = Route { pattern, about: about(pattern), methods };
+        for (pattern, methods) in operations {
+            let about = about(&pattern, &methods.listed().collect::<Vec<_>>());
+            // A daemon has its routes for as long as it runs.
+            let pattern: &'static str = pattern.leak();
+            let route = Route { pattern, about, methods };
             paths.insert(pattern, route).expect("the paths of an API differ");
         }
         Self { state, paths, refuse }
@@ -207,7 +210,7 @@ mod tests {
             *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
             response
         };
-        operations.routes(0, refuse, str::len)
+        operations.routes(0, refuse, |path, methods| path.len() * methods.len())
     }
 
     async fn asked(method: Method, path: &str) -> (Response, String) {

@@ -9,15 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use api_types::MAX_BODY_BYTES;
 use http::{Request, header};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 
-/// What is read of such a body at most; beyond it, the connection is closed, which over TLS hides the
-/// response. As much as the longest body that an operation takes: reading costs no memory, and who
-/// may not send it sees why.
-const MAX_BYTES: usize = 10_000_000;
-
-/// For how long it is waited for.
+/// For how long it is waited for. What is longer than any operation accepts is not read to its end
+/// either. The connection is closed then, which over TLS hides the response.
 const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The body of a request, which leaves behind what is not read of it.
@@ -56,7 +53,7 @@ impl Rest {
 
 async fn drain(mut body: Incoming) {
     let mut bytes = 0;
-    while bytes < MAX_BYTES {
+    while bytes < MAX_BODY_BYTES {
         let next = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await;
         let Some(Ok(frame)) = next else { return };
         bytes += frame.data_ref().map_or(0, Bytes::len);

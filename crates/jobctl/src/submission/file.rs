@@ -8,13 +8,11 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use api_types::MAX_BODY_BYTES;
 use bytes::Bytes;
 use serde_json::Value;
 
 use crate::exit::UsageError;
-
-/// The service's limit of a body (`docs/api.md`, "Limits"); longer files are not read to the end.
-const MAX_BODY_BYTES: u64 = 10_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Language {
@@ -37,11 +35,12 @@ pub(crate) fn read(file: &str) -> Result<Bytes> {
 
 fn text_of(reader: impl Read) -> Result<String> {
     let mut text = String::new();
+    // A longer file is not read to its end.
     reader
-        .take(MAX_BODY_BYTES + 1)
+        .take(MAX_BODY_BYTES as u64 + 1)
         .read_to_string(&mut text)
         .map_err(|error| UsageError::new(error.to_string()))?;
-    if text.len() as u64 > MAX_BODY_BYTES {
+    if text.len() > MAX_BODY_BYTES {
         return Err(UsageError::new(format!("longer than {MAX_BODY_BYTES} bytes"))
             .with_hint("pass large inputs by reference instead of inline")
             .into());

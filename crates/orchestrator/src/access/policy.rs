@@ -108,18 +108,20 @@ pub(crate) struct Rule {
     pub(crate) needs: Needs,
 }
 
-/// What the operations of a path need, if the table has it.
-pub(crate) fn rules(pattern: &str) -> Option<Rules> {
-    if REPLACED.contains(&pattern) {
-        // All that is there is the name of the operation to use.
-        return Some(Rules { each: Vec::new(), otherwise: Needs::Nothing });
-    }
-    let rows = POLICY.iter().filter(|(path, ..)| *path == pattern);
-    let each: Vec<_> = rows
-        .map(|(_, method, operation, needs)| (method.clone(), Rule { operation, needs: *needs }))
-        .collect();
-    // What no operation has is refused as such, to callers who are known.
-    (!each.is_empty()).then_some(Rules { each, otherwise: Needs::Credentials })
+/// What the operations of a path need, which has these methods; `None` if the table lacks one of
+/// them.
+pub(crate) fn rules(pattern: &str, methods: &[&Method]) -> Option<Rules> {
+    let row = |method: &&Method| {
+        let mut rows = POLICY.iter();
+        let (_, method, operation, needs) =
+            rows.find(|(path, known, ..)| *path == pattern && known == *method)?;
+        Some((method.clone(), Rule { operation, needs: *needs }))
+    };
+    // Of what was replaced, all that is there is the name of the operation to use. What no operation
+    // has is refused as such, to callers who are known.
+    let is_replaced = REPLACED.contains(&pattern);
+    let otherwise = if is_replaced { Needs::Nothing } else { Needs::Credentials };
+    Some(Rules { each: methods.iter().map(row).collect::<Option<_>>()?, otherwise })
 }
 
 // === impl Rules ===
@@ -148,15 +150,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_in_the_table_is_closed() {
-        let needs = |method: &Method, pattern| rules(pattern).map(|it| it.rule(method).needs);
-        for pattern in ["/api/v1/orchestrator/unknown", "/api/v1/orchestrator/jobs/", "/", ""] {
-            assert_eq!(needs(&Method::GET, pattern), None, "{pattern}");
-        }
-        assert_eq!(needs(&Method::PATCH, routes::JOBS), Some(Needs::Credentials));
-        assert_eq!(needs(&Method::HEAD, routes::JOB), Some(VIEWER));
+    fn a_method_that_no_operation_has_is_refused_to_callers_who_are_known() {
+        let jobs = rules(routes::JOBS, &[&Method::GET, &Method::PUT]).unwrap();
+        assert_eq!(jobs.rule(&Method::PATCH).needs, Needs::Credentials);
+        assert_eq!(jobs.rule(&Method::HEAD).needs, VIEWER);
         for pattern in REPLACED {
-            assert_eq!(needs(&Method::PUT, pattern), Some(Needs::Nothing), "{pattern}");
+            let needs = rules(pattern, &[]).unwrap().rule(&Method::PUT).needs;
+            assert_eq!(needs, Needs::Nothing, "{pattern}");
         }
+    }
+
+    #[test]
+    fn what_is_not_in_the_table_has_no_rules() {
+        assert!(rules(routes::JOBS, &[&Method::GET, &Method::PATCH]).is_none());
+        assert!(rules("/api/v1/orchestrator/unknown", &[&Method::GET]).is_none());
     }
 }

@@ -9,12 +9,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use api_types::MAX_BODY_BYTES;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Permits;
-use super::body::{BODY_TIMEOUT, MAX_BODY_BYTES};
+use super::body::BODY_TIMEOUT;
 use super::error::Failure;
 
 /// Memory is counted in pieces of this size; see [`Permits::of_large_bodies`].

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api_types::MAX_BODY_BYTES;
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
 use daemon::http::Peer;
@@ -16,9 +17,6 @@ use super::Api;
 use super::arriving::{LargeBodies, Room};
 use super::error::Failure;
 use crate::json::{self, Author, Unreadable};
-
-/// The largest accepted body; a larger one is refused with 413.
-pub(super) const MAX_BODY_BYTES: usize = 10_000_000;
 
 /// How long a body may take to arrive: 10 MB at 170 kB/s. A slower sender receives an error and its
 /// connection is closed, so it cannot occupy one forever.

@@ -7,15 +7,13 @@
 use std::cell::RefCell;
 use std::fmt;
 
+use api_types::MAX_BODY_BYTES;
 use serde::de::{DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, Visitor};
 use serde::ser::Serialize;
 
 /// The longest document. The parser keeps a hundred bytes for each of its events; who sends more
 /// sends JSON.
 pub(crate) const MAX_YAML_BYTES: usize = 1_000_000;
-
-/// The longest text that a document may become: that of the longest body.
-const MAX_JSON_BYTES: usize = 10_000_000;
 
 /// Converts one document.
 ///
@@ -54,8 +52,8 @@ struct Key<'a>(Writer<'a>);
 impl Writer<'_> {
     fn put<E: Error>(self, bytes: &[u8]) -> Result<(), E> {
         let mut out = self.out.borrow_mut();
-        if out.len() + bytes.len() > MAX_JSON_BYTES {
-            let limit = format!("its aliases make it longer than {MAX_JSON_BYTES} bytes");
+        if out.len() + bytes.len() > MAX_BODY_BYTES {
+            let limit = format!("its aliases make it longer than {MAX_BODY_BYTES} bytes");
             return Err(E::custom(limit));
         }
         out.extend_from_slice(bytes);

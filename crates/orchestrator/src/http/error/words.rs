@@ -2,8 +2,8 @@
 //!
 //! Internal causes never appear here.
 
-use api_types::Code;
 use api_types::error::FieldError;
+use api_types::{Code, MAX_BODY_BYTES};
 use control_plane::records::RecordRefusal;
 use scheduler::input::Refusal;
 use serde_json::Value;
@@ -12,7 +12,7 @@ use super::{Failure, Kind, NotFoundCause, code_of_store};
 use crate::access::Needs;
 use crate::access::token::Invalid;
 use crate::driver::CallError;
-use crate::http::body::{BODY_TIMEOUT, MAX_BODY_BYTES};
+use crate::http::body::BODY_TIMEOUT;
 use crate::json::shorten;
 
 /// Path and reason of each detail; there may be a hundred.
