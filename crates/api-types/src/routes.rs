@@ -74,6 +74,9 @@ pub const LIVEZ: &str = "/livez";
 pub const READYZ: &str = "/readyz";
 pub const METRICS: &str = "/metrics";
 
+/// What programs ask for as long as they run, and what nobody looks up in a log.
+pub const ROUTINE: [&str; 5] = [NODE_HEARTBEAT, ALIVE, LIVEZ, READYZ, METRICS];
+
 /// Replaces the first parameter of a route.
 pub fn fill(route: &str, value: impl std::fmt::Display) -> String {
     match (route.find('{'), route.find('}')) {

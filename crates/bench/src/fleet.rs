@@ -26,8 +26,21 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 /// that is not a steady state.
 const SETTLING: Duration = Duration::from_secs(40);
 
+/// The lease was this long when steady CPU was first measured. A shorter one means more heartbeats,
+/// so that only a row with this one can be compared with rows of that time.
+const FORMER_LEASE_SECONDS: u32 = 30;
+
 pub(super) async fn measure(scale: Scale) -> anyhow::Result<Vec<Measure>> {
-    let cluster = ClusterSpec::new().start_without_agents().await;
+    let mut rows = at_rest(ClusterSpec::new(), scale, "").await?;
+    let lease = FORMER_LEASE_SECONDS.to_string();
+    let spec = ClusterSpec::new().setting("ORCHESTRATOR_NODE_TTL", &lease);
+    rows.extend(at_rest(spec, scale, &format!(", a lease of {lease} s")).await?);
+    Ok(rows)
+}
+
+/// What the heartbeats of a fleet cost, whose work runs on.
+async fn at_rest(spec: ClusterSpec, scale: Scale, with: &str) -> anyhow::Result<Vec<Measure>> {
+    let cluster = spec.start_without_agents().await;
     let client = cluster.client().clone();
     let spec = FleetSpec { agents: scale.agents, tasks_per_agent: EXECUTIONS_PER_AGENT };
     let mut fleet = Fleet::start(&client, spec)?;
@@ -53,7 +66,7 @@ pub(super) async fn measure(scale: Scale) -> anyhow::Result<Vec<Measure>> {
     let slowest = Duration::from_micros(fleet.statistics.slowest_us.load(Ordering::Relaxed));
     #[expect(clippy::cast_precision_loss, reason = "a handful")]
     let late = fleet.statistics.late.load(Ordering::Relaxed) as f64;
-    let of = format!("{} agents, {expected} live executions", scale.agents);
+    let of = format!("{} agents, {expected} live executions{with}", scale.agents);
     Ok(vec![
         Measure::new(
             format!("steady CPU, {of}"),

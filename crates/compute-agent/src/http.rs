@@ -20,6 +20,7 @@ use axum::response::Response;
 use daemon::collect;
 use daemon::http::{Listening, Operations, Routes};
 use http::{Method, Request};
+use telemetry::metrics::RouteMetrics;
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -36,17 +37,29 @@ const OPEN: [&str; 4] = [routes::ALIVE, routes::VERSION, routes::LIVEZ, routes::
 #[derive(Clone)]
 pub(crate) struct Service {
     shared: Shared,
-    /// Whether each is open to everybody.
-    routes: Arc<Routes<Shared, bool>>,
+    routes: Arc<Routes<Shared, About>>,
+    /// Of requests for no operation.
+    unmatched: Arc<RouteMetrics>,
+}
+
+/// What is said of the operations of a path.
+struct About {
+    /// To everybody.
+    is_open: bool,
+    metrics: RouteMetrics,
 }
 
 // === impl Service ===
 
 impl Service {
     pub(crate) fn new(shared: Shared) -> Self {
-        let is_open = |path: &str, _: &[&Method]| OPEN.contains(&path);
-        let routes = operations().routes(shared.clone(), failure::wrong_method, is_open);
-        Self { shared, routes: Arc::new(routes) }
+        let metrics = shared.observer.metrics.http.clone();
+        let about = |pattern: &'static str, _: &[&Method]| About {
+            is_open: OPEN.contains(&pattern),
+            metrics: metrics.of_route(Some(pattern)),
+        };
+        let routes = operations().routes(shared.clone(), failure::wrong_method, about);
+        Self { shared, routes: Arc::new(routes), unmatched: Arc::new(metrics.of_route(None)) }
     }
 
     /// Serves until shutdown, then lets requests in progress finish.
@@ -63,18 +76,18 @@ impl Service {
     {
         let (method, began) = (request.method().clone(), Instant::now());
         let found = self.routes.find(request.uri().path());
-        let pattern = found.as_ref().map(|found| found.pattern());
+        let metrics = found.as_ref().map_or(&*self.unmatched, |found| &found.about().metrics);
+        let is_routine = found.as_ref().is_some_and(|found| found.is_routine());
         let admitted = async |request: Request<Body>| {
             let Some(found) = found else { return failure::unknown_path(&request) };
-            let is_open = *found.about();
-            match self.shared.guard.admit(is_open, request.headers()).await {
+            match self.shared.guard.admit(found.about().is_open, request.headers()).await {
                 Ok(()) => found.answer(request).await,
                 Err(response) => response,
             }
         };
-        let response = daemon::http::answer(request, admitted).await;
+        let response = daemon::http::answer(request, is_routine, admitted).await;
         let (status, took) = (response.status().as_u16(), began.elapsed());
-        self.shared.observer.metrics.http.answered(&method, pattern, status, took);
+        metrics.answered(&method, status, took);
         response
     }
 }

@@ -4,6 +4,7 @@
 
 mod edge;
 mod indent;
+mod known;
 mod operations;
 mod routes;
 mod serve;
@@ -11,11 +12,12 @@ mod tls;
 mod unread;
 
 pub use edge::{JSON, REQUEST_ID, Refusal, RequestId, answer, json, wants_pretty};
+pub use known::{Known, Peer};
 #[doc(hidden)]
 pub use operations::method;
 pub use operations::{Described, Document, Operations};
 pub use routes::{Found, Routes, parameters};
-pub use serve::{Listening, Peer, connections_within, serve};
+pub use serve::{Listening, connections_within, serve};
 pub use tls::{ClientCertificate, Tls};
 pub use unread::RequestBody;
 #[doc(hidden)]

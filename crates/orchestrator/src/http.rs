@@ -55,6 +55,7 @@ use control_plane::store::Reads;
 use daemon::http::Operations;
 use http::Request;
 use http::request::Parts;
+use telemetry::metrics::RouteMetrics;
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use web::Pages;
@@ -147,11 +148,18 @@ pub(crate) struct Own {
 /// The outcome of a handler.
 type Handled = Result<Response, Failure>;
 
-/// The operations of a path that a request has, and what each needs.
-type Found<'a> = daemon::http::Found<'a, Arc<Api>, Rules>;
+/// What is said of the operations of a path.
+struct About {
+    /// Who may use each.
+    rules: Rules,
+    metrics: RouteMetrics,
+}
+
+/// The operations with the path of a request.
+type Found<'a> = daemon::http::Found<'a, Arc<Api>, About>;
 
 /// Finds the operations of a request.
-type Routes = daemon::http::Routes<Arc<Api>, Rules>;
+type Routes = daemon::http::Routes<Arc<Api>, About>;
 
 /// Who may use an operation is decided before it is called, at the [`edge`].
 ///
@@ -159,9 +167,11 @@ type Routes = daemon::http::Routes<Arc<Api>, Rules>;
 ///
 /// If the policy lacks one: nothing is open because somebody forgot it there.
 fn routes(api: Arc<Api>) -> Routes {
+    let metrics = api.observer.metrics.http.clone();
     operations().routes(api, method_not_allowed, |pattern, methods| {
         let rules = policy::rules(pattern, methods);
-        rules.unwrap_or_else(|| panic!("the policy lacks {methods:?} of {pattern}"))
+        let rules = rules.unwrap_or_else(|| panic!("the policy lacks {methods:?} of {pattern}"));
+        About { rules, metrics: metrics.of_route(Some(pattern)) }
     })
 }
 

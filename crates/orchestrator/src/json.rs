@@ -5,7 +5,7 @@
 //! parse: it is recorded with its path, an empty value takes its place, and parsing continues, so
 //! one response lists every mistake.
 //!
-//! Rejected: `serde_json` for what programs write, which accepts an array for a struct where the
+//! Rejected: `serde_json` for all that programs write, which accepts an array for a struct where the
 //! OpenAPI document says object; parsing again after each error, which costs a full pass over up to
 //! 10 MB each time.
 
@@ -86,6 +86,15 @@ pub(crate) fn read_strictly<T: DeserializeOwned>(
     body: &[u8],
     author: Author,
 ) -> Result<T, Unreadable> {
+    // Without an array, nothing can stand for an object that is none: what `serde_json` reads of a
+    // program is right, and it reads it in half the time. A thousand agents send heartbeats.
+    if author == Author::Program
+        && !body.contains(&b'[')
+        && let Ok(text) = std::str::from_utf8(body)
+        && let Ok(value) = serde_json::from_str(text)
+    {
+        return Ok(value);
+    }
     let reading = read(body, author, Texts::Any)?;
     match reading.problems.is_empty() {
         true => Ok(reading.value),

@@ -23,7 +23,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Unit;
 
 pub use exposed::Exposed;
-pub use http::HttpMetrics;
+pub use http::{HttpMetrics, RouteMetrics};
 pub(crate) use process::note_start;
 pub use prometheus_client::registry::Registry;
 

@@ -14,6 +14,7 @@ use serde::Serialize;
 use tracing::{Instrument, Level, field};
 use uuid::Uuid;
 
+use super::Known;
 use super::indent::indent;
 
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -60,6 +61,26 @@ impl Refusal {
         Self::of_the_caller(ApiError { status: status.as_u16(), ..error })
     }
 
+    /// Why this request was refused, if it was.
+    fn of(response: &mut Response) -> Option<Self> {
+        let status = response.status();
+        if !status.is_client_error() && !status.is_server_error() {
+            return None;
+        }
+        let refusal = response.extensions_mut().remove();
+        Some(refusal.unwrap_or_else(|| Self::of_the_framework(status)))
+    }
+
+    /// Writes the body that tells the caller.
+    fn write(mut self, id: &str, response: &mut Response) {
+        id.clone_into(&mut self.error.request_id);
+        let body = serde_json::to_vec(&self.error).unwrap_or_default();
+        *response.body_mut() = Body::from(body);
+        // The framework counted the bytes of the empty body that this one replaces.
+        response.headers_mut().remove(header::CONTENT_LENGTH);
+        response.headers_mut().insert(header::CONTENT_TYPE, JSON);
+    }
+
     fn log(&self) {
         let (message, cause) = (&self.error.message, &self.cause);
         // tracing fixes the level of an event at compile time.
@@ -87,66 +108,76 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// The ID of a request, in its extensions.
+/// The ID of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestId(pub Arc<str>);
 
-/// Has a request handled. Its span has fields for the records that the request names.
-pub async fn answer<B, F>(request: Request<B>, handle: impl FnOnce(Request<Body>) -> F) -> Response
+/// The span of a request. It has fields for the records that the request names.
+macro_rules! span {
+    ($level:expr, $id:expr, $method:expr, $path:expr) => {
+        tracing::span!(
+            $level,
+            "request",
+            request_id = &*$id,
+            method = %$method,
+            path = $path,
+            job = field::Empty,
+            execution = field::Empty,
+            node = field::Empty
+        )
+    };
+}
+
+/// Has a request handled, within a span that names it in the log.
+///
+/// The span of a routine request is one for debugging: nobody reads of thousands of heartbeats a
+/// minute, and to describe each of them in vain costs more than to answer it.
+pub async fn answer<B, F>(
+    request: Request<B>,
+    is_routine: bool,
+    handle: impl FnOnce(Request<Body>) -> F,
+) -> Response
 where
     B: HttpBody<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
     F: Future<Output = Response>,
 {
-    let started = Instant::now();
-    let request_id = request_id(request.headers());
-    let pretty = wants_pretty(request.uri().query());
-    let method = request.method().clone();
-    let span = tracing::info_span!(
-        "request",
-        request_id = &*request_id,
-        %method,
-        path = request.uri().path(),
-        job = field::Empty,
-        execution = field::Empty,
-        node = field::Empty
-    );
+    let id = request_id(request.headers());
+    let (method, uri) = (request.method().clone(), request.uri().clone());
+    let pretty = wants_pretty(uri.query()) && method != Method::HEAD;
+    let span = match is_routine {
+        true => span!(Level::DEBUG, id, method, uri.path()),
+        false => span!(Level::INFO, id, method, uri.path()),
+    };
+    let is_named = !span.is_disabled();
 
     let mut request = request.map(Body::new);
-    request.extensions_mut().insert(RequestId(Arc::clone(&request_id)));
-    // Whatever handling does is within the span, also before it first waits.
-    let handling = async move { handle(request).await }.instrument(span.clone());
-    let mut response = match AssertUnwindSafe(handling).catch_unwind().await {
-        Ok(response) => response,
-        Err(panic) => {
+    Known::fill(request.extensions_mut()).id = Some(RequestId(Arc::clone(&id)));
+    let answering = async {
+        let started = Instant::now();
+        // Whatever handling does is within the span, also before it first waits.
+        let handling = AssertUnwindSafe(async move { handle(request).await });
+        let mut response = handling.catch_unwind().await.unwrap_or_else(|panic| {
             Refusal::internal(format!("panic: {}", panic_message(&*panic))).into_response()
+        });
+        if let Some(refusal) = Refusal::of(&mut response) {
+            match is_named {
+                true => refusal.log(),
+                false => span!(Level::ERROR, id, method, uri.path()).in_scope(|| refusal.log()),
+            }
+            refusal.write(&id, &mut response);
         }
+        if pretty {
+            response = Box::pin(indented(response)).await;
+        }
+        let (status, took) = (response.status().as_u16(), started.elapsed());
+        tracing::debug!(status, elapsed_us = took.as_micros(), "answered");
+        response
     };
-
-    let status = response.status();
-    let refusal = response.extensions_mut().remove::<Refusal>().or_else(|| {
-        let is_refused = status.is_client_error() || status.is_server_error();
-        is_refused.then(|| Refusal::of_the_framework(status))
-    });
-    if let Some(mut refusal) = refusal {
-        span.in_scope(|| refusal.log());
-        refusal.error.request_id = request_id.to_string();
-        let body = serde_json::to_vec(&refusal.error).unwrap_or_default();
-        *response.body_mut() = Body::from(body);
-        // The framework counted the bytes of the empty body that this one replaces.
-        response.headers_mut().remove(header::CONTENT_LENGTH);
-        response.headers_mut().insert(header::CONTENT_TYPE, JSON);
-    }
-    if pretty && method != Method::HEAD {
-        response = Box::pin(indented(response)).await;
-    }
-    if let Ok(value) = HeaderValue::from_str(&request_id) {
+    let mut response = answering.instrument(span).await;
+    if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
-    let took = started.elapsed();
-    span.in_scope(|| {
-        tracing::debug!(status = status.as_u16(), elapsed_us = took.as_micros(), "answered");
-    });
     response
 }
 
@@ -214,13 +245,15 @@ fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{PipeReader, Read};
+
     use serde_json::{Value, json};
 
     use super::*;
 
     async fn asked(handler: fn() -> Response, path: &str) -> (Response, Value) {
         let request = Request::get(path).header("X-Request-Id", "r-1").body(Body::empty()).unwrap();
-        let response = answer(request, |_| async move { handler() }).await;
+        let response = answer(request, false, |_| async move { handler() }).await;
         let (parts, body) = response.into_parts();
         let bytes = to_bytes(body, usize::MAX).await.unwrap();
         let value = serde_json::from_slice(&bytes).unwrap();
@@ -231,7 +264,7 @@ mod tests {
     async fn a_panic_before_anything_is_awaited_is_caught_too() {
         let request = Request::get("/").body(Body::empty()).unwrap();
         let handle = |_| -> std::future::Ready<Response> { panic!("secret") };
-        assert_eq!(answer(request, handle).await.status(), 500);
+        assert_eq!(answer(request, false, handle).await.status(), 500);
     }
 
     #[tokio::test]
@@ -243,6 +276,41 @@ mod tests {
             "Hint": "the service log has the cause under this request ID", "RequestID": "r-1",
         });
         assert_eq!(body, expected);
+    }
+
+    /// Has a request refused by a handler that also logs, and returns what the log says at this level.
+    async fn logged(is_routine: bool, level: Level) -> String {
+        let (mut log, writer) = std::io::pipe().unwrap();
+        let writer = move || writer.try_clone().unwrap();
+        let subscriber = tracing_subscriber::fmt().with_max_level(level).with_ansi(false);
+        let subscriber = subscriber.without_time().with_writer(writer).finish();
+        let logging = tracing::subscriber::set_default(subscriber);
+        let request = Request::get("/x").header(REQUEST_ID, "r-1").body(Body::empty()).unwrap();
+        let handle = |_| async {
+            tracing::info!("handled");
+            Refusal::internal("lost".to_owned()).into_response()
+        };
+        answer(request, is_routine, handle).await;
+        drop(logging);
+        let mut text = String::new();
+        PipeReader::read_to_string(&mut log, &mut text).unwrap();
+        text
+    }
+
+    #[tokio::test]
+    async fn the_log_says_of_which_request_a_refusal_is() {
+        let named = r#"request{request_id="r-1" method=GET path="/x"}: daemon::http::edge"#;
+        for (is_routine, level, lines) in [
+            (false, Level::INFO, 2),
+            (true, Level::DEBUG, 3),
+            // Only what went wrong is worth a line's length.
+            (true, Level::INFO, 1),
+            (false, Level::ERROR, 1),
+        ] {
+            let text = logged(is_routine, level).await;
+            assert_eq!(text.matches(named).count(), lines, "{is_routine} {level}: {text}");
+            assert!(text.contains("cause=lost"), "{text}");
+        }
     }
 
     #[tokio::test]

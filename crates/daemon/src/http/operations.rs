@@ -120,7 +120,7 @@ impl<S: Clone + Send + Sync + 'static> Operations<S> {
         self,
         state: S,
         refuse: fn(&Request<Body>) -> Response,
-        about: impl Fn(&str, &[&Method]) -> A,
+        about: impl Fn(&'static str, &[&Method]) -> A,
     ) -> Routes<S, A> {
         Routes::new(self.paths, state, refuse, about)
     }

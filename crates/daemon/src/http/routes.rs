@@ -7,12 +7,15 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
+use api_types::routes::ROUTINE;
 use axum::body::{Body, HttpBody};
 use axum::handler::Handler;
 use axum::response::Response;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, header};
 use percent_encoding::percent_decode_str;
+
+use super::Known;
 
 /// The operations of an API with the state `S`, and what the daemon says of each path.
 pub struct Routes<S, A> {
@@ -25,6 +28,7 @@ pub struct Routes<S, A> {
 /// The operations of a path.
 struct Route<S, A> {
     pattern: &'static str,
+    is_routine: bool,
     about: A,
     methods: Methods<S>,
 }
@@ -47,22 +51,22 @@ pub(super) type Answer<S> = Arc<dyn Fn(Request<Body>, S) -> Answering + Send + S
 /// What axum's handlers return.
 pub(super) type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
 
-/// The path with the names of its parameters, in the extensions of a request.
-#[derive(Debug, Clone, Copy)]
-struct Pattern(&'static str);
-
 /// The parameters in the path of a request, decoded; none where one is not text.
 ///
 /// # Panics
 ///
 /// If the path has another number of parameters.
 pub fn parameters<const N: usize>(parts: &Parts) -> Option<[String; N]> {
-    let Pattern(pattern) = parts.extensions.get().expect("the request was found by its path");
-    let segments = pattern.split('/').zip(parts.uri.path().split('/'));
-    let values = segments.filter(|(name, _)| name.starts_with('{')).map(|(_, value)| value);
-    let decoded = values.map(|value| Some(percent_decode_str(value).decode_utf8().ok()?.into()));
-    let decoded = decoded.collect::<Option<Vec<String>>>()?;
-    Some(decoded.try_into().expect("the handler asks for what its path has"))
+    let known = Known::of(&parts.extensions).expect("the request was found by its path");
+    let segments = known.pattern.split('/').zip(parts.uri.path().split('/'));
+    let mut values = segments.filter(|(name, _)| name.starts_with('{')).map(|(_, value)| value);
+    let mut decoded = [const { String::new() }; N];
+    for text in &mut decoded {
+        let value = values.next().expect("the handler asks for what its path has");
+        *text = percent_decode_str(value).decode_utf8().ok()?.into();
+    }
+    assert!(values.next().is_none(), "the handler asks for what its path has");
+    Some(decoded)
 }
 
 // === impl Routes ===
@@ -75,14 +79,15 @@ impl<S: Clone, A> Routes<S, A> {
         operations: impl IntoIterator<Item = (String, Methods<S>)>,
         state: S,
         refuse: fn(&Request<Body>) -> Response,
-        about: impl Fn(&str, &[&Method]) -> A,
+        about: impl Fn(&'static str, &[&Method]) -> A,
     ) -> Self {
         let mut paths = matchit::Router::new();
         for (pattern, methods) in operations {
-            let about = about(&pattern, &methods.listed().collect::<Vec<_>>());
             // A daemon has its routes for as long as it runs.
             let pattern: &'static str = pattern.leak();
-            let route = Route { pattern, about, methods };
+            let about = about(pattern, &methods.listed().collect::<Vec<_>>());
+            let is_routine = ROUTINE.contains(&pattern);
+            let route = Route { pattern, is_routine, about, methods };
             paths.insert(pattern, route).expect("the paths of an API differ");
         }
         Self { state, paths, refuse }
@@ -103,6 +108,11 @@ impl<'a, S: Clone, A> Found<'a, S, A> {
         self.route.pattern
     }
 
+    /// Whether programs ask for it as long as they run.
+    pub fn is_routine(&self) -> bool {
+        self.route.is_routine
+    }
+
     pub fn about(&self) -> &'a A {
         &self.route.about
     }
@@ -115,7 +125,7 @@ impl<'a, S: Clone, A> Found<'a, S, A> {
             return response;
         };
         let is_head = *request.method() == Method::HEAD;
-        request.extensions_mut().insert(Pattern(self.route.pattern));
+        Known::fill(request.extensions_mut()).pattern = self.route.pattern;
         let mut response = answer(request, self.routes.state.clone()).await;
         if is_head {
             let body = std::mem::take(response.body_mut());

@@ -19,6 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::Known;
 use super::tls::{ClientCertificate, Tls};
 use super::unread::{self, RequestBody};
 
@@ -42,10 +43,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Drain timeout: how long requests in progress may take when the daemon stops; then they are cut
 /// off.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Who sent a request, in its extensions: the other end of its connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Peer(pub IpAddr);
 
 /// The connection limit, at most `most`: never more than there are file descriptors, because a
 /// connection that is not accepted waits, while one that cannot be opened fails.
@@ -90,7 +87,7 @@ where
             continue;
         }
         let (answer, watcher) = (answer.clone(), graceful.watcher());
-        let (tls, stopping, peer) = (tls.clone(), stopping.clone(), Peer(peer.ip()));
+        let (tls, stopping, peer) = (tls.clone(), stopping.clone(), peer.ip());
         running.spawn(async move {
             let _permit = permit;
             let Some(tls) = tls else {
@@ -99,7 +96,7 @@ where
             match stopping.run_until_cancelled(tls.open(stream)).await {
                 Some(Ok((stream, shown))) => talk(stream, peer, shown, watcher, answer).await,
                 Some(Err(error)) => {
-                    tracing::debug!(peer = %peer.0, %error, "connection ended before its first request");
+                    tracing::debug!(%peer, %error, "connection ended before its first request");
                 }
                 None => {}
             }
@@ -115,8 +112,8 @@ where
 /// Answers the requests of one connection.
 async fn talk<S, A, F>(
     stream: S,
-    peer: Peer,
-    shown: Option<ClientCertificate>,
+    peer: IpAddr,
+    certificate: Option<ClientCertificate>,
     watcher: Watcher,
     answer: A,
 ) where
@@ -131,10 +128,8 @@ async fn talk<S, A, F>(
         .serve_connection(
             TokioIo::new(stream),
             service_fn(move |mut request: Request<Incoming>| {
-                request.extensions_mut().insert(peer);
-                if let Some(shown) = &shown {
-                    request.extensions_mut().insert(shown.clone());
-                }
+                let known = Known::fill(request.extensions_mut());
+                (known.peer, known.certificate) = (Some(peer), certificate.clone());
                 let (request, rest) = unread::follow(request);
                 // Some kilobytes, which the connection would otherwise move about.
                 let answered = Box::pin(answer(request));

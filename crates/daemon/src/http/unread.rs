@@ -46,7 +46,7 @@ impl Rest {
     pub(super) async fn take_in(self) {
         if let Some(body) = self.0.and_then(|left| left.take()) {
             // Whether all of it came changes nothing about the response.
-            let _ = tokio::time::timeout(TIMEOUT, Box::pin(drain(body))).await;
+            let _ = Box::pin(tokio::time::timeout(TIMEOUT, drain(body))).await;
         }
     }
 }

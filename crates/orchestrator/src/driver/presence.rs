@@ -87,7 +87,7 @@ impl Presence {
         // The driver may wake up before the listener does.
         let deaf = notes.take_deaf(boot);
         notes.deaf = Duration::ZERO;
-        Noted { deaf, arrivals: std::mem::take(&mut notes.arrivals).into_iter().collect() }
+        Noted { deaf, arrivals: notes.arrivals.drain().collect() }
     }
 
     /// No session is known: heartbeats go to the driver until sessions are published again.

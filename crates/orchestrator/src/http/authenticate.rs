@@ -19,7 +19,7 @@ use axum::response::{IntoResponse, Response};
 use control_plane::audit::AuditEntry;
 use control_plane::records::RecordKey;
 use control_plane::store::Namespaces;
-use daemon::http::ClientCertificate;
+use daemon::http::Known;
 use futures_util::StreamExt;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
@@ -74,13 +74,14 @@ pub(super) async fn check(
     found: &Found<'_>,
     mut request: Request<Body>,
 ) -> Response {
-    let Rule { operation, needs } = found.about().rule(request.method());
+    let Rule { operation, needs } = found.about().rules.rule(request.method());
     let asked = Arc::new(Asked::of(&request, operation));
     if needs == Needs::Nothing {
         request.extensions_mut().insert(Arc::clone(&asked));
     }
     if needs != Needs::Nothing
-        && let Some(shown) = request.extensions().get::<ClientCertificate>().cloned()
+        && let Some(shown) =
+            Known::of(request.extensions()).and_then(|known| known.certificate.clone())
     {
         let checked = nodes::check(api, found, needs, &shown, asked, request);
         return Box::pin(checked).await;

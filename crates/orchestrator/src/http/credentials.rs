@@ -8,7 +8,6 @@ use api_types::credential::{
 use api_types::error::FieldError;
 use api_types::job::JobSpec;
 use api_types::{Code, routes};
-use axum::Extension;
 use axum::extract::State;
 use control_plane::records::{Record, RecordKey, RecordKind, RecordWrite};
 use daemon::collect;
@@ -97,7 +96,7 @@ async fn describe(
 async fn put(
     State(api): State<Arc<Api>>,
     access: Access,
-    peer: Option<Extension<Peer>>,
+    peer: Peer,
     query: OneQuery,
     Parameter(name): Parameter,
     body: JsonBody,

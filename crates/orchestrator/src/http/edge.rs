@@ -8,6 +8,7 @@ use axum::body::{Body, Bytes, HttpBody};
 use axum::response::{IntoResponse, Response};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, header};
+use telemetry::metrics::RouteMetrics;
 use web::Pages;
 
 use super::error::Failure;
@@ -30,13 +31,16 @@ const INERT: [(HeaderName, HeaderValue); 4] = [
 pub(super) struct Service {
     api: Arc<Api>,
     routes: Arc<Routes>,
+    /// Of requests for no operation.
+    unmatched: Arc<RouteMetrics>,
 }
 
 // === impl Service ===
 
 impl Service {
     pub(super) fn new(api: Arc<Api>) -> Self {
-        Self { routes: Arc::new(routes(Arc::clone(&api))), api }
+        let unmatched = Arc::new(api.observer.metrics.http.of_route(None));
+        Self { routes: Arc::new(routes(Arc::clone(&api))), unmatched, api }
     }
 
     pub(super) async fn answer<B>(self, request: Request<B>) -> Response
@@ -47,14 +51,15 @@ impl Service {
         let started = Instant::now();
         let method = request.method().clone();
         let found = self.routes.find(request.uri().path());
-        let pattern = found.as_ref().map(Found::pattern);
+        let metrics = found.as_ref().map_or(&*self.unmatched, |found| &found.about().metrics);
+        let is_routine = found.as_ref().is_some_and(Found::is_routine);
         let admitted = |request| self.admit(found, request);
-        let mut response = daemon::http::answer(request, admitted).await;
+        let mut response = daemon::http::answer(request, is_routine, admitted).await;
         for (name, value) in INERT {
             response.headers_mut().entry(name).or_insert(value);
         }
         let (status, took) = (response.status().as_u16(), started.elapsed());
-        self.api.observer.metrics.http.answered(&method, pattern, status, took);
+        metrics.answered(&method, status, took);
         response
     }
 
@@ -116,7 +121,7 @@ mod tests {
 
     async fn asked(handler: fn() -> Response, path: &str) -> (Response, Value) {
         let request = Request::get(path).body(Body::empty()).unwrap();
-        let response = daemon::http::answer(request, |_| async move { handler() }).await;
+        let response = daemon::http::answer(request, false, |_| async move { handler() }).await;
         let (parts, body) = response.into_parts();
         let bytes = to_bytes(body, usize::MAX).await.unwrap();
         let value = serde_json::from_slice(&bytes).unwrap();

@@ -11,7 +11,7 @@
 //!   in front of it would make the whole network trusted.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use api_types::routes;
 use http::uri::Authority;
@@ -84,6 +84,11 @@ impl Guard {
     }
 
     fn is_own(&self, host: &[u8]) -> bool {
+        // As most programs write it.
+        let address = std::str::from_utf8(host).ok().map(str::parse::<SocketAddr>);
+        if matches!(address, Some(Ok(_))) {
+            return true;
+        }
         let authority = Authority::try_from(host);
         let Some(authority) = authority.ok().filter(|text| !text.as_str().contains('@')) else {
             return false;

@@ -8,7 +8,7 @@ use api_types::log::LogStream;
 use api_types::node::Connection;
 use api_types::{Code, JobId, routes};
 use axum::body::Body;
-use axum::extract::{Extension, State};
+use axum::extract::State;
 use axum::response::IntoResponse;
 use control_plane::store::{ExecutionOrder, ExecutionQuery, StoredExecution};
 use daemon::collect;
@@ -82,7 +82,7 @@ pub(super) fn router() -> Operations<Arc<Api>> {
 async fn logs(
     State(api): State<Arc<Api>>,
     access: Access,
-    Extension(Peer(peer)): Extension<Peer>,
+    Peer(peer): Peer,
     headers: HeaderMap,
     query: LogQuery,
     Parameter(text): Parameter,

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use api_types::error::FieldError;
 use api_types::job::DEFAULT_NAMESPACE;
-use axum::Extension;
 use control_plane::audit::AuditEntry;
 use control_plane::records::{Record, RecordKey, RecordKind, RecordRefusal, RecordWrite};
 use control_plane::store::Namespaces;
@@ -141,8 +140,8 @@ fn check_count(api: &Api, key: &RecordKey) -> Result<(), Failure> {
 }
 
 /// Values go over TLS, or stay on this machine.
-pub(super) fn check_way(api: &Api, peer: Option<Extension<Peer>>) -> Result<(), Failure> {
-    let is_local = peer.is_some_and(|Extension(Peer(address))| is_loopback(address));
+pub(super) fn check_way(api: &Api, Peer(address): Peer) -> Result<(), Failure> {
+    let is_local = address.is_some_and(is_loopback);
     if api.protection.is_some() || is_local {
         return Ok(());
     }

@@ -6,7 +6,6 @@ use api_types::error::FieldError;
 use api_types::job::JobSpec;
 use api_types::secret::{DescribeSecret, ListSecrets, MAX_SECRET_BYTES, PutSecret};
 use api_types::{Code, routes};
-use axum::Extension;
 use axum::extract::State;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -89,7 +88,7 @@ async fn describe(
 async fn put(
     State(api): State<Arc<Api>>,
     access: Access,
-    peer: Option<Extension<Peer>>,
+    peer: Peer,
     query: OneQuery,
     Parameter(name): Parameter,
     body: JsonBody,

@@ -156,6 +156,40 @@ fn a_missing_or_unknown_word_is_reported_with_its_path() {
 }
 
 #[test]
+fn what_programs_write_is_read_to_the_letter() {
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Beat {
+        session: u64,
+        used: Used,
+    }
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Used {
+        cores: f64,
+    }
+    // With an array, it is read another way.
+    for more in ["", r#","More":null"#, r#","More":[]"#] {
+        let beat = |fields: &str| {
+            read_strictly::<Beat>(format!("{{{fields}{more}}}").as_bytes(), Author::Program)
+        };
+        let read = Beat { session: 1, used: Used { cores: 2.0 } };
+        assert_eq!(beat(r#""Session":1,"Used":{"Cores":2}"#), Ok(read));
+        for (fields, path) in [
+            (r#""Session":1,"Used":[2]"#, "Used"),
+            (r#""Session":-1,"Used":{"Cores":2}"#, "Session"),
+            (r#""Session":null,"Used":{"Cores":2}"#, "Session"),
+            (r#""session":1,"Used":{"Cores":2}"#, ""),
+            (r#""Session":1,"Session":1,"Used":{"Cores":2}"#, "Session"),
+            (r#""Session":1,"Used":{"Cores":"2"}"#, "Used.Cores"),
+        ] {
+            let Err(Unreadable::Shape(problems)) = beat(fields) else { panic!("{fields}{more}") };
+            assert_eq!(problems[0].path, path, "{fields}{more}");
+        }
+    }
+}
+
+#[test]
 fn keys_and_texts_with_escapes_are_read_like_others() {
     let reading = outer(r#"{"N\u0061me":"a\tb","labels":{"k\"":"v\u00e9"},"\u0058":1}"#);
     assert_eq!(reading.value.name.as_deref(), Some("a\tb"));

@@ -1,5 +1,6 @@
 //! Metrics of HTTP requests by route and status.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use http::Method;
@@ -18,6 +19,26 @@ pub struct HttpMetrics {
     requests: Family<Answered, Counter>,
     duration: Family<Operation, Histogram>,
 }
+
+/// The metrics of one route. They are looked up once, not for each request.
+#[derive(Debug)]
+pub struct RouteMetrics {
+    all: HttpMetrics,
+    route: &'static str,
+    of_methods: [OfMethod; METHODS.len()],
+}
+
+#[derive(Debug, Default)]
+struct OfMethod {
+    duration: OnceLock<Histogram>,
+    /// Of the status that nearly all have.
+    ok: OnceLock<Counter>,
+}
+
+/// The last stands for all others.
+const METHODS: [&str; 8] = ["GET", "PUT", "POST", "DELETE", "HEAD", "OPTIONS", "PATCH", "OTHER"];
+
+const OK: u16 = 200;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Operation {
@@ -53,24 +74,30 @@ impl HttpMetrics {
         Self { requests, duration }
     }
 
-    /// Counts a response. Requests without a route share one label value, as do unknown methods.
-    pub fn answered(
-        &self,
-        method: &Method,
-        route: Option<&'static str>,
-        status: u16,
-        took: Duration,
-    ) {
-        let (method, route) = (known(method), route.unwrap_or(NO_ROUTE));
-        let operation = Operation { method, route };
-        self.duration.get_or_create(&operation).observe(elapsed(took));
-        self.requests.get_or_create(&Answered { method, route, status: status.into() }).inc();
+    /// Those of requests with this route; without one, they share a label value.
+    pub fn of_route(&self, route: Option<&'static str>) -> RouteMetrics {
+        let route = route.unwrap_or(NO_ROUTE);
+        RouteMetrics { all: self.clone(), route, of_methods: Default::default() }
     }
 }
 
-fn known(method: &Method) -> &'static str {
-    const KNOWN: [&str; 7] = ["GET", "PUT", "POST", "DELETE", "HEAD", "OPTIONS", "PATCH"];
-    KNOWN.into_iter().find(|known| method.as_str() == *known).unwrap_or("OTHER")
+// === impl RouteMetrics ===
+
+impl RouteMetrics {
+    /// Counts a response. Requests with unknown methods share a label value.
+    pub fn answered(&self, method: &Method, status: u16, took: Duration) {
+        let known = METHODS.iter().position(|known| method.as_str() == *known);
+        let index = known.unwrap_or(METHODS.len() - 1);
+        let (method, route, of_method) = (METHODS[index], self.route, &self.of_methods[index]);
+        let duration = || self.all.duration.get_or_create_owned(&Operation { method, route });
+        of_method.duration.get_or_init(duration).observe(elapsed(took));
+        let answered = Answered { method, route, status: status.into() };
+        let count = || self.all.requests.get_or_create_owned(&answered);
+        match status {
+            OK => of_method.ok.get_or_init(count).inc(),
+            _ => count().inc(),
+        };
+    }
 }
 
 #[cfg(test)]
@@ -84,13 +111,18 @@ mod tests {
         let metrics = HttpMetrics::register(&mut registry);
         for (method, route) in [("GET", Some("/jobs/{id}")), ("BREW", None), ("STEEP", None)] {
             let method = Method::from_bytes(method.as_bytes()).unwrap();
-            metrics.answered(&method, route, 404, Duration::from_millis(2));
+            let metrics = metrics.of_route(route);
+            for status in [404, 200, 200] {
+                metrics.answered(&method, status, Duration::from_millis(2));
+            }
         }
         let text = Exposition::Text.render(&[&registry]).unwrap();
         for line in [
             r#"http_requests_total{method="GET",route="/jobs/{id}",status="404"} 1"#,
+            r#"http_requests_total{method="GET",route="/jobs/{id}",status="200"} 2"#,
             r#"http_requests_total{method="OTHER",route="unmatched",status="404"} 2"#,
-            r#"http_request_duration_seconds_bucket{le="0.0025",method="GET",route="/jobs/{id}"} 1"#,
+            r#"http_requests_total{method="OTHER",route="unmatched",status="200"} 4"#,
+            r#"http_request_duration_seconds_bucket{le="0.0025",method="GET",route="/jobs/{id}"} 3"#,
         ] {
             assert!(text.contains(line), "{line}: {text}");
         }

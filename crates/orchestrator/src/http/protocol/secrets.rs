@@ -39,7 +39,7 @@ pub(super) async fn read(
     State(api): State<Arc<Api>>,
     access: Option<Extension<Access>>,
     certified: Option<Extension<CertifiedNode>>,
-    peer: Option<Extension<Peer>>,
+    peer: Peer,
     _: Query,
     Parameter(text): Parameter,
     body: JsonBody,
