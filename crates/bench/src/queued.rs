@@ -19,6 +19,9 @@ const CONNECTIONS: u32 = 64;
 /// Number of rounds, of which the median counts.
 const ROUNDS: usize = 5;
 
+/// What a start needed and freed is given back a moment after it.
+const SETTLING: Duration = Duration::from_secs(2);
+
 /// Number of measured placements.
 const PLACEMENTS: usize = 200;
 
@@ -39,6 +42,7 @@ pub(super) async fn measure(scale: Scale) -> anyhow::Result<Vec<Measure>> {
         .setting("ORCHESTRATOR_DATA_DIR", &directory.path().display().to_string())
         .start_without_agents()
         .await;
+    tokio::time::sleep(SETTLING).await;
     let at_rest = resident(&empty)?;
     let held = resident(&full)?.saturating_sub(at_rest);
     #[expect(clippy::cast_precision_loss, reason = "memory far below 2^52 bytes")]
