@@ -62,7 +62,10 @@ async fn a_hung_agent_is_offered_nothing_ends_itself_and_the_next_adopts_its_tas
         job["Constraints"] = json!([{ "Key": "agent", "Operator": "=", "Values": ["hung"] }]);
         job
     };
-    let running = cluster.submit(&on_hung(batch(&cluster.image, &["sleep", "75"]))).await;
+    let mut job = on_hung(batch(&cluster.image, &["sleep", "75"]));
+    // However long a busy machine takes to start the next.
+    job["Tasks"][0]["Timeouts"] = json!({ "LostAfter": 2 * HUNG.as_secs() });
+    let running = cluster.submit(&job).await;
     cluster.wait_for_execution(running, ComputeState::BidAccepted).await;
     cluster.agents[0].failpoints().arm("ledger.before", STUCK).await;
     let offered = cluster.submit(&on_hung(batch(&cluster.image, &["echo"]))).await;
