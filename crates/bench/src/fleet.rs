@@ -26,8 +26,8 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 /// that is not a steady state.
 const SETTLING: Duration = Duration::from_secs(40);
 
-/// The lease was this long when steady CPU was first measured. A shorter one means more heartbeats,
-/// so that only a row with this one can be compared with rows of that time.
+/// The default lease when steady CPU was first measured. A shorter one means more heartbeats, so only
+/// a row with this one can be compared with rows of that time.
 const FORMER_LEASE_SECONDS: u32 = 30;
 
 pub(super) async fn measure(scale: Scale) -> anyhow::Result<Vec<Measure>> {
@@ -38,7 +38,7 @@ pub(super) async fn measure(scale: Scale) -> anyhow::Result<Vec<Measure>> {
     Ok(rows)
 }
 
-/// What the heartbeats of a fleet cost, whose work runs on.
+/// The cost of the heartbeats of a fleet whose tasks just run.
 async fn at_rest(spec: ClusterSpec, scale: Scale, with: &str) -> anyhow::Result<Vec<Measure>> {
     let cluster = spec.start_without_agents().await;
     let client = cluster.client().clone();

@@ -19,7 +19,7 @@ const CONNECTIONS: u32 = 64;
 /// Number of rounds, of which the median counts.
 const ROUNDS: usize = 5;
 
-/// What a start needed and freed is given back a moment after it.
+/// A start frees memory that the allocator returns a moment later.
 const SETTLING: Duration = Duration::from_secs(2);
 
 /// Number of measured placements.

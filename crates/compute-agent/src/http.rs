@@ -44,7 +44,7 @@ pub(crate) struct Service {
 
 /// What is said of the operations of a path.
 struct About {
-    /// To everybody.
+    /// To callers without credentials.
     is_open: bool,
     metrics: RouteMetrics,
 }

@@ -2,17 +2,17 @@
 //!
 //! A daemon provides its routes, and converts its failures into [`Refusal`]s.
 
+mod context;
 mod edge;
 mod indent;
-mod known;
 mod operations;
 mod routes;
 mod serve;
 mod tls;
 mod unread;
 
+pub use context::{Peer, RequestContext};
 pub use edge::{JSON, REQUEST_ID, Refusal, RequestId, answer, json, wants_pretty};
-pub use known::{Known, Peer};
 #[doc(hidden)]
 pub use operations::method;
 pub use operations::{Described, Document, Operations};

@@ -86,8 +86,8 @@ pub(crate) fn read_strictly<T: DeserializeOwned>(
     body: &[u8],
     author: Author,
 ) -> Result<T, Unreadable> {
-    // Without an array, nothing can stand for an object that is none: what `serde_json` reads of a
-    // program is right, and it reads it in half the time. A thousand agents send heartbeats.
+    // Without an array, nothing can stand in for an object, so `serde_json` is strict enough. It
+    // takes half the time, which counts for the heartbeats of a thousand agents.
     if author == Author::Program
         && !body.contains(&b'[')
         && let Ok(text) = std::str::from_utf8(body)

@@ -10,7 +10,7 @@ use api_types::{ApiError, Code, NodeId, Timestamp, routes};
 use axum::body::{Body, to_bytes};
 use axum::response::{IntoResponse, Response};
 use compute_agent::{Agent, EnrolError, Settings, StartError};
-use daemon::http::{Known, Listening, Tls};
+use daemon::http::{Listening, RequestContext, Tls};
 use http::StatusCode;
 use http_body_util::BodyExt;
 use pki::{Authority, NodeRequest, Peer, server};
@@ -82,8 +82,8 @@ impl Certifier {
             let (signer, seen) = (Arc::clone(&signer), Arc::clone(&seen));
             async move {
                 let (parts, body) = request.into_parts();
-                let shown =
-                    Known::of(&parts.extensions).and_then(|known| known.certificate.as_ref());
+                let shown = RequestContext::of(&parts.extensions)
+                    .and_then(|context| context.certificate.as_ref());
                 let node = shown.map(|shown| Peer::read(&shown.0).expect("a node's").node);
                 let path = parts.uri.path().to_owned();
                 if path == routes::IDENTITY {

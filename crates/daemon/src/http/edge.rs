@@ -14,7 +14,7 @@ use serde::Serialize;
 use tracing::{Instrument, Level, field};
 use uuid::Uuid;
 
-use super::Known;
+use super::RequestContext;
 use super::indent::indent;
 
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -152,7 +152,7 @@ where
     let is_named = !span.is_disabled();
 
     let mut request = request.map(Body::new);
-    Known::fill(request.extensions_mut()).id = Some(RequestId(Arc::clone(&id)));
+    RequestContext::of_mut(request.extensions_mut()).id = Some(RequestId(Arc::clone(&id)));
     let answering = async {
         let started = Instant::now();
         // Whatever handling does is within the span, also before it first waits.
@@ -245,7 +245,7 @@ fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{PipeReader, Read};
+    use std::io::Read;
 
     use serde_json::{Value, json};
 
@@ -293,7 +293,7 @@ mod tests {
         answer(request, is_routine, handle).await;
         drop(logging);
         let mut text = String::new();
-        PipeReader::read_to_string(&mut log, &mut text).unwrap();
+        log.read_to_string(&mut text).unwrap();
         text
     }
 
@@ -303,7 +303,7 @@ mod tests {
         for (is_routine, level, lines) in [
             (false, Level::INFO, 2),
             (true, Level::DEBUG, 3),
-            // Only what went wrong is worth a line's length.
+            // The line of the handler names no request, that of the refusal does.
             (true, Level::INFO, 1),
             (false, Level::ERROR, 1),
         ] {

@@ -15,7 +15,7 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Request, header};
 use percent_encoding::percent_decode_str;
 
-use super::Known;
+use super::RequestContext;
 
 /// The operations of an API with the state `S`, and what the daemon says of each path.
 pub struct Routes<S, A> {
@@ -57,8 +57,8 @@ pub(super) type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
 ///
 /// If the path has another number of parameters.
 pub fn parameters<const N: usize>(parts: &Parts) -> Option<[String; N]> {
-    let known = Known::of(&parts.extensions).expect("the request was found by its path");
-    let segments = known.pattern.split('/').zip(parts.uri.path().split('/'));
+    let context = RequestContext::of(&parts.extensions).expect("the request was found by its path");
+    let segments = context.pattern.split('/').zip(parts.uri.path().split('/'));
     let mut values = segments.filter(|(name, _)| name.starts_with('{')).map(|(_, value)| value);
     let mut decoded = [const { String::new() }; N];
     for text in &mut decoded {
@@ -125,7 +125,7 @@ impl<'a, S: Clone, A> Found<'a, S, A> {
             return response;
         };
         let is_head = *request.method() == Method::HEAD;
-        Known::fill(request.extensions_mut()).pattern = self.route.pattern;
+        RequestContext::of_mut(request.extensions_mut()).pattern = self.route.pattern;
         let mut response = answer(request, self.routes.state.clone()).await;
         if is_head {
             let body = std::mem::take(response.body_mut());

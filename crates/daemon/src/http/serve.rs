@@ -19,7 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::Known;
+use super::RequestContext;
 use super::tls::{ClientCertificate, Tls};
 use super::unread::{self, RequestBody};
 
@@ -128,8 +128,8 @@ async fn talk<S, A, F>(
         .serve_connection(
             TokioIo::new(stream),
             service_fn(move |mut request: Request<Incoming>| {
-                let known = Known::fill(request.extensions_mut());
-                (known.peer, known.certificate) = (Some(peer), certificate.clone());
+                let context = RequestContext::of_mut(request.extensions_mut());
+                (context.peer, context.certificate) = (Some(peer), certificate.clone());
                 let (request, rest) = unread::follow(request);
                 // Some kilobytes, which the connection would otherwise move about.
                 let answered = Box::pin(answer(request));

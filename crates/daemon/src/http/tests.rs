@@ -41,11 +41,11 @@ async fn served() -> Served {
     let stopping = CancellationToken::new();
     let listening = Listening { listener, connections: 8, tls: Some(Arc::clone(&tls)) };
     tokio::spawn(serve(listening, stopping.clone(), |request| async move {
-        let known = Known::of(request.extensions()).expect("it came from somebody");
-        let status = known.certificate.as_ref().map_or("OK".to_owned(), |certificate| {
+        let context = RequestContext::of(request.extensions()).expect("it came from somebody");
+        let status = context.certificate.as_ref().map_or("OK".to_owned(), |certificate| {
             Node::read(&certificate.0).expect("a node's certificate").node.to_string()
         });
-        assert!(known.peer.is_some(), "the address of the peer");
+        assert!(context.peer.is_some(), "the address of the peer");
         Response::new(Body::from(format!("{{\"Status\":\"{status}\"}}")))
     }));
     Served { address, authority, tls, stopping }

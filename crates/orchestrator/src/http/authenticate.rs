@@ -19,7 +19,7 @@ use axum::response::{IntoResponse, Response};
 use control_plane::audit::AuditEntry;
 use control_plane::records::RecordKey;
 use control_plane::store::Namespaces;
-use daemon::http::Known;
+use daemon::http::RequestContext;
 use futures_util::StreamExt;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
@@ -81,7 +81,7 @@ pub(super) async fn check(
     }
     if needs != Needs::Nothing
         && let Some(shown) =
-            Known::of(request.extensions()).and_then(|known| known.certificate.clone())
+            RequestContext::of(request.extensions()).and_then(|it| it.certificate.clone())
     {
         let checked = nodes::check(api, found, needs, &shown, asked, request);
         return Box::pin(checked).await;

@@ -142,8 +142,8 @@ impl JsonBody {
 async fn receive_in_time(parts: &Parts, body: Body, api: &Api) -> Result<JsonBody, Failure> {
     let from = Peer::of(&parts.extensions).0;
     let mut received = pin!(receive(&parts.headers, body, &api.large_bodies, from));
-    // Most bodies are there already. A timer is only made for one that is waited for: it would make
-    // the memory of every request larger, and slower to get for its alignment.
+    // Most bodies have arrived by now. Only one that is waited for gets a timer, in an allocation of
+    // its own: its alignment would put that of every handler on the allocator's slow path.
     if let Some(received) = received.as_mut().now_or_never() {
         return received;
     }

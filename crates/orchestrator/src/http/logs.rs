@@ -82,7 +82,7 @@ pub(super) fn router() -> Operations<Arc<Api>> {
 async fn logs(
     State(api): State<Arc<Api>>,
     access: Access,
-    Peer(peer): Peer,
+    peer: Peer,
     headers: HeaderMap,
     query: LogQuery,
     Parameter(text): Parameter,

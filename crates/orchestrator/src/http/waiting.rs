@@ -4,9 +4,9 @@
 //! agents could not reach the service.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use daemon::http::Peer;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::arriving::PIECE_BYTES;
@@ -107,14 +107,14 @@ impl Permits {
 pub(crate) struct SharedPermits {
     all: Permits,
     /// How many each peer has.
-    of_each: Arc<Mutex<HashMap<Option<IpAddr>, usize>>>,
+    of_each: Arc<Mutex<HashMap<Peer, usize>>>,
     most_of_one: usize,
 }
 
 /// A permit of one peer.
 pub(super) struct PeerPermit {
-    peer: Option<IpAddr>,
-    of_each: Arc<Mutex<HashMap<Option<IpAddr>, usize>>>,
+    peer: Peer,
+    of_each: Arc<Mutex<HashMap<Peer, usize>>>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -127,7 +127,7 @@ impl SharedPermits {
     }
 
     /// One permit for this peer, if available.
-    pub(super) fn take(&self, peer: Option<IpAddr>) -> Result<PeerPermit, Failure> {
+    pub(super) fn take(&self, peer: Peer) -> Result<PeerPermit, Failure> {
         let mut of_each = lock(&self.of_each);
         let count = of_each.get(&peer).copied().unwrap_or(0);
         if count >= self.most_of_one {
@@ -155,14 +155,14 @@ impl Drop for PeerPermit {
     }
 }
 
-fn lock(
-    of_each: &Mutex<HashMap<Option<IpAddr>, usize>>,
-) -> MutexGuard<'_, HashMap<Option<IpAddr>, usize>> {
+fn lock(of_each: &Mutex<HashMap<Peer, usize>>) -> MutexGuard<'_, HashMap<Peer, usize>> {
     of_each.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use axum::response::IntoResponse;
 
     use super::*;
@@ -182,7 +182,7 @@ mod tests {
     fn one_peer_gets_a_share_and_all_together_the_whole() {
         let all = Permits::new("things wait", 3);
         let shared = SharedPermits { all, of_each: Arc::default(), most_of_one: 2 };
-        let [one, other] = [1, 2].map(|last| Some(IpAddr::from([192, 0, 2, last])));
+        let [one, other] = [1, 2].map(|last| Peer(Some(IpAddr::from([192, 0, 2, last]))));
         let (first, _second) = (shared.take(one).unwrap(), shared.take(one).unwrap());
         assert!(matches!(shared.take(one), Err(Failure::LimitReached { count: 2, .. })));
         let third = shared.take(other).unwrap();

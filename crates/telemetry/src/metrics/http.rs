@@ -20,7 +20,7 @@ pub struct HttpMetrics {
     duration: Family<Operation, Histogram>,
 }
 
-/// The metrics of one route. They are looked up once, not for each request.
+/// The metrics of one route, kept at hand: counting a request searches for no label.
 #[derive(Debug)]
 pub struct RouteMetrics {
     all: HttpMetrics,

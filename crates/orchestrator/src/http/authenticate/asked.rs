@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use api_types::audit::AuditOutcome;
 use axum::body::Body;
 use control_plane::audit::AuditEntry;
-use daemon::http::{Known, RequestId};
+use daemon::http::{RequestContext, RequestId};
 use http::{Request, Uri};
 
 use crate::access::{Caller, Who};
@@ -28,12 +28,12 @@ pub(in crate::http) struct Asked {
 
 impl Asked {
     pub(super) fn of(request: &Request<Body>, operation: &'static str) -> Self {
-        let known = Known::of(request.extensions());
+        let context = RequestContext::of(request.extensions());
         Self {
             operation,
             uri: request.uri().clone(),
-            address: known.and_then(|known| known.peer),
-            id: known.and_then(|known| known.id.clone()),
+            address: context.and_then(|context| context.peer),
+            id: context.and_then(|context| context.id.clone()),
         }
     }
 

@@ -9,12 +9,12 @@ use http::request::Parts;
 
 use super::{ClientCertificate, RequestId};
 
-/// In the extensions of a request, as one value: each would take two pieces of memory of its own.
+/// One value in the extensions of a request, because each extension is an allocation of its own.
 #[derive(Debug, Clone, Default)]
-pub struct Known {
+pub struct RequestContext {
     /// The other end of the connection.
     pub peer: Option<IpAddr>,
-    /// What the peer has shown in the handshake.
+    /// What the peer presented in the TLS handshake.
     pub certificate: Option<ClientCertificate>,
     pub id: Option<RequestId>,
     /// The path of the operation, with the names of its parameters.
@@ -22,18 +22,19 @@ pub struct Known {
 }
 
 /// Who sent a request: the other end of its connection, unless it came from none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Peer(pub Option<IpAddr>);
 
-// === impl Known ===
+// === impl RequestContext ===
 
-impl Known {
+impl RequestContext {
     /// Of a request with these extensions.
     pub fn of(extensions: &Extensions) -> Option<&Self> {
         extensions.get()
     }
 
-    pub(super) fn fill(extensions: &mut Extensions) -> &mut Self {
+    /// The same to be filled in.
+    pub(super) fn of_mut(extensions: &mut Extensions) -> &mut Self {
         extensions.get_or_insert_default()
     }
 }
@@ -42,7 +43,7 @@ impl Known {
 
 impl Peer {
     pub fn of(extensions: &Extensions) -> Self {
-        Self(Known::of(extensions).and_then(|known| known.peer))
+        Self(RequestContext::of(extensions).and_then(|context| context.peer))
     }
 }
 
