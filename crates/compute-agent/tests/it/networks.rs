@@ -253,8 +253,8 @@ async fn a_sandbox_of_which_another_process_has_a_socket_gets_no_task() {
     let Some(node) = NetworkNode::start(|settings| settings.docker.network_pool = 1).await else {
         return;
     };
-    // The pool keeps as many busy sandboxes as tasks hold, and one: this task makes room for one
-    // whose task has just ended, which may be busy for a moment.
+    // The pool keeps as many busy sandboxes as tasks hold, and one more. This task makes room for a
+    // sandbox whose task has just ended, which may be busy for a moment.
     let beside = node.started(&["sleep", "60000"]).await;
     let first = node.started(&["sleep", "60000"]).await;
     let used = node.sandbox_of(first).await;
