@@ -199,6 +199,29 @@ impl Scheduler {
         }
     }
 
+    /// After a restart, a job that may be waiting as a whole begins with one execution. Why its slots
+    /// were tried again is not stored; one that could fetch everything loses the time of one start.
+    pub(crate) fn restore_fetch(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let live = || job.executions.iter().filter_map(|execution| self.executions.get(execution));
+        if job.is_terminal() || job.plan.is_per_node() || live().any(|row| row.started_at.is_some())
+        {
+            return;
+        }
+        let waiting = || job.extras.pending.iter();
+        let misses = job.plan.names_secrets && waiting().next().is_some();
+        let tries = waiting().map(|slot| &slot.tries).chain(live().map(|row| &row.tries));
+        let avoided = tries.flat_map(|tries| &tries.exclusions.0);
+        let nodes: BTreeSet<_> = avoided.map(|exclusion| exclusion.node).collect();
+        if nodes.len() < NODES && !misses {
+            return;
+        }
+        let hold = live().next().map_or(Hold::ProbeWanted, |probe| Hold::Probing(probe.id));
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.extras.to_mut().fetch = FetchTrouble { nodes, delays: 0, hold };
+        }
+    }
+
     pub(crate) fn fetch_delay_ended(&mut self, turn: &mut Turn<'_>, id: JobId) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         if job.extras.fetch.hold == Hold::Delayed {

@@ -192,6 +192,7 @@ impl Scheduler {
         let mut waiting_jobs = BTreeMap::<_, (Vec<_>, bool)>::new();
         for id in ids {
             self.set_job_timers(id);
+            self.restore_fetch(id);
             let job = &self.jobs[&id];
             let rank = job.plan.rank;
             let waiting = job.extras.pending.iter().filter(|slot| slot.due.is_none());

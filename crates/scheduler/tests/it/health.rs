@@ -103,6 +103,30 @@ fn a_misspelt_image_fails_its_own_job_and_no_node() {
 }
 
 #[test]
+fn a_job_with_a_misspelt_image_is_still_tried_one_by_one_after_a_restart() {
+    let (mut world, nodes) = World::with_nodes(5);
+    let array = world.submit(&batch(1000));
+    let fail = |world: &mut World, execution| {
+        let why = "pull of 'busibox' failed: not found";
+        world.report_as(execution, ComputeState::Failed, FailureCause::Fetch, why);
+    };
+    for execution in world.live(array) {
+        fail(&mut world, execution);
+    }
+    world.restart();
+    world.pass_with(Duration::from_secs(2), &nodes);
+    let probe = world.only_live(array);
+    world.restart();
+    world.pass_with(Duration::from_secs(2), &nodes);
+    assert_eq!(world.only_live(array), probe, "what is under way is the probe");
+    fail(&mut world, probe);
+    world.pass_with(Duration::from_secs(5), &nodes);
+    let probe = world.only_live(array);
+    world.run(probe);
+    assert!(world.live(array).len() > 1, "the image can be had now");
+}
+
+#[test]
 fn a_node_that_was_mended_takes_work_with_its_next_probe() {
     let (mut world, nodes) = World::with_nodes(1);
     let jobs: Vec<_> = (0..3).map(|_| world.submit(&with_retries(batch(1), 0))).collect();

@@ -149,6 +149,19 @@ fn what_appears_while_an_execution_looks_for_it_is_noticed() {
 }
 
 #[test]
+fn a_job_that_misses_something_is_still_tried_one_by_one_after_a_restart() {
+    let (mut world, nodes) = World::with_nodes(5);
+    let job = world.submit(&naming(batch(1000), "prod"));
+    assert!(find_nothing(&mut world, job) > 1);
+    world.restart();
+    world.pass_with(Duration::from_secs(2), &nodes);
+    assert_eq!(find_nothing(&mut world, job), 1);
+    provide(&mut world, "prod");
+    world.run(world.only_live(job));
+    assert!(world.live(job).len() > 1);
+}
+
+#[test]
 fn what_appears_before_a_restart_is_noticed_after_it() {
     for job_type in [JobType::Batch, JobType::Ops] {
         let (mut world, nodes) = World::with_nodes(1);
