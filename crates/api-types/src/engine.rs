@@ -40,6 +40,15 @@ macro_rules! words {
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }
             }
+
+            /// All of its words, for messages.
+            pub fn known() -> String {
+                let words = Self::ALL.iter().map(|word| match word.as_str() {
+                    "" => "(empty)",
+                    word => word,
+                });
+                words.collect::<Vec<_>>().join(", ")
+            }
         }
 
         #[cfg(feature = "openapi")]
@@ -70,11 +79,7 @@ macro_rules! words {
                     .ok_or_else(|| UnknownWord {
                         text: text.to_owned(),
                         kind: $kind,
-                        known: Self::ALL
-                            .iter()
-                            .map(|word| match word.as_str() { "" => "(empty)", word => word })
-                            .collect::<Vec<_>>()
-                            .join(", "),
+                        known: Self::known(),
                     })
             }
         }

@@ -78,7 +78,8 @@ pub(super) fn check(task: TaskSubmission, findings: &mut Findings) -> Option<Tas
 fn engine(submitted: Option<TypedSubmission>, findings: &mut Findings) -> Option<EngineSpec> {
     let submitted = submitted.unwrap_or_default();
     let Some(word) = submitted.kind.filter(|word| !word.is_empty()) else {
-        findings.refuse(of_task!("Engine.Type"), "is required; known: docker, wasm, noop");
+        let known = EngineType::known();
+        findings.refuse(of_task!("Engine.Type"), format!("is required; known: {known}"));
         return None;
     };
     let engine_type: EngineType = findings.take(of_task!("Engine.Type"), word.parse())?;
