@@ -1,6 +1,6 @@
 //! A node that fails every execution backs off, and its work completes elsewhere.
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use api_types::execution::ComputeState;
 use api_types::job::JobStateType;
@@ -8,7 +8,9 @@ use api_types::node::{HealthState, NodeHealth};
 use api_types::{NodeId, Timestamp};
 use failpoint::{ERROR, STUCK};
 use serde_json::{Value, json};
-use testbed::harness::{Agent, AgentSpec, Cluster, ClusterSpec, batch, eventually};
+use testbed::harness::{
+    Agent, AgentSpec, Cluster, ClusterSpec, TIMEOUT, batch, eventually, eventually_within,
+};
 
 const JOBS: usize = 100;
 
@@ -136,15 +138,32 @@ async fn backing_off(cluster: &Cluster, id: NodeId) -> NodeHealth {
     .await
 }
 
-/// The next probe is a run that goes well, and the node is healthy.
+/// With its next probe, which is a run that goes well, the node is healthy.
 async fn takes_work_again(cluster: &Cluster, node: &Agent) {
     let mut job: Value = batch(&cluster.image, &["echo"]);
     job["Constraints"] = json!([{ "Key": "docker", "Operator": "=", "Values": ["broken"] }]);
     let id = cluster.submit(&job).await;
+    let health =
+        async || cluster.client().describe_node(node.node_id()).await.expect("it is known").health;
+    // The slower the machine, the more probes have failed, each of which doubles the back-off.
+    let next_try = Timestamp::parse(&health().await.next_try).unwrap_or(Timestamp::ZERO);
+    eventually_within(
+        next_try.since(now()) + TIMEOUT,
+        "the node is healthy",
+        async || match health().await {
+            NodeHealth { state: HealthState::Healthy, .. } => Ok(()),
+            other => Err(format!("{}, next try at {}", other.state, other.next_try)),
+        },
+    )
+    .await;
     cluster.wait_for_job(id, JobStateType::Completed).await;
     assert_eq!(cluster.executions(id).await.len(), 1, "the first probe after it was mended");
-    let health = cluster.client().describe_node(node.node_id()).await.expect("it is known").health;
-    assert_eq!((health.state, health.reason.as_str()), (HealthState::Healthy, ""));
+    assert_eq!(health().await.reason, "");
+}
+
+fn now() -> Timestamp {
+    let elapsed = UNIX_EPOCH.elapsed().expect("the clock is past 1970");
+    Timestamp(elapsed.as_nanos().try_into().expect("the clock is before 2262"))
 }
 
 #[tokio::test]
