@@ -3,7 +3,8 @@
 //!
 //! Keys come from outside (chosen IDs, labels), so the hash has a key of its own, drawn from the
 //! scheduler's [`Mint`]. No decision depends on iteration order. One table of a million entries
-//! moves all of them when it grows, which took 60 ms; a shard moves a 256th. Rejected: `BTreeMap`
+//! moves all of them when it grows, which took 60 ms; a shard moves a 256th. A map begins with one
+//! shard, since 256 empty ones take 8 KB and are slow to walk through. Rejected: `BTreeMap`
 //! everywhere, which costs twenty comparisons for each of a million jobs.
 
 use alloc::boxed::Box;
@@ -17,12 +18,16 @@ use siphasher::sip::SipHasher13;
 
 use crate::mint::Mint;
 
-/// Tables of one map.
+/// Tables of a map with more than [`FEW`] entries; a power of two.
 const SHARDS: usize = 256;
+
+/// So many entries share one table. To move them into all shards takes some tens of microseconds.
+const FEW: usize = 1024;
 
 /// A map of entries that know their keys.
 pub(crate) struct Table<E> {
     key: HashKey,
+    /// One, or [`SHARDS`].
     shards: Vec<HashTable<E>>,
     len: usize,
 }
@@ -92,7 +97,7 @@ impl<R: Record> Entry for Box<R> {
 
 impl<E: Entry> Table<E> {
     pub(crate) fn with_hasher(key: HashKey) -> Self {
-        Self { key, shards: (0..SHARDS).map(|_| HashTable::new()).collect(), len: 0 }
+        Self { key, shards: alloc::vec![HashTable::new()], len: 0 }
     }
 
     pub(crate) fn get<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<&E::Value>
@@ -100,14 +105,15 @@ impl<E: Entry> Table<E> {
         E::Key: Borrow<Q>,
     {
         let hash = self.key.hash_one(key);
-        self.shards[shard_of(hash)]
+        self.shards[self.shard_of(hash)]
             .find(hash, |entry| entry.key().borrow() == key)
             .map(Entry::value)
     }
 
     pub(crate) fn get_mut(&mut self, key: &E::Key) -> Option<&mut E::Value> {
         let hash = self.key.hash_one(key);
-        let found = self.shards[shard_of(hash)].find_mut(hash, |entry| entry.key() == key);
+        let shard = self.shard_of(hash);
+        let found = self.shards[shard].find_mut(hash, |entry| entry.key() == key);
         found.map(Entry::value_mut)
     }
 
@@ -117,21 +123,42 @@ impl<E: Entry> Table<E> {
 
     /// Puts the entry in the place of the one with its key, which it returns.
     pub(crate) fn put(&mut self, entry: E) -> Option<E> {
-        let hasher = self.key;
-        let hash = hasher.hash_one(entry.key());
-        let shard = &mut self.shards[shard_of(hash)];
-        if let Some(known) = shard.find_mut(hash, |known| known.key() == entry.key()) {
+        let hash = self.key.hash_one(entry.key());
+        let shard = self.shard_of(hash);
+        if let Some(known) = self.shards[shard].find_mut(hash, |known| known.key() == entry.key()) {
             return Some(core::mem::replace(known, entry));
         }
-        shard.insert_unique(hash, entry, |entry| hasher.hash_one(entry.key()));
+        if self.len == FEW && self.shards.len() == 1 {
+            self.spread();
+        }
+        self.insert_unique(hash, entry);
         self.len += 1;
         None
     }
 
+    fn insert_unique(&mut self, hash: u64, entry: E) {
+        let (hasher, shard) = (self.key, self.shard_of(hash));
+        self.shards[shard].insert_unique(hash, entry, |entry| hasher.hash_one(entry.key()));
+    }
+
+    /// Moves the entries into all shards.
+    fn spread(&mut self) {
+        let few = core::mem::take(&mut self.shards);
+        self.shards = (0..SHARDS).map(|_| HashTable::new()).collect();
+        for entry in few.into_iter().flatten() {
+            self.insert_unique(self.key.hash_one(entry.key()), entry);
+        }
+    }
+
+    /// By other bits of the hash than the table uses for the place within the shard.
+    fn shard_of(&self, hash: u64) -> usize {
+        usize::from(hash.to_be_bytes()[3]) & (self.shards.len() - 1)
+    }
+
     pub(crate) fn take(&mut self, key: &E::Key) -> Option<E> {
         let hash = self.key.hash_one(key);
-        let shard = &mut self.shards[shard_of(hash)];
-        let entry = shard.find_entry(hash, |entry| entry.key() == key).ok()?;
+        let shard = self.shard_of(hash);
+        let entry = self.shards[shard].find_entry(hash, |entry| entry.key() == key).ok()?;
         self.len -= 1;
         Some(entry.remove().0)
     }
@@ -172,11 +199,6 @@ impl<E: Entry> Index<&E::Key> for Table<E> {
     }
 }
 
-/// By other bits of the hash than the table uses for the place within the shard.
-fn shard_of(hash: u64) -> usize {
-    usize::from(hash.to_be_bytes()[3])
-}
-
 // === impl HashKey ===
 
 impl HashKey {
@@ -212,5 +234,20 @@ mod tests {
             assert_eq!(map.remove(&key), Some(if key == 7 { 70 } else { key }));
         }
         assert_eq!((map.remove(&7), map.len(), map.keys().count()), (None, 0, 0));
+        assert_eq!((map.insert(7, 7), map.get(&7), map.shards.len()), (None, Some(&7), SHARDS));
+    }
+
+    #[test]
+    fn a_map_of_few_entries_is_one_table() {
+        let mut map = HashMap::with_hasher(HashKey::draw(&mut Mint::from_seed([1; 32])));
+        let few = u32::try_from(FEW).unwrap();
+        for key in 0..few {
+            map.insert(key, ());
+        }
+        map.insert(0, ());
+        assert_eq!((map.shards.len(), map.len()), (1, FEW));
+        map.insert(few, ());
+        assert_eq!((map.shards.len(), map.iter().count()), (SHARDS, FEW + 1));
+        assert!((0..=few).all(|key| map.contains_key(&key)));
     }
 }
