@@ -30,7 +30,7 @@ check:
 ci:
     .ci/run
 
-# Run the simulator over many seeds; it prints a failing seed, and `just sim --from SEED --seeds 1` reproduces the failure.
+# Run the simulator over many seeds; it prints a failing seed, and `just sim --from SEED --seeds 1` reproduces the failure. `just sim --sabotages` counts what it would find.
 sim *arguments:
     cargo run --release --package simulator -- {{arguments}}
 

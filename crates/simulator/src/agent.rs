@@ -1,6 +1,6 @@
 //! A simulated agent: a machine, and a process with the agent's pure core, its ledger and session.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use agent_core::execution::Effect;
@@ -47,7 +47,9 @@ pub(super) struct Process {
     pub(super) session: Session,
     /// The ledger cannot be written before this moment.
     pub(super) ledger_full_until: Timestamp,
-    /// Since when an input waits for room in the ledger.
+    /// Inputs that wait for room in the ledger.
+    pub(super) waiting: VecDeque<Input>,
+    /// Since when they wait.
     pub(super) waits_since: Option<Timestamp>,
     /// Time of its next poll; polls scheduled for other times are void.
     pub(super) next_poll: Option<Timestamp>,
@@ -105,6 +107,7 @@ impl Agent {
             watched: BTreeSet::new(),
             session: Session::new(now, outbox),
             ledger_full_until: Timestamp::ZERO,
+            waiting: VecDeque::new(),
             waits_since: None,
             next_poll: None,
         });

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api_types::history::NodeStateType;
-use api_types::job::{Constraint, JobSpec, JobType};
+use api_types::job::{Constraint, JobType};
 use api_types::node::{Connection, Eligibility, Membership};
 use api_types::{JobId, NodeId};
 use scheduler::change::NodeRow;
@@ -16,7 +16,6 @@ const COUNTS: u32 = 3;
 
 #[derive(Default)]
 pub(super) struct Coverage {
-    constraints: BTreeMap<JobId, Vec<Constraint>>,
     /// In how many counts in a row the slot was missing.
     missing: BTreeMap<(JobId, NodeId), u32>,
 }
@@ -31,7 +30,7 @@ impl Coverage {
 
     /// Counts what is missing now; panics if it was missing for too long.
     pub(super) fn count(&mut self, disk: &Disk) {
-        let missing: Vec<_> = self.missing_now(disk).collect();
+        let missing = Self::missing_now(disk);
         let before = std::mem::take(&mut self.missing);
         for at in missing {
             let times = before.get(&at).map_or(1, |times| times + 1);
@@ -41,7 +40,7 @@ impl Coverage {
         }
     }
 
-    fn missing_now(&mut self, disk: &Disk) -> impl Iterator<Item = (JobId, NodeId)> {
+    fn missing_now(disk: &Disk) -> Vec<(JobId, NodeId)> {
         let store = &disk.store;
         let live = store.jobs.values().filter(|row| row.live && !row.state.is_terminal());
         let is_daemon = |id: &JobId| store.new_jobs[id].job_type == JobType::Daemon;
@@ -49,15 +48,11 @@ impl Coverage {
         let has_slot = if daemons.is_empty() { BTreeSet::new() } else { slots(disk, &daemons) };
         let mut missing = Vec::new();
         for job in daemons {
-            let constraints = self.constraints.entry(job).or_insert_with(|| {
-                let spec = &store.new_jobs[&job].spec_json;
-                let spec: JobSpec = serde_json::from_str(spec).expect("what was submitted");
-                spec.constraints
-            });
+            let constraints = &disk.specs[&job].constraints;
             let nodes = store.nodes.values().filter(|node| takes(node, constraints));
             missing.extend(nodes.map(|node| (job, node.id)).filter(|at| !has_slot.contains(at)));
         }
-        missing.into_iter()
+        missing
     }
 }
 

@@ -10,7 +10,7 @@ use scheduler::change::{EventRow, EventSubject};
 use scheduler::health::Health;
 
 use super::agent::Agent;
-use super::workload;
+use super::workload::DECLINED;
 
 /// What the history says of an offer that is taken back.
 const UNANSWERED: &str = "no answer to the offer";
@@ -97,7 +97,7 @@ fn nobody_is_blamed(store: &MemoryStore, agents: &[Agent]) {
     for slot in store.pending_slots.values() {
         let mut excluded = slot.tries.exclusions.0.iter().map(|exclusion| exclusion.node);
         if let Some(node) = excluded.find(is_blameless)
-            && !workload::is_declined(&store.new_jobs[&slot.job].spec_json)
+            && store.new_jobs[&slot.job].name != DECLINED
         {
             let Some(before) = slot.previous.map(|id| &store.executions[&id]) else { continue };
             panic!("{node} has never failed, and {slot:?} avoids it: {before:?}");

@@ -10,6 +10,9 @@ use scheduler::input::Submit;
 
 use api_types::node::NodeAction;
 
+/// The connection of a stream that no agent reads: theirs are numbered from 1.
+const UNREAD: u64 = 0;
+
 /// The sender of a request: an agent with its process number, or a client's request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sender {
@@ -108,6 +111,15 @@ impl Request {
             _ => None,
         };
         Caller { sender: self.sender, number: self.number, stream }
+    }
+
+    /// The same request once more, on a connection of its own.
+    pub(super) fn repeated(&self) -> Self {
+        let mut repeated = self.clone();
+        if let RequestBody::Open { connection, .. } = &mut repeated.body {
+            *connection = UNREAD;
+        }
+        repeated
     }
 }
 

@@ -183,3 +183,31 @@ pub enum Sabotage {
     /// The store does not keep when a node joined, and thus that it was forgotten before.
     ForgetJoining,
 }
+
+// === impl Sabotage ===
+
+impl Sabotage {
+    pub const ALL: [Self; 21] = [
+        Self::AnswerBeforeCommit,
+        Self::ForgetReports,
+        Self::ForgetBoot,
+        Self::TrustWallClock,
+        Self::NoFence,
+        Self::LoadBeforeTerm,
+        Self::NoReservations,
+        Self::NoSilence,
+        Self::ProvideSilently,
+        Self::ForgetLostAfter,
+        Self::FillInPatience,
+        Self::ForgetAcceptance,
+        Self::ForgetLease,
+        Self::BlameTasks,
+        Self::BlameImages,
+        Self::BlameRoom,
+        Self::OverlookDelays,
+        Self::HeartbeatsWait,
+        Self::OverlookStalls,
+        Self::RunUnpublishedAgain,
+        Self::ForgetJoining,
+    ];
+}

@@ -198,12 +198,6 @@ pub(super) fn sleep(seconds: u64) -> String {
     format!("{SLEEP}{seconds}")
 }
 
-/// Whether nodes decline the job of this specification now and then.
-pub(super) fn is_declined(spec_json: &str) -> bool {
-    let spec: JobSpec = serde_json::from_str(spec_json).expect("what was submitted");
-    spec.name == DECLINED
-}
-
 /// Duration and exit code of a process of the job with this name.
 pub(super) fn process_run(random: &mut Random, job_name: &str) -> (Duration, i32) {
     if let Some(seconds) = job_name.strip_prefix(SLEEP) {

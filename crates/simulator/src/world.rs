@@ -11,10 +11,10 @@ mod membership;
 mod silence;
 mod transport;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::time::Duration;
 
-use agent_core::node_state::Input;
 use api_types::node::NodeAction;
 use api_types::{ExecutionId, NodeId, Timestamp};
 use control_plane::batch::NumberedCommit;
@@ -33,7 +33,7 @@ use super::workload::{self, ClientRequest, ExpectedEnd, RequestState};
 use crate::random::Random;
 
 /// Duration of faults and new work.
-const FAULT_PERIOD: Duration = Duration::from_secs(100);
+const FAULT_PERIOD: Duration = Duration::from_secs(50);
 
 /// Time limit for the healed world to settle: the exclusions of a slot that its only node declines
 /// take a thousand seconds.
@@ -64,8 +64,7 @@ pub(super) struct World {
     ending: bool,
     /// The answers to heartbeats are lost before this moment.
     heartbeats_unanswered_until: Timestamp,
-    /// Boxed, since the map moves its values about.
-    queue: BTreeMap<(Timestamp, u64), Box<SimEvent>>,
+    queue: BinaryHeap<Reverse<Scheduled>>,
     scheduled: u64,
     /// Streams that lost a line: they deliver nothing more.
     broken: BTreeSet<(usize, u64, u64)>,
@@ -74,12 +73,18 @@ pub(super) struct World {
     ids: u128,
 }
 
+/// An event in the queue; of those at the same time, the one that was scheduled first happens first.
+struct Scheduled {
+    at: Timestamp,
+    number: u64,
+    /// Boxed, since the queue moves its entries about.
+    event: Box<SimEvent>,
+}
+
 #[derive(Debug)]
 enum SimEvent {
     Arrive(Request),
-    Turn {
-        process: u64,
-    },
+    Turn { process: u64 },
     StartOrchestrator,
     FinishStart,
     TakeOver,
@@ -87,38 +92,14 @@ enum SimEvent {
     Answered(Sender, u64, Answer),
     Line(Stream, StreamLine),
     BreakStream(Stream),
-    Poll {
-        agent: usize,
-        process: u64,
-    },
-    StartAgent {
-        agent: usize,
-    },
-    Step {
-        agent: usize,
-        process: u64,
-        id: ExecutionId,
-        step: Step,
-    },
-    ContainersEnd {
-        agent: usize,
-    },
-    Sweep {
-        agent: usize,
-        process: u64,
-    },
-    MendDocker {
-        agent: usize,
-    },
-    /// Waited for room in the ledger.
-    Input {
-        agent: usize,
-        process: u64,
-        input: Input,
-    },
-    SendRequest {
-        request: usize,
-    },
+    Poll { agent: usize, process: u64 },
+    StartAgent { agent: usize },
+    Step { agent: usize, process: u64, id: ExecutionId, step: Step },
+    ContainersEnd { agent: usize },
+    Sweep { agent: usize, process: u64 },
+    MendDocker { agent: usize },
+    LedgerHasRoom { agent: usize, process: u64 },
+    SendRequest { request: usize },
     Count,
     Disruption,
 }
@@ -133,6 +114,28 @@ enum Step {
     Deadline,
     Collect,
     Discard,
+}
+
+// === impl Scheduled ===
+
+impl PartialEq for Scheduled {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Scheduled {}
+
+impl PartialOrd for Scheduled {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Scheduled {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
 }
 
 /// Runs one seed without sabotage.
@@ -183,7 +186,7 @@ impl World {
             sabotage,
             ending: false,
             heartbeats_unanswered_until: Timestamp::ZERO,
-            queue: BTreeMap::new(),
+            queue: BinaryHeap::new(),
             scheduled: 0,
             broken: BTreeSet::new(),
             arrivals: BTreeMap::new(),
@@ -203,15 +206,15 @@ impl World {
             self.agents.push(Agent::new(id, record));
             // Some agents join late.
             let late = self.random.chance(300);
-            let delay = self.random.millis(0..if late { 60_000 } else { 1_000 });
+            let delay = self.random.millis(0..if late { 30_000 } else { 1_000 });
             self.at(delay, SimEvent::StartAgent { agent: number });
         }
-        for _ in 0..self.random.within(3..20) {
+        for _ in 0..self.random.within(2..10) {
             let (spec, expected_end) = workload::job(&mut self.random);
-            let delay = self.random.millis(0..80_000);
+            let delay = self.random.millis(0..40_000);
             self.submit(spec, expected_end, delay);
         }
-        let delay = self.random.millis(0..80_000);
+        let delay = self.random.millis(0..40_000);
         let key = workload::secret(self.sabotage);
         self.add_request(RequestBody::PutSecret { key }, delay);
         self.at(Duration::from_secs(1), SimEvent::Disruption);
@@ -241,15 +244,15 @@ impl World {
 
     /// Dispatches events until `end`, or until `is_done` returns true.
     fn run_until(&mut self, end: Timestamp, is_done: impl Fn(&Self) -> bool) -> bool {
-        while let Some(((at, _), event)) = self.queue.pop_first() {
-            if at > end {
-                self.queue.insert((at, 0), event);
+        while let Some(Reverse(next)) = self.queue.peek() {
+            if next.at > end {
                 self.now = end;
                 return false;
             }
-            self.now = at;
+            let Some(Reverse(next)) = self.queue.pop() else { break };
+            self.now = next.at;
             self.summary.steps += 1;
-            self.dispatch(*event);
+            self.dispatch(*next.event);
             if self.summary.steps.is_multiple_of(64) && is_done(self) {
                 return true;
             }
@@ -323,7 +326,7 @@ impl World {
             SimEvent::ContainersEnd { agent } => self.containers_end(agent),
             SimEvent::Sweep { agent, process } => self.sweep(agent, process),
             SimEvent::MendDocker { agent } => self.agents[agent].docker.is_broken = false,
-            SimEvent::Input { agent, process, input } => self.input(agent, process, input),
+            SimEvent::LedgerHasRoom { agent, process } => self.ledger_has_room(agent, process),
             SimEvent::SendRequest { request } => self.send_request(request),
             SimEvent::Disruption => self.disrupt(),
             SimEvent::Count => self.count_daemons(),
@@ -345,7 +348,8 @@ impl World {
 
     fn at(&mut self, delay: Duration, event: SimEvent) {
         self.scheduled += 1;
-        self.queue.insert((self.now + delay, self.scheduled), Box::new(event));
+        let (at, number, event) = (self.now + delay, self.scheduled, Box::new(event));
+        self.queue.push(Reverse(Scheduled { at, number, event }));
     }
 
     fn uuid(&mut self) -> Uuid {

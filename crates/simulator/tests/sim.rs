@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use simulator::{Sabotage, Summary};
 
-/// Enough to include every kind of fault many times, in about a minute without optimisation.
-const SEEDS: u64 = 300;
+/// Enough to include every kind of fault many times, in less than a minute with little optimisation.
+const SEEDS: u64 = 1200;
 
 /// Number of seeds within which the simulation must find sabotage. What is found least is found by one
-/// in seventy, so that chance alone hardly ever misses it.
-const SABOTAGED_SEEDS: u64 = 500;
+/// in 150 (`sim --sabotages` counts), so that chance alone hardly ever misses it.
+const SABOTAGED_SEEDS: u64 = 1500;
 
 #[test]
 fn every_guarantee_holds_under_all_faults() {
@@ -46,7 +46,7 @@ fn every_guarantee_holds_under_all_faults() {
     assert!(total.clock_steps > 100 && total.machine_restarts > 30, "{total}");
     assert!(total.full_disks > 50 && total.late_commits > 100, "{total}");
     assert!(total.slow_commits > 100, "{total}");
-    assert!(total.crowds > 10 && total.broken_nodes > 5, "{total}");
+    assert!(total.crowds > 5 && total.broken_nodes > 5, "{total}");
     assert!(total.lost_registries > 3, "{total}");
     assert!(total.long_runs > 10 && total.mass_silences > 10, "{total}");
     assert!(total.full_ledgers > 10 && total.given_up > 100, "{total}");

@@ -1,9 +1,11 @@
 //! What outlives the orchestrator's processes: the store, and the faults of its disk.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use api_types::{NodeId, Timestamp};
-use control_plane::batch::NumberedCommit;
+use api_types::job::JobSpec;
+use api_types::{JobId, NodeId, Timestamp};
+use control_plane::batch::{Content, NumberedCommit};
 use control_plane::clock::Reading;
 use control_plane::store::memory::MemoryStore;
 use control_plane::store::{Admission, Outcome, Progress, Store, StoreError};
@@ -18,6 +20,8 @@ pub(in crate::orchestrator) fn full() -> StoreError {
 
 pub(crate) struct Disk {
     pub(crate) store: MemoryStore,
+    /// Of every job, as it was submitted.
+    pub(crate) specs: BTreeMap<JobId, Arc<JobSpec>>,
     sabotage: Option<Sabotage>,
     /// When each node of the store joined, as the scheduler wrote it: sabotage does not change it.
     pub(crate) joined: BTreeMap<NodeId, Moment>,
@@ -35,6 +39,7 @@ impl Disk {
     pub(super) fn new(sabotage: Option<Sabotage>) -> Self {
         Self {
             store: MemoryStore::default(),
+            specs: BTreeMap::new(),
             sabotage,
             joined: BTreeMap::new(),
             full_until: Timestamp::ZERO,
@@ -67,6 +72,7 @@ impl Disk {
         }
         let outcome = commit.write_to(&mut self.store)?;
         self.note_joined();
+        self.note_specs(commit);
         if self.sabotage == Some(Sabotage::ForgetAcceptance) {
             self.store.executions.values_mut().for_each(|row| row.accepted_at = None);
         }
@@ -81,6 +87,14 @@ impl Disk {
             self.written = now;
         }
         Ok(outcome)
+    }
+
+    fn note_specs(&mut self, commit: &NumberedCommit) {
+        let Content::Batch(batch) = &commit.content else { return };
+        for job in &batch.output.changes.new_jobs {
+            let spec = serde_json::from_str(&job.spec_json).expect("what was submitted");
+            self.specs.insert(job.id, Arc::new(spec));
+        }
     }
 
     fn note_joined(&mut self) {

@@ -25,6 +25,9 @@ use crate::network::{Answer, Caller, Request, RequestBody, StreamLine};
 use crate::random::Random;
 use crate::summary::Sabotage;
 
+/// With so many live jobs, the invariants are checked after every second commit.
+const JOBS_PER_CHECK: usize = 10;
+
 /// A turn takes this long at least, so that virtual time goes on.
 const SHORTEST_SLEEP: Duration = Duration::from_micros(100);
 
@@ -46,6 +49,8 @@ pub(crate) struct Process {
     /// The store does not answer it before this moment.
     pub(crate) cut_off_until: Timestamp,
     slow: Option<SlowCommit>,
+    /// So many commits are not checked before the next that is.
+    unchecked: usize,
     /// Heartbeats that the step was told of, and that the scheduler may still refuse.
     noted: Vec<Heard>,
     /// How long the last pause was, until the step is told.
@@ -119,6 +124,7 @@ impl Process {
             paused_until: Timestamp::ZERO,
             cut_off_until: Timestamp::ZERO,
             slow: None,
+            unchecked: 0,
             noted: Vec::new(),
             deaf: Duration::ZERO,
             next_turn: None,
@@ -265,6 +271,9 @@ impl Process {
     ) -> Option<After> {
         // A turn that stores nothing leaves the state as the last check found it.
         let mut has_changed = matches!(event, Event::Took(_));
+        if has_changed {
+            self.unchecked = 0;
+        }
         let mut actions = VecDeque::from(self.step.on(event, stamp));
         while let Some(action) = actions.pop_front() {
             let event = match action {
@@ -278,7 +287,7 @@ impl Process {
                             let event = Event::Committed(commit.id, outcome);
                             for action in self.step.on(event, stamp) {
                                 if let Action::Release(release) = action {
-                                    self.release(release, &around.disk.store, outgoing);
+                                    self.release(release, around.disk, outgoing);
                                 }
                             }
                             return Some(After::Crashed);
@@ -303,7 +312,7 @@ impl Process {
                     Event::Committed(id, result)
                 }
                 Action::Release(release) => {
-                    self.release(release, &around.disk.store, outgoing);
+                    self.release(release, around.disk, outgoing);
                     continue;
                 }
                 Action::Refuse { callers, why: _ } => {
@@ -326,10 +335,16 @@ impl Process {
         None
     }
 
-    fn check(&self) {
-        if let Some(scheduler) = self.step.scheduler() {
-            invariants::check(scheduler);
-            invariants::check_capacity(scheduler);
+    /// Checks the invariants, which takes a time in proportion to the live jobs: when there are many,
+    /// not after each commit.
+    fn check(&mut self) {
+        let Some(scheduler) = self.step.scheduler() else { return };
+        if let Some(rest) = self.unchecked.checked_sub(1) {
+            self.unchecked = rest;
+            return;
         }
+        self.unchecked = scheduler.live_jobs() / JOBS_PER_CHECK;
+        invariants::check(scheduler);
+        invariants::check_capacity(scheduler);
     }
 }

@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use api_types::job::JobSpec;
 use api_types::protocol::{Assignment, FailureCause, Report, Work};
 use control_plane::clock::Stamp;
 use control_plane::records::{Expected, RecordWrite};
 use control_plane::step::{self, Envelope, IdempotencyKey, Origin, Submission};
-use control_plane::store::memory::MemoryStore;
 use scheduler::change::AssignmentChange;
 use scheduler::input::{Input, Submit};
 
-use super::LEASE;
+use super::{Disk, LEASE};
 use crate::network::{Caller, Request, RequestBody, Sender};
 use crate::summary::Sabotage;
 
@@ -89,20 +87,18 @@ fn enclose(request: step::Request, arrived: Stamp, caller: Caller) -> Envelope<C
     Envelope { origin, arrived: arrived.now(), request, audit: None, caller }
 }
 
-pub(super) fn assignment(store: &MemoryStore, change: AssignmentChange) -> Assignment {
+pub(super) fn assignment(disk: &Disk, change: AssignmentChange) -> Assignment {
     let work = change.work.map(|order| {
-        let job = &store.new_jobs[&order.job];
-        let spec: JobSpec =
-            serde_json::from_str(&job.spec_json).expect("a stored specification is readable");
+        let spec = &disk.specs[&order.job];
         Work {
             job_id: order.job,
-            job_name: spec.name,
-            namespace: spec.namespace,
+            job_name: spec.name.clone(),
+            namespace: spec.namespace.clone(),
             job_type: spec.job_type,
             index: order.index,
             count: order.count,
             resources: order.resources.into(),
-            task: spec.tasks.into_iter().next().expect("a job has a task"),
+            task: spec.tasks.first().expect("a job has a task").clone(),
             traceparent: None,
         }
     });

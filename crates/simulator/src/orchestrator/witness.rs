@@ -12,11 +12,11 @@ use api_types::execution::{ComputeState, DesiredState};
 use api_types::job::{JobSpec, JobType};
 use api_types::{ExecutionId, JobId, NodeId};
 use control_plane::batch::{Content, NumberedCommit};
-use control_plane::store::memory::MemoryStore;
 use scheduler::change::{EventRow, EventSubject, ExecutionRow};
 use scheduler::silence::Heard;
 use scheduler::time::Moment;
 
+use super::Disk;
 use crate::docker::NO_IMAGE;
 
 /// What the history says of an execution that is given up for the silence of its node.
@@ -87,19 +87,14 @@ impl Witness {
 
     /// Panics if the commit gives work up early, or places it where it has just failed. Its outcome
     /// does not matter: whatever is repeated after it is committed later.
-    pub(super) fn commits(
-        &mut self,
-        commit: &NumberedCommit,
-        store: &MemoryStore,
-        lease: Duration,
-    ) {
+    pub(super) fn commits(&mut self, commit: &NumberedCommit, disk: &Disk, lease: Duration) {
         let Content::Batch(batch) = &commit.content else { return };
         let now = commit.stamp.moment;
         let nodes = &batch.output.changes.nodes;
         self.stalled.retain(|node, _| nodes.get(node).is_none_or(Option::is_some));
         for event in &batch.output.changes.events {
             let EventSubject::Execution { job, id, node, previous, new } = event.subject else {
-                self.check_abandoned(event, commit, store, lease);
+                self.check_abandoned(event, commit, disk, lease);
                 continue;
             };
             let row = &batch.output.changes.executions[&id];
@@ -112,7 +107,7 @@ impl Witness {
             if previous < new && new == ComputeState::AskForBid {
                 self.check_placement(at, now);
                 let written = batch.output.changes.nodes.get(&node).and_then(Option::as_ref);
-                let known = written.or(store.nodes.get(&node));
+                let known = written.or(disk.store.nodes.get(&node));
                 self.check_offer(row, known.map(|known| known.session));
             }
             let was_offered = previous < ComputeState::AskForBidAccepted;
@@ -121,7 +116,7 @@ impl Witness {
             }
             if is_given_up(event, new) {
                 self.given_up += 1;
-                self.check_patience((job, id, node), now, store, lease);
+                self.check_patience((job, id, node), now, disk, lease);
             }
         }
     }
@@ -154,22 +149,21 @@ impl Witness {
         &self,
         event: &EventRow,
         commit: &NumberedCommit,
-        store: &MemoryStore,
+        disk: &Disk,
         lease: Duration,
     ) {
         let Some(job) = event.job() else { return };
         let Some(index) = abandoned_slot(&event.comment) else { return };
         let Content::Batch(batch) = &commit.content else { return };
-        let stored = store.executions.values().chain(batch.output.changes.executions.values());
+        let stored = disk.store.executions.values().chain(batch.output.changes.executions.values());
         let placed = stored.filter(|row| row.job == job && row.index == index).map(|row| row.node);
-        let waiting = store.pending_slots.get(&(job, index)).and_then(|slot| slot.pinned);
+        let waiting = disk.store.pending_slots.get(&(job, index)).and_then(|slot| slot.pinned);
         // An ops slot stays on one node, and may never have been placed there.
         let Some(node) = waiting.into_iter().chain(placed).next() else { return };
         let Some(heard) = self.heard.get(&node) else { return };
         let silence = commit.stamp.moment.since(*heard);
-        let Some(submitted) = store.new_jobs.get(&job) else { return };
-        let spec: JobSpec = serde_json::from_str(&submitted.spec_json).expect("it was readable");
-        let patience = patience(&spec, Duration::ZERO).map(|patience| patience.max(lease));
+        let Some(spec) = disk.specs.get(&job) else { return };
+        let patience = patience(spec, Duration::ZERO).map(|patience| patience.max(lease));
         assert!(
             patience.is_some_and(|patience| silence >= patience),
             "job {job} failed after a silence of {silence:?}; it deserves {patience:?}"
@@ -180,14 +174,12 @@ impl Witness {
         &self,
         (job, id, node): (JobId, ExecutionId, NodeId),
         now: Moment,
-        store: &MemoryStore,
+        disk: &Disk,
         lease: Duration,
     ) {
         let Some(heard) = self.heard.get(&node) else { return };
         let run = self.accepted.get(&id).map_or(Duration::ZERO, |accepted| heard.since(*accepted));
-        let spec = &store.new_jobs[&job].spec_json;
-        let spec: JobSpec = serde_json::from_str(spec).expect("a stored specification is readable");
-        let patience = patience(&spec, run).map(|patience| patience.max(lease));
+        let patience = patience(&disk.specs[&job], run).map(|patience| patience.max(lease));
         let silence = now.since(*heard);
         assert!(
             patience.is_some_and(|patience| silence >= patience),

@@ -39,14 +39,14 @@ impl Epilogue {
         // A node that backs off after failures of its Docker may be the only one with room.
         let all_work = faults.docker_failure == 0;
         match random.within(0..1000) {
-            0..250 if all_work => Self::Crowd,
-            250..300 if all_work => Self::ForgottenNode,
-            300..430 if all_work => Self::BrokenNode,
-            430..550 if all_work => Self::LostRegistry,
-            550..650 => Self::LongRun,
-            650..800 => Self::MassSilence,
-            800..900 => Self::FullLedger,
-            900..980 => Self::ChangedLease,
+            0..25 if all_work => Self::Crowd,
+            25..50 if all_work => Self::ForgottenNode,
+            50..100 if all_work => Self::BrokenNode,
+            100..150 if all_work => Self::LostRegistry,
+            150..190 => Self::LongRun,
+            190..250 => Self::MassSilence,
+            250..290 => Self::FullLedger,
+            290..320 => Self::ChangedLease,
             _ => Self::None,
         }
     }

@@ -67,27 +67,45 @@ impl World {
         }
     }
 
-    /// Hands an input that had to wait to the process that it is meant for.
-    pub(super) fn input(&mut self, agent: usize, process: u64, input: Input) {
-        match self.readiness(agent, process) {
-            Readiness::Ready => self.agent_takes(agent, input),
-            Readiness::After(delay) => {
-                self.at(delay, SimEvent::Input { agent, process, input });
-            }
-            Readiness::Ended => {}
+    /// Hands an input to an agent. Without room in the ledger it waits, and every later one behind it;
+    /// nothing else does.
+    pub(super) fn agent_takes(&mut self, agent: usize, input: Input) {
+        let now = self.now;
+        let Some(running) = &mut self.agents[agent].process else { return };
+        let is_first = running.waiting.is_empty();
+        if is_first && running.ledger_full_until <= now {
+            return self.agent_commits(agent, input);
+        }
+        running.waiting.push_back(input);
+        if is_first {
+            running.waits_since = Some(now);
+            let (process, delay) = (running.number, running.ledger_full_until.since(now));
+            self.at(delay, SimEvent::LedgerHasRoom { agent, process });
         }
     }
 
-    /// Hands an input to an agent, which may crash before or after the commit. Without room in the
-    /// ledger the input waits, and nothing else.
-    pub(super) fn agent_takes(&mut self, agent: usize, input: Input) {
-        if let Some(running) = &mut self.agents[agent].process {
-            if running.ledger_full_until > self.now {
-                running.waits_since.get_or_insert(self.now);
-                let (process, delay) = (running.number, running.ledger_full_until.since(self.now));
-                return self.at(delay, SimEvent::Input { agent, process, input });
-            }
-            running.waits_since = None;
+    /// Hands the inputs that had to wait to the process that they are meant for.
+    pub(super) fn ledger_has_room(&mut self, agent: usize, process: u64) {
+        let delay = match self.readiness(agent, process) {
+            Readiness::Ready => Duration::ZERO,
+            Readiness::After(delay) => delay,
+            Readiness::Ended => return,
+        };
+        let Some(running) = &mut self.agents[agent].process else { return };
+        let delay = delay.max(running.ledger_full_until.since(self.now));
+        if !delay.is_zero() {
+            return self.at(delay, SimEvent::LedgerHasRoom { agent, process });
+        }
+        running.waits_since = None;
+        for input in std::mem::take(&mut running.waiting) {
+            self.agent_commits(agent, input);
+        }
+    }
+
+    /// The agent acts on an input, and may crash before or after the commit.
+    fn agent_commits(&mut self, agent: usize, input: Input) {
+        if self.agents[agent].process.is_none() {
+            return;
         }
         if self.random.chance(self.faults.agent_crash) {
             return self.agent_crash(agent);

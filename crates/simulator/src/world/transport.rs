@@ -148,7 +148,7 @@ impl World {
         let repeated = self.random.chance(self.faults.network.repeated);
         if repeated {
             let delay = self.random.millis(0..900);
-            self.at(delay, SimEvent::Arrive(request.clone()));
+            self.at(delay, SimEvent::Arrive(request.repeated()));
         }
         let delay = self.random.millis(0..if repeated { 900 } else { 30 });
         self.at(delay, SimEvent::Arrive(request));

@@ -57,7 +57,7 @@ impl Process {
 
     fn show_witness(&self, commit: &NumberedCommit, around: &mut Surroundings<'_>) {
         if let (Some(witness), Some(scheduler)) = (&mut around.witness, self.step.scheduler()) {
-            witness.commits(commit, &around.disk.store, scheduler.lease());
+            witness.commits(commit, around.disk, scheduler.lease());
         }
     }
 

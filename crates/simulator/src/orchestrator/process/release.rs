@@ -2,14 +2,13 @@
 
 use api_types::protocol::{Assignment, AssignmentLine, HeartbeatAnswer, SessionAnswer};
 use control_plane::step::{Held, NotCreated, Release, Reply};
-use control_plane::store::memory::MemoryStore;
 use scheduler::change::{AssignmentChange, Effect};
 use scheduler::input;
 
 use super::Process;
 use crate::network::{Answer, Caller, Sender, StreamLine};
 use crate::orchestrator::requests::assignment;
-use crate::orchestrator::{Outgoing, Stream};
+use crate::orchestrator::{Disk, Outgoing, Stream};
 
 // === impl Process: releases ===
 
@@ -26,20 +25,20 @@ impl Process {
     pub(super) fn release(
         &mut self,
         release: Release<Caller>,
-        store: &MemoryStore,
+        disk: &Disk,
         outgoing: &mut Vec<Outgoing>,
     ) {
         self.publish(&release);
         for held in release.held {
             match held {
-                Held::Reply(caller, reply) => self.reply(caller, reply, store, outgoing),
+                Held::Reply(caller, reply) => self.reply(caller, reply, disk, outgoing),
                 Held::Effect(Effect::CloseStream { node }) => {
                     let closed = self.streams.remove(&node);
                     outgoing.extend(closed.map(|at| Outgoing::Line(at, StreamLine::Closed)));
                 }
                 Held::Effect(Effect::Assign { node, change }) => {
                     if let Some(stream) = self.streams.get(&node) {
-                        let line = line(assignment(store, change));
+                        let line = line(assignment(disk, change));
                         outgoing.push(Outgoing::Line(*stream, StreamLine::Lines(vec![line])));
                     }
                 }
@@ -47,13 +46,7 @@ impl Process {
         }
     }
 
-    fn reply(
-        &mut self,
-        caller: Caller,
-        reply: Reply,
-        store: &MemoryStore,
-        outgoing: &mut Vec<Outgoing>,
-    ) {
+    fn reply(&mut self, caller: Caller, reply: Reply, disk: &Disk, outgoing: &mut Vec<Outgoing>) {
         let answer = match reply {
             Reply::Created(Ok(created)) => Answer::Submitted { job: created.job_id },
             Reply::Created(Err(NotCreated::Refused(why))) => Answer::Refused(why.code()),
@@ -80,7 +73,7 @@ impl Process {
                 input::Answer::Refused(why) => Answer::Refused(why.code()),
                 input::Answer::Assignments(snapshot) => {
                     // The lines are the answer.
-                    return self.open(caller, snapshot, store, outgoing);
+                    return self.open(caller, snapshot, disk, outgoing);
                 }
             },
         };
@@ -92,7 +85,7 @@ impl Process {
         &mut self,
         caller: Caller,
         snapshot: Vec<AssignmentChange>,
-        store: &MemoryStore,
+        disk: &Disk,
         outgoing: &mut Vec<Outgoing>,
     ) {
         let (Sender::Agent { agent, process }, Some((node, connection))) =
@@ -104,7 +97,7 @@ impl Process {
         let before = self.streams.insert(node, stream);
         outgoing.extend(before.map(|before| Outgoing::Line(before, StreamLine::Closed)));
         let head = AssignmentLine::Snapshot { executions: snapshot.len() as u64 };
-        let lines = snapshot.into_iter().map(|change| line(assignment(store, change)));
+        let lines = snapshot.into_iter().map(|change| line(assignment(disk, change)));
         let lines = [head].into_iter().chain(lines).collect();
         outgoing.push(Outgoing::Line(stream, StreamLine::Lines(lines)));
     }
