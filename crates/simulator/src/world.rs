@@ -66,6 +66,8 @@ pub(super) struct World {
     heartbeats_unanswered_until: Timestamp,
     queue: BinaryHeap<Reverse<Scheduled>>,
     scheduled: u64,
+    /// What concerns paused agents, by their process.
+    postponed: BTreeMap<(usize, u64), Vec<SimEvent>>,
     /// Streams that lost a line: they deliver nothing more.
     broken: BTreeSet<(usize, u64, u64)>,
     /// Arrival of the last line of each stream: lines keep their order.
@@ -98,6 +100,7 @@ enum SimEvent {
     ContainersEnd { agent: usize },
     Sweep { agent: usize, process: u64 },
     MendDocker { agent: usize },
+    Resume { agent: usize, process: u64 },
     LedgerHasRoom { agent: usize, process: u64 },
     SendRequest { request: usize },
     Count,
@@ -188,6 +191,7 @@ impl World {
             heartbeats_unanswered_until: Timestamp::ZERO,
             queue: BinaryHeap::new(),
             scheduled: 0,
+            postponed: BTreeMap::new(),
             broken: BTreeSet::new(),
             arrivals: BTreeMap::new(),
             ids: 0,
@@ -326,6 +330,7 @@ impl World {
             SimEvent::ContainersEnd { agent } => self.containers_end(agent),
             SimEvent::Sweep { agent, process } => self.sweep(agent, process),
             SimEvent::MendDocker { agent } => self.agents[agent].docker.is_broken = false,
+            SimEvent::Resume { agent, process } => self.resume(agent, process),
             SimEvent::LedgerHasRoom { agent, process } => self.ledger_has_room(agent, process),
             SimEvent::SendRequest { request } => self.send_request(request),
             SimEvent::Disruption => self.disrupt(),

@@ -12,7 +12,7 @@ use api_types::execution::{ComputeState, DesiredState};
 use api_types::job::{JobSpec, JobType};
 use api_types::{ExecutionId, JobId, NodeId};
 use control_plane::batch::{Content, NumberedCommit};
-use scheduler::change::{EventRow, EventSubject, ExecutionRow};
+use scheduler::change::{EventRow, EventSubject, ExecutionRow, NodeRow};
 use scheduler::silence::Heard;
 use scheduler::time::Moment;
 
@@ -90,8 +90,6 @@ impl Witness {
     pub(super) fn commits(&mut self, commit: &NumberedCommit, disk: &Disk, lease: Duration) {
         let Content::Batch(batch) = &commit.content else { return };
         let now = commit.stamp.moment;
-        let nodes = &batch.output.changes.nodes;
-        self.stalled.retain(|node, _| nodes.get(node).is_none_or(Option::is_some));
         for event in &batch.output.changes.events {
             let EventSubject::Execution { job, id, node, previous, new } = event.subject else {
                 self.check_abandoned(event, commit, disk, lease);
@@ -108,7 +106,7 @@ impl Witness {
                 self.check_placement(at, now);
                 let written = batch.output.changes.nodes.get(&node).and_then(Option::as_ref);
                 let known = written.or(disk.store.nodes.get(&node));
-                self.check_offer(row, known.map(|known| known.session));
+                self.check_offer(row, known);
             }
             let was_offered = previous < ComputeState::AskForBidAccepted;
             if was_offered && new >= ComputeState::AskForBidAccepted {
@@ -132,11 +130,12 @@ impl Witness {
     }
 
     /// No agent gets work that does not finish what it has. What was decided before it said so may
-    /// be stored later.
-    fn check_offer(&self, row: &ExecutionRow, session: Option<u64>) {
+    /// be stored later, and a node that was forgotten since begins anew.
+    fn check_offer(&self, row: &ExecutionRow, node: Option<&NodeRow>) {
         let Some((in_session, at)) = self.stalled.get(&row.node) else { return };
+        let is_same = |node: &NodeRow| node.session == *in_session && node.joined_at <= *at;
         assert!(
-            Some(*in_session) != session || row.offered_at <= *at,
+            !node.is_some_and(is_same) || row.offered_at <= *at,
             "execution {} is offered to node {}, whose agent does not finish what it does",
             row.id,
             row.node

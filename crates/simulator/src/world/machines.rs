@@ -48,11 +48,32 @@ impl World {
         }
     }
 
+    /// What concerns a paused agent waits for its end, in order.
+    pub(super) fn postpone(&mut self, agent: usize, event: SimEvent) {
+        let Some(running) = &self.agents[agent].process else { return };
+        let (process, delay) = (running.number, running.paused_until.since(self.now));
+        let postponed = self.postponed.entry((agent, process)).or_default();
+        postponed.push(event);
+        if postponed.len() == 1 {
+            self.at(delay, SimEvent::Resume { agent, process });
+        }
+    }
+
+    /// The pause of an agent is over, or its process has ended.
+    pub(super) fn resume(&mut self, agent: usize, process: u64) {
+        if let Readiness::After(delay) = self.readiness(agent, process) {
+            return self.at(delay, SimEvent::Resume { agent, process });
+        }
+        for event in self.postponed.remove(&(agent, process)).unwrap_or_default() {
+            self.dispatch(event);
+        }
+    }
+
     pub(super) fn line(&mut self, stream: Stream, line: StreamLine) {
         let Stream { agent, process, connection } = stream;
         match self.readiness(agent, process) {
             Readiness::Ready => {}
-            Readiness::After(delay) => return self.at(delay, SimEvent::Line(stream, line)),
+            Readiness::After(_) => return self.postpone(agent, SimEvent::Line(stream, line)),
             Readiness::Ended => return,
         }
         let StreamLine::Lines(lines) = line else {
@@ -143,7 +164,7 @@ impl World {
         let Stream { agent, process, connection } = stream;
         match self.readiness(agent, process) {
             Readiness::Ready => {}
-            Readiness::After(delay) => return self.at(delay, SimEvent::BreakStream(stream)),
+            Readiness::After(_) => return self.postpone(agent, SimEvent::BreakStream(stream)),
             Readiness::Ended => return,
         }
         if let Some(running) = &mut self.agents[agent].process {
@@ -224,8 +245,8 @@ impl World {
     pub(super) fn step(&mut self, agent: usize, process: u64, id: ExecutionId, step: Step) {
         let alive = match self.readiness(agent, process) {
             Readiness::Ready => true,
-            Readiness::After(delay) => {
-                return self.at(delay, SimEvent::Step { agent, process, id, step });
+            Readiness::After(_) => {
+                return self.postpone(agent, SimEvent::Step { agent, process, id, step });
             }
             Readiness::Ended => false,
         };
@@ -334,7 +355,7 @@ impl World {
     pub(super) fn sweep(&mut self, agent: usize, process: u64) {
         match self.readiness(agent, process) {
             Readiness::Ready => {}
-            Readiness::After(delay) => return self.at(delay, SimEvent::Sweep { agent, process }),
+            Readiness::After(_) => return self.postpone(agent, SimEvent::Sweep { agent, process }),
             Readiness::Ended => return,
         }
         let machine = &mut self.agents[agent];

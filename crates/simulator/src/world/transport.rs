@@ -234,8 +234,8 @@ impl World {
             Sender::Agent { agent, process } => {
                 match self.readiness(agent, process) {
                     Readiness::Ready => {}
-                    Readiness::After(delay) => {
-                        return self.at(delay, SimEvent::Answered(sender, number, answer));
+                    Readiness::After(_) => {
+                        return self.postpone(agent, SimEvent::Answered(sender, number, answer));
                     }
                     Readiness::Ended => return,
                 }
