@@ -8,13 +8,17 @@
 //! drivers put it. If the Engine has another cgroup parent, or runs on another machine, the agent
 //! asks it for its statistics instead.
 
+mod alarm;
+
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::process::Pid;
+use tracing::debug;
 
+pub(crate) use self::alarm::MemoryAlarm;
 use super::pidfd::Watched;
 
 /// Where control groups are mounted.
@@ -102,6 +106,18 @@ impl ControlGroup {
             Self::Split { memory, .. } => field(&memory.join("memory.oom_control"), "oom_kill"),
         };
         kills.is_ok_and(|kills| kills > 0)
+    }
+
+    /// Tells after the end of the group whether it was out of memory; none where nothing does.
+    pub(crate) fn memory_alarm(&self) -> Option<MemoryAlarm> {
+        let Self::Split { memory, .. } = self else { return None };
+        match MemoryAlarm::set(memory) {
+            Ok(alarm) => Some(alarm),
+            Err(error) => {
+                debug!(group = %memory.display(), %error, "cannot watch the memory of a group");
+                None
+            }
+        }
     }
 
     /// One process of the group, to wait for; none when all have ended.

@@ -316,9 +316,7 @@ impl Executor for Docker {
     fn wait(&self, id: ExecutionId) -> BoxFuture<'_, Result<Exit, ExecutorError>> {
         async move {
             self.meter_adopted(id).await;
-            let exit = self.wait_for_end(id).await?;
-            let out_of_memory = exit.out_of_memory || self.meter.was_out_of_memory(id);
-            Ok(Exit { out_of_memory, ..exit })
+            self.wait_for_end(id).await
         }
         .boxed()
     }

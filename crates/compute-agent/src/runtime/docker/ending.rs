@@ -28,8 +28,8 @@ const SETTLING_TIME: Duration = Duration::from_secs(2);
 /// The exit code of a process that SIGKILL ended, which is how the kernel ends one for its memory.
 const KILLED: i64 = 137;
 
-/// Pauses before the Engine is asked again whether such a process was out of memory: it learns of that
-/// separately from the end, and sometimes later.
+/// Pauses before it is asked again whether such a process was out of memory: the Engine and this agent
+/// each learn of that separately from the end, and sometimes later.
 const MEMORY_PAUSES: [Duration; 3] =
     [Duration::from_millis(50), Duration::from_millis(150), Duration::from_millis(300)];
 
@@ -112,7 +112,7 @@ impl Docker {
     }
 
     async fn was_out_of_memory(&self, id: ExecutionId, ended: &ContainerState) -> bool {
-        if ended.oom_killed == Some(true) {
+        if ended.oom_killed == Some(true) || self.meter.was_out_of_memory(id) {
             return true;
         }
         if ended.exit_code != Some(KILLED) {
@@ -120,7 +120,9 @@ impl Docker {
         }
         for pause in MEMORY_PAUSES {
             tokio::time::sleep(pause).await;
-            if self.state(id).await.is_ok_and(|state| state.oom_killed == Some(true)) {
+            let is_known = self.meter.was_out_of_memory(id)
+                || self.state(id).await.is_ok_and(|state| state.oom_killed == Some(true));
+            if is_known {
                 return true;
             }
         }

@@ -75,6 +75,7 @@ impl Meter {
     /// The group is empty for moments while the Engine starts the container, and after its end.
     async fn follow(&self, id: ExecutionId, group: ControlGroup) {
         let mut pause = READ_AGAIN;
+        let alarm = group.memory_alarm();
         loop {
             match group.process() {
                 Ok(Some(process)) => {
@@ -85,7 +86,15 @@ impl Meter {
                     pause = READ_AGAIN;
                 }
                 Ok(None) => pause = (2 * pause).min(READ_RARELY),
-                Err(error) => return debug!(execution = %id, %error, "a container is gone"),
+                Err(error) => {
+                    debug!(execution = %id, %error, "a container is gone");
+                    if let Some(alarm) = alarm
+                        && alarm.has_rung().await
+                    {
+                        self.note_out_of_memory(id);
+                    }
+                    return;
+                }
             }
             if group.was_out_of_memory() {
                 self.note_out_of_memory(id);
@@ -102,7 +111,8 @@ impl Meter {
     }
 
     /// Whether the kernel killed a process of the container for its memory. The Engine learns that
-    /// on its own way, which may take longer than the end.
+    /// on its own way, which may take longer than the end; on a busy machine one of a hundred times it
+    /// does not learn it at all.
     pub(super) fn was_out_of_memory(&self, id: ExecutionId) -> bool {
         self.containers().get(&id).is_some_and(|metered| metered.out_of_memory)
     }
