@@ -12,8 +12,12 @@ use api_types::protocol::Heartbeat;
 use crate::host::clock;
 use crate::node::ledger::LedgerError;
 
-/// A supervisor whose turn takes this long has hung and will not recover.
-const HUNG: Duration = Duration::from_secs(60);
+/// How often it is checked whether the supervisor hangs.
+pub(crate) const CHECK: Duration = Duration::from_secs(1);
+
+/// A supervisor whose turn goes on at this many checks in a row, a minute, has hung and will not
+/// recover.
+const HUNG: u32 = 60;
 
 /// The supervisor's published state.
 #[derive(Debug, Default)]
@@ -24,6 +28,35 @@ pub(crate) struct Vitals {
     /// The ledger's disk is full. The supervisor waits for space, and a restart would not help: it
     /// does not hang, although it can take no new work.
     is_full: AtomicBool,
+}
+
+/// Notices a supervisor that hangs.
+///
+/// It counts checks instead of the time since the turn began: while this process or its machine is
+/// stopped, nothing goes on, and nothing hangs.
+#[derive(Debug, Default)]
+pub(crate) struct Watchdog {
+    /// When the turn began that the last check found.
+    turn: u64,
+    /// Checks in a row that found it.
+    checks: u32,
+}
+
+// === impl Watchdog ===
+
+impl Watchdog {
+    /// Whether the supervisor has hung; to be called once per [`CHECK`].
+    pub(crate) fn check(&mut self, vitals: &Vitals) -> bool {
+        let turn = match vitals.is_full.load(Ordering::Relaxed) {
+            true => 0,
+            false => vitals.busy_since.load(Ordering::Relaxed),
+        };
+        if turn == 0 || turn != self.turn {
+            *self = Self { turn, checks: 0 };
+        }
+        self.checks += 1;
+        turn != 0 && self.checks > HUNG
+    }
 }
 
 // === impl Vitals ===
@@ -53,10 +86,6 @@ impl Vitals {
             0 => Duration::ZERO,
             since => Duration::from_millis(clock::boot_millis().saturating_sub(since)),
         }
-    }
-
-    pub(crate) fn hangs(&self) -> bool {
-        self.busy_for() >= HUNG && !self.is_full.load(Ordering::Relaxed)
     }
 
     /// A heartbeat from an agent that keeps to this lease.
@@ -90,18 +119,42 @@ mod tests {
         rusqlite::Error::SqliteFailure(code, None)
     }
 
+    /// Whether one of this many checks finds that it hangs.
+    fn hangs_within(checks: u32, watchdog: &mut Watchdog, vitals: &Vitals) -> bool {
+        (0..checks).any(|_| watchdog.check(vitals))
+    }
+
     #[test]
     fn a_supervisor_that_cannot_write_for_long_hangs_unless_its_disk_is_full() {
-        let vitals = busy();
-        assert!(vitals.hangs());
+        let (vitals, mut watchdog) = (busy(), Watchdog::default());
+        assert!(!hangs_within(HUNG, &mut watchdog, &vitals));
+        assert!(watchdog.check(&vitals));
         let error = failure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR));
         vitals.cannot_write(&LedgerError::Write(error));
-        assert!(vitals.hangs());
+        assert!(watchdog.check(&vitals));
         let error = failure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_FULL));
         vitals.cannot_write(&LedgerError::Full(error));
-        assert!(!vitals.hangs());
+        assert!(!hangs_within(2 * HUNG, &mut watchdog, &vitals));
         vitals.turn_ends();
         assert_eq!(vitals.busy_for(), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_pause_of_the_agent_within_a_turn_is_no_hang() {
+        let (vitals, mut watchdog) = (busy(), Watchdog::default());
+        assert!(vitals.busy_for() > HUNG * CHECK, "a minute has passed since the turn began");
+        assert!(!hangs_within(HUNG / 2, &mut watchdog, &vitals));
+    }
+
+    #[test]
+    fn turns_that_follow_one_another_are_no_hang() {
+        let (vitals, mut watchdog) = (Vitals::default(), Watchdog::default());
+        for turn in 1..=u64::from(2 * HUNG) {
+            vitals.busy_since.store(turn, Ordering::Relaxed);
+            assert!(!watchdog.check(&vitals));
+        }
+        vitals.turn_ends();
+        assert!(!hangs_within(2 * HUNG, &mut watchdog, &vitals));
     }
 
     #[test]

@@ -4,7 +4,6 @@
 //! be written, a busy runtime or a large upload must not cost the lease.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use agent_core::session::Pace;
 use api_client::Client;
@@ -15,11 +14,8 @@ use tracing::{info, warn};
 
 use super::state::SessionWatch;
 use super::{Refused, is_refusal};
-use crate::node::vitals::Vitals;
+use crate::node::vitals::{CHECK, Vitals, Watchdog};
 use crate::observer::Observer;
-
-/// How often the thread checks whether the supervisor hangs.
-const CHECK: Duration = Duration::from_secs(1);
 
 /// `EX_SOFTWARE`: the service manager restarts the agent, which adopts the running tasks.
 const EXIT_HUNG: i32 = 70;
@@ -84,6 +80,7 @@ impl Heartbeats {
 
 impl Sender {
     async fn run(self, mut granted: watch::Receiver<Option<SessionAnswer>>) {
+        let mut watchdog = Watchdog::default();
         loop {
             let answer = granted.borrow_and_update().clone();
             let beats = async {
@@ -104,7 +101,7 @@ impl Sender {
                         return;
                     }
                 }
-                () = self.watch_supervisor() => {}
+                () = self.watch_supervisor(&mut watchdog) => {}
             }
         }
     }
@@ -136,10 +133,10 @@ impl Sender {
 
     /// Ends the process when the supervisor hangs: the tasks keep running, and the next agent
     /// adopts them. Never returns.
-    async fn watch_supervisor(&self) {
+    async fn watch_supervisor(&self, watchdog: &mut Watchdog) {
         loop {
             tokio::time::sleep(CHECK).await;
-            if self.vitals.hangs() {
+            if watchdog.check(&self.vitals) {
                 tracing::error!(
                     seconds = self.vitals.busy_for().as_secs(),
                     "the agent hangs and ends itself; its tasks run on, and the next start adopts \
