@@ -51,7 +51,7 @@ impl Listed for Node {
                 "GPU", "SEEN", "VERSION", "LABELS",
             ]
         } else {
-            vec!["ID", "HOSTNAME", "STATUS", "ENGINES", "RUNNING", "CPU", "MEMORY", "SEEN"]
+            vec!["ID", "HOSTNAME", "TYPE", "STATUS", "ENGINES", "RUNNING", "CPU", "MEMORY", "SEEN"]
         }
     }
 
@@ -69,17 +69,13 @@ impl Listed for Node {
         let mut cells = vec![
             Cell::plain(if layout.wide { id.to_string() } else { id.short() }),
             Cell::plain(host),
-        ];
-        if layout.wide {
-            cells.push(Cell::plain(self.node_type.as_str()));
-        }
-        cells.extend([
+            Cell::plain(self.node_type.as_str()),
             Cell::new(status, tone),
             Cell::plain(words(&info.execution_engines, ",")),
             amount(info.running_executions.to_string()),
             amount(share(Millis(free.cpu_millis), Millis(all.cpu_millis))),
             amount(share(Bytes(free.memory_bytes), Bytes(all.memory_bytes))),
-        ]);
+        ];
         if layout.wide {
             cells.push(amount(share(Bytes(free.disk_bytes), Bytes(all.disk_bytes))));
             cells.push(amount(share(free.gpus, all.gpus)));
