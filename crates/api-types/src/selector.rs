@@ -77,11 +77,7 @@ impl Selector {
 
     /// The values that all requirements list.
     pub fn listed_values(&self) -> usize {
-        let listed = |requirement: &Requirement| match &requirement.test {
-            Test::In(values) | Test::NotIn(values) => values.len(),
-            Test::Exists | Test::Absent | Test::Greater(_) | Test::Less(_) => 0,
-        };
-        self.requirements.iter().map(listed).sum()
+        self.requirements.iter().map(|requirement| requirement.test.listed_values()).sum()
     }
 
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
@@ -98,6 +94,14 @@ impl Requirement {
 }
 
 impl Test {
+    /// The values that it lists.
+    pub fn listed_values(&self) -> usize {
+        match self {
+            Self::In(values) | Self::NotIn(values) => values.len(),
+            Self::Exists | Self::Absent | Self::Greater(_) | Self::Less(_) => 0,
+        }
+    }
+
     /// Whether the test holds for a label's value; `None` means that the label is absent.
     pub fn holds(&self, value: Option<&str>) -> bool {
         let integer = || value.and_then(|value| value.parse::<i64>().ok());

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use api_types::execution::ComputeState;
-use api_types::job::JobSpec;
+use api_types::job::{Constraint, JobSpec};
 use api_types::protocol::Report;
 use api_types::{ExecutionId, JobId, NodeId};
 use rustix::time::{ClockId, clock_gettime};
@@ -29,6 +29,9 @@ const LONGEST: f64 = 10.0;
 const NODES: u32 = 1000;
 
 const MEMORY_PER_NODE: u64 = 1 << 60;
+
+/// A label that each node has.
+const LABEL: &str = "hostname";
 
 /// A scheduler that is handed inputs, and the longest that one of them took.
 struct Driven {
@@ -57,6 +60,7 @@ fn dry_run() -> Measure {
     }
     let mut spec = seed::spec(1, 1_000_000);
     "1".clone_into(&mut spec.tasks[0].resources.cpu);
+    spec.constraints = most_constraints();
     let plan = JobPlan::of(&spec).expect("a readable demand");
     let begin = thread_time();
     let preview = driven.scheduler.preview(&plan, spec.count);
@@ -64,6 +68,17 @@ fn dry_run() -> Measure {
     let chosen = preview.iter().filter(|node| node.chosen).count();
     let what = format!("a dry run of Count 1,000,000 on {NODES} nodes");
     row(what, took, format!("{chosen} nodes chosen"))
+}
+
+/// As much as a job may demand of a node's labels, which fails at nothing: 64 constraints that list
+/// 256 values.
+fn most_constraints() -> Vec<Constraint> {
+    let not_in = |number: usize| Constraint {
+        key: LABEL.to_owned(),
+        operator: "notin".to_owned(),
+        values: (0..4).map(|value| format!("host-{number:04}-{value}")).collect(),
+    };
+    (0..64).map(not_in).collect()
 }
 
 /// Jobs that all ask for a different amount of memory wait, and a node gains room.
@@ -158,6 +173,7 @@ impl Driven {
         let node = NodeId::from_uuid(Uuid::from_u128(self.last_id));
         let mut record = fleet::record(cpu);
         record.compute_node_info.max_capacity.memory = MEMORY_PER_NODE;
+        record.labels.insert(LABEL.to_owned(), format!("host-{:06}", self.last_id));
         let answer = self.handle(Input::Join { node, request: Box::new(record) });
         assert!(matches!(answer, Answer::Joined { .. }), "{answer:?}");
         node

@@ -96,6 +96,12 @@ impl Demand {
 // === impl Fit ===
 
 impl Fit {
+    /// The constraints, and the values with which they compare.
+    pub(crate) fn conditions(&self) -> usize {
+        let values = self.constraints.iter().map(|constraint| constraint.test.listed_values());
+        self.constraints.len() + values.sum::<usize>()
+    }
+
     /// Why a node with these labels and capabilities is unsuitable, or `None`.
     pub fn obstacle(
         &self,

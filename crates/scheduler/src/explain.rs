@@ -21,6 +21,9 @@ use crate::time::Moment;
 /// Node checks per refresh, one per class and node; they take well below a millisecond in total.
 const CHECKS_PER_REFRESH: usize = 4096;
 
+/// Conditions on labels, and values that they list, that take as long as the rest of a node check.
+const CONDITIONS_PER_CHECK: usize = 8;
+
 /// The most groups that one explanation names.
 const NAMED_GROUPS: usize = 5;
 
@@ -72,12 +75,15 @@ impl Scheduler {
 
     /// Explanations that changed since the last call; `None` where no job waits any more.
     ///
-    /// Checks every node for each class in which jobs wait, up to [`CHECKS_PER_REFRESH`] in total;
-    /// beyond that, successive calls cover the classes in rotation. The driver calls it at
-    /// intervals, not for each input.
+    /// Checks every node for each class in which jobs wait, up to [`CHECKS_PER_REFRESH`] in total,
+    /// where one with many constraints counts for several; beyond that, successive calls cover the
+    /// classes in rotation. The driver calls it at intervals, not for each input.
     pub fn refresh_explanations(&mut self) -> Vec<(Want, Option<Arc<str>>)> {
-        let classes = (CHECKS_PER_REFRESH / self.nodes.len().max(1)).max(1);
-        for id in self.queue.next_waiting_classes(classes) {
+        let nodes = self.nodes.len().max(1);
+        let classes = self.queue.next_waiting_classes(CHECKS_PER_REFRESH, |class| {
+            nodes * (1 + class.demand.fit.conditions() / CONDITIONS_PER_CHECK)
+        });
+        for id in classes {
             let text = self.explain_class(id);
             self.queue.explain(id, text);
         }

@@ -324,13 +324,24 @@ impl Queue {
         self.classes.get(&id)
     }
 
-    /// Up to `most` classes in which a job waits, in rotation: each call resumes after the last
-    /// one.
-    pub(crate) fn next_waiting_classes(&mut self, most: usize) -> Vec<ClassId> {
+    /// Classes in which a job waits, which cost up to `budget` together or are a single one, in
+    /// rotation: each call resumes after the last one.
+    pub(crate) fn next_waiting_classes(
+        &mut self,
+        budget: usize,
+        cost: impl Fn(&Class) -> usize,
+    ) -> Vec<ClassId> {
         let after = (Bound::Excluded(self.last_explained), Bound::Unbounded);
         let upto = (Bound::Unbounded, Bound::Included(self.last_explained));
-        let next: Vec<_> =
-            self.waiting.range(after).chain(self.waiting.range(upto)).take(most).copied().collect();
+        let mut next = Vec::new();
+        let mut spent = 0;
+        for id in self.waiting.range(after).chain(self.waiting.range(upto)) {
+            spent += cost(self.class(*id));
+            if spent > budget && !next.is_empty() {
+                break;
+            }
+            next.push(*id);
+        }
         self.last_explained = next.last().copied().unwrap_or(self.last_explained);
         next
     }

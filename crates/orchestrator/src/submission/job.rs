@@ -24,7 +24,7 @@ const MAX_PRIORITY: i64 = 100;
 /// Constraints of one job: each is checked for every node that a placement considers.
 const MAX_CONSTRAINTS: usize = 64;
 
-/// Values of one constraint.
+/// Values of these constraints together: a node's label may be compared with each.
 const MAX_CONSTRAINT_VALUES: usize = 256;
 
 /// The most attempts a job may name; 0 means no limit.
@@ -162,6 +162,12 @@ fn constraints(submitted: Vec<ConstraintSubmission>, findings: &mut Findings) ->
         findings.refuse("Constraints", format!("must not be more than {MAX_CONSTRAINTS}"));
         return Vec::new();
     }
+    let values: usize = submitted.iter().flat_map(|it| &it.values).map(Vec::len).sum();
+    if values > MAX_CONSTRAINT_VALUES {
+        let reason = format!("must not list more than {MAX_CONSTRAINT_VALUES} values in all");
+        findings.refuse("Constraints", reason);
+        return Vec::new();
+    }
     let mut constraints = Vec::with_capacity(submitted.len());
     for (index, submitted) in submitted.into_iter().enumerate() {
         let path = format!("Constraints[{index}]");
@@ -172,10 +178,6 @@ fn constraints(submitted: Vec<ConstraintSubmission>, findings: &mut Findings) ->
         };
         if constraint.key.trim().is_empty() {
             findings.refuse(format!("{path}.Key"), "is required");
-        }
-        if constraint.values.len() > MAX_CONSTRAINT_VALUES {
-            let reason = format!("must not be more than {MAX_CONSTRAINT_VALUES}");
-            findings.refuse(format!("{path}.Values"), reason);
         }
         if constraint.operator.is_empty() {
             findings.refuse(format!("{path}.Operator"), "is required");

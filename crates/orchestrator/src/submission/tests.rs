@@ -286,6 +286,18 @@ fn fields_of_a_job_are_checked() {
 }
 
 #[test]
+fn a_job_compares_labels_with_a_bounded_number_of_values() {
+    let listing = |values: usize| {
+        let values: Vec<_> = (0..values).map(|n| n.to_string()).collect();
+        json!({ "Key": "zone", "Operator": "notin", "Values": values })
+    };
+    let accepted = accept_job(&job(json!({ "Constraints": [listing(200), listing(56)] })));
+    assert_eq!(accepted.spec.constraints.len(), 2);
+    let wrong = job(json!({ "Constraints": [listing(200), listing(57)] }));
+    assert_eq!(problems(&wrong), ["Constraints: must not list more than 256 values in all"]);
+}
+
+#[test]
 fn problems_and_warnings_are_bounded() {
     let values: Vec<Value> = (0..500).map(Value::from).collect();
     let wrong = job(json!({ "Constraints": [{ "Key": "a", "Operator": "in", "Values": values }] }));

@@ -177,6 +177,28 @@ fn a_dry_run_spreads_as_placement_would() {
     assert!(world.store.jobs.is_empty());
 }
 
+/// Each node is compared with every value, so that such classes count for several of a refresh.
+#[test]
+fn explanations_of_many_constraints_are_spread_over_more_refreshes() {
+    let explained_at_once = |conditions: usize| {
+        let (mut world, _) = World::with_nodes(1);
+        for number in 0..200 {
+            let mut spec = with_cpu(batch(1), "8");
+            for condition in 0..conditions {
+                spec = with_constraint(spec, &format!("key-{condition}"), "x");
+            }
+            spec.tasks[0].resources.memory = format!("{}", 10_000_000 + number);
+            world.submit(&spec);
+        }
+        while !world.scheduler.refresh_explanations().is_empty() {}
+        world.join_node(&node(4.0, 1_000_000_000, &[]));
+        world.scheduler.refresh_explanations().len()
+    };
+    assert_eq!(explained_at_once(1), 200);
+    // 2 nodes, for each of which a class counts for 1 + 64 * 2 / 8 checks.
+    assert_eq!(explained_at_once(64), 4096 / 34);
+}
+
 #[test]
 fn explanations_follow_what_changes() {
     let (mut world, nodes) = World::with_nodes(1);
