@@ -179,7 +179,11 @@ impl<C> Step<C> {
                 actions.extend(self.load(Reason::Fenced, now));
                 actions
             }
-            error => vec![Action::StepDown(Failure::Commit(error))],
+            // What failed may be the last step of a commit that a restart finds in the log.
+            error => vec![
+                refuse(writing.held, Refused::OutcomeUnknown),
+                Action::StepDown(Failure::Commit(error)),
+            ],
         }
     }
 }

@@ -375,8 +375,9 @@ fn a_store_that_fails_otherwise_ends_the_step() {
     world.request([submit(1, 20, "a", None)]);
     assert!(matches!(world.stepped_down, Some(Failure::Commit(_))));
     world.refusal = None;
+    assert_eq!(world.refused, [(1, Refused::OutcomeUnknown)]);
     world.request([stop(2)]);
-    assert_eq!(world.refused, [(2, Refused::NotStored)]);
+    assert_eq!(world.refused, [(1, Refused::OutcomeUnknown), (2, Refused::NotStored)]);
     assert_eq!(world.step.wake(), None);
 }
 
