@@ -101,12 +101,17 @@ pub(super) fn json<T: serde::Serialize>(value: &T) -> Handled {
     Ok(daemon::http::json(value))
 }
 
-/// The same for a value that may be large: rendered on a blocking thread, so that it does not delay
-/// other connections.
+/// The same for a value that may be large.
 pub(super) async fn rendered<T: serde::Serialize + Send + 'static>(value: T) -> Handled {
-    tokio::task::spawn_blocking(move || json(&value))
-        .await
-        .map_err(|error| Failure::Internal { cause: format!("render an answer: {error}") })?
+    aside(move || json(&value)).await?
+}
+
+/// Work on a blocking thread, where it does not delay other connections.
+pub(super) async fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Failure> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Failure::Internal { cause: format!("work on a request: {error}") })
 }
 
 #[cfg(test)]

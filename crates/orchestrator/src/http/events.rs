@@ -245,14 +245,18 @@ impl Events {
         // Commits from here on wake the stream.
         self.news.borrow_and_update();
         let query = self.query.clone();
-        let read = self.api.read(move |reads| Ok(reads.events(&query)?));
+        // Rendered there too: a page may have 8 MB.
+        let read = self.api.read(move |reads| {
+            let page = reads.events(&query)?;
+            Ok((text::events(&page.entries)?, page))
+        });
         let page = tokio::select! {
             biased;
             () = self.api.stopping.cancelled() => return None,
             page = read => page,
         };
         self.last_read = Instant::now();
-        match page.and_then(|page| Ok((text::events(&page.entries)?, page))) {
+        match page {
             Ok((piece, EventsPage { entries, through, more, job_gone })) => {
                 self.query.after = through;
                 self.known = entries.last().map(text::id).or(self.known);

@@ -69,30 +69,29 @@ async fn list(
     let EventFilters { event_type, since } = events;
     let since = since.since.unwrap_or(Timestamp::ZERO);
     let node = node.map(|text| node_of_events(&api, &text)).transpose()?;
-    let answer = api
-        .read(move |reads| {
-            let job = lookup::job(reads, &access, &text)?.id;
-            let of = Some(job.uuid());
-            let listing = Listing { list: List::History, order: 0, reverse: false, of };
-            let after = listing.position(token.as_deref())?;
-            let execution = match execution {
-                Some(text) => {
-                    let row = lookup::execution(reads, &access, &text)?.row;
-                    if row.job != job {
-                        return Err(lookup::absent(Kind::Execution, &text));
-                    }
-                    Some(row.id)
+    // Rendered there too: a page may have 16 MB.
+    api.read(move |reads| {
+        let job = lookup::job(reads, &access, &text)?.id;
+        let of = Some(job.uuid());
+        let listing = Listing { list: List::History, order: 0, reverse: false, of };
+        let after = listing.position(token.as_deref())?;
+        let execution = match execution {
+            Some(text) => {
+                let row = lookup::execution(reads, &access, &text)?.row;
+                if row.job != job {
+                    return Err(lookup::absent(Kind::Execution, &text));
                 }
-                None => None,
-            };
-            let question = HistoryQuery { job, since, event_type, execution, node, after, limit };
-            let page = reads.history(&question)?;
-            let next_token = listing.token(page.items.last().map(|event| event.seq), page.more);
-            let history = page.items.into_iter().map(record).collect();
-            Ok(ListHistory { history, next_token })
-        })
-        .await?;
-    json(&answer)
+                Some(row.id)
+            }
+            None => None,
+        };
+        let question = HistoryQuery { job, since, event_type, execution, node, after, limit };
+        let page = reads.history(&question)?;
+        let next_token = listing.token(page.items.last().map(|event| event.seq), page.more);
+        let history = page.items.into_iter().map(record).collect();
+        json(&ListHistory { history, next_token })
+    })
+    .await
 }
 
 /// Node History
@@ -116,25 +115,23 @@ async fn of_node(
     let since = since.since.unwrap_or(Timestamp::ZERO);
     let node = node_of_events(&api, &text)?;
     let is_known = node == api.own.id || api.view.node(node).is_some();
-    let answer = api
-        .read(move |reads| {
-            let of = Some(node.uuid());
-            let listing = Listing { list: List::NodeHistory, order: 0, reverse: false, of };
-            let after = listing.position(token.as_deref())?;
-            let query = NodeHistoryQuery { node, since, after, limit };
-            let page = reads.node_history(&query)?;
-            if page.items.is_empty() && !is_known {
-                let any = NodeHistoryQuery { since: Timestamp::ZERO, after: None, limit: 1, node };
-                if reads.node_history(&any)?.items.is_empty() {
-                    return Err(lookup::absent(Kind::Node, &text));
-                }
+    api.read(move |reads| {
+        let of = Some(node.uuid());
+        let listing = Listing { list: List::NodeHistory, order: 0, reverse: false, of };
+        let after = listing.position(token.as_deref())?;
+        let query = NodeHistoryQuery { node, since, after, limit };
+        let page = reads.node_history(&query)?;
+        if page.items.is_empty() && !is_known {
+            let any = NodeHistoryQuery { since: Timestamp::ZERO, after: None, limit: 1, node };
+            if reads.node_history(&any)?.items.is_empty() {
+                return Err(lookup::absent(Kind::Node, &text));
             }
-            let next_token = listing.token(page.items.last().map(|event| event.seq), page.more);
-            let history = page.items.into_iter().map(record).collect();
-            Ok(ListHistory { history, next_token })
-        })
-        .await?;
-    json(&answer)
+        }
+        let next_token = listing.token(page.items.last().map(|event| event.seq), page.more);
+        let history = page.items.into_iter().map(record).collect();
+        json(&ListHistory { history, next_token })
+    })
+    .await
 }
 
 /// A full ID needs no lookup: the events of a node outlive its record.

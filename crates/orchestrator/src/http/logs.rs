@@ -90,7 +90,7 @@ async fn logs(
     let LogQuery { execution, follow, tail, stream, from } = query;
     let options = LogOptions { follow, tail, stream };
     let place = api.log_readers.take(peer)?;
-    let (job, execution) = api
+    let (job, all, execution) = api
         .read(move |reads| {
             let job = lookup::job(reads, &access, &text)?;
             let execution = match execution {
@@ -104,7 +104,8 @@ async fn logs(
                         .map(Some)?
                 }
             };
-            Ok((job, execution))
+            // Here, because the specification may be large.
+            Ok((job.id, Which::of(job.id, &jobs::specification_of(&job)), execution))
         })
         .await?;
     let which = match &execution {
@@ -115,13 +116,12 @@ async fn logs(
             Which::One(execution.row.id)
         }
         None => {
-            let which = Which::of(job.id, &jobs::specification_of(&job));
-            if let (Which::InTurn(job), false) = (&which, options.follow)
-                && let Some(last) = last_execution(&api, *job).await?
+            if let (Which::InTurn(_), false) = (&all, options.follow)
+                && let Some(last) = last_execution(&api, job).await?
             {
                 can_be_read(&api, &last)?;
             }
-            which
+            all
         }
     };
     let (form, content_type) = match which {

@@ -20,7 +20,7 @@ use scheduler::input::Input;
 
 use super::authenticate::Access;
 use super::body::JsonBody;
-use super::edge::json;
+use super::edge::{aside, json};
 use super::error::{Failure, Kind};
 use super::openapi::{BODY, CALL, NODE, PAGE, QUERY, examples, params, refusals};
 use super::paging::{List, Listing, NodePosition};
@@ -121,23 +121,27 @@ async fn list(State(api): State<Arc<Api>>, access: Access, query: ListQuery) -> 
     let selector = query.labels.selector;
     let after: Option<NodePosition> = listing.position(query.page.next_token.as_deref())?;
 
-    let directed = |ordering: Ordering| if reverse { ordering.reverse() } else { ordering };
-    let mut nodes: Vec<(NodePosition, Arc<Node>)> = api
-        .view
-        .nodes()
-        .into_iter()
-        .chain([Arc::new(own(&api))])
-        .filter(|node| selector.matches(&node.labels))
-        .map(|node| (order.position(&node), node))
-        .filter(|(place, _)| after.is_none_or(|after| directed(place.cmp(&after)).is_gt()))
-        .collect();
-    nodes.sort_by(|(a, _), (b, _)| directed(a.cmp(b)));
-    let more = nodes.len() > limit;
-    nodes.truncate(limit);
-    let next_token = listing.token(nodes.last().map(|(place, _)| *place), more);
-    let nodes = nodes.into_iter().map(|(_, node)| shown(Arc::unwrap_or_clone(node), &access));
-    let nodes = nodes.collect();
-    json(&ListNodes { nodes, next_token })
+    // Aside: thousands of nodes may have hundreds of labels each.
+    aside(move || {
+        let directed = |ordering: Ordering| if reverse { ordering.reverse() } else { ordering };
+        let mut nodes: Vec<(NodePosition, Arc<Node>)> = api
+            .view
+            .nodes()
+            .into_iter()
+            .chain([Arc::new(own(&api))])
+            .filter(|node| selector.matches(&node.labels))
+            .map(|node| (order.position(&node), node))
+            .filter(|(place, _)| after.is_none_or(|after| directed(place.cmp(&after)).is_gt()))
+            .collect();
+        nodes.sort_by(|(a, _), (b, _)| directed(a.cmp(b)));
+        let more = nodes.len() > limit;
+        nodes.truncate(limit);
+        let next_token = listing.token(nodes.last().map(|(place, _)| *place), more);
+        let nodes = nodes.into_iter().map(|(_, node)| shown(Arc::unwrap_or_clone(node), &access));
+        let nodes = nodes.collect();
+        json(&ListNodes { nodes, next_token })
+    })
+    .await?
 }
 
 /// Act on a node

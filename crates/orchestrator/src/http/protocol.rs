@@ -25,7 +25,7 @@ use failpoint::Places;
 use scheduler::input::{Answer, Input};
 
 use super::body::{JsonBody, READ_ON_THE_SPOT_BYTES};
-use super::edge::json;
+use super::edge::{aside, json};
 use super::error::Failure;
 use super::openapi::{BODY, CALL, OWN_NODE_ID, QUERY, SESSION, examples, params, refusals};
 use super::query::Query;
@@ -158,9 +158,7 @@ async fn read_reports(body: JsonBody) -> Result<(ReportBatch, JsonBody), Failure
     if body.bytes.len() <= READ_ON_THE_SPOT_BYTES {
         return Ok((checked_reports(&body)?, body));
     }
-    tokio::task::spawn_blocking(move || Ok((checked_reports(&body)?, body)))
-        .await
-        .map_err(|error| Failure::Internal { cause: format!("read reports: {error}") })?
+    aside(move || Ok((checked_reports(&body)?, body))).await?
 }
 
 fn checked_reports(body: &JsonBody) -> Result<ReportBatch, Failure> {

@@ -40,21 +40,20 @@ async fn list(
     Parameter(text): Parameter,
 ) -> Handled {
     let HundredAPage { limit, next_token: token } = page;
-    let answer = api
-        .read(move |reads| {
-            let job = lookup::job(reads, &access, &text)?;
-            if !job.job_type.is_finite() {
-                return Err(Failure::NoResultsForType { job: job.id, job_type: job.job_type });
-            }
-            let listing =
-                Listing { list: List::Results, order: 0, reverse: false, of: Some(job.id.uuid()) };
-            let after = listing.position(token.as_deref())?;
-            let page = reads.results(&ResultQuery { job: job.id, after, limit })?;
-            let last = page.items.last().map(|result| result.position);
-            let next_token = listing.token(last, page.more);
-            let results = page.items.into_iter().map(|stored| stored.result).collect();
-            Ok(ListResults { results, next_token })
-        })
-        .await?;
-    json(&answer)
+    // Rendered there too: a page may have 16 MB.
+    api.read(move |reads| {
+        let job = lookup::job(reads, &access, &text)?;
+        if !job.job_type.is_finite() {
+            return Err(Failure::NoResultsForType { job: job.id, job_type: job.job_type });
+        }
+        let listing =
+            Listing { list: List::Results, order: 0, reverse: false, of: Some(job.id.uuid()) };
+        let after = listing.position(token.as_deref())?;
+        let page = reads.results(&ResultQuery { job: job.id, after, limit })?;
+        let last = page.items.last().map(|result| result.position);
+        let next_token = listing.token(last, page.more);
+        let results = page.items.into_iter().map(|stored| stored.result).collect();
+        json(&ListResults { results, next_token })
+    })
+    .await
 }

@@ -35,6 +35,7 @@ mod jobs;
 mod joining;
 mod keys;
 mod labels;
+mod large;
 mod login;
 mod logs;
 mod metrics;

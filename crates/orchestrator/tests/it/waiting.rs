@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::node::{FakeNode, executions};
-use crate::server::{Answer, PATIENCE, Server, job_path, plain_job, text};
+use crate::server::{Answer, PATIENCE, Server, job_path, plain_job, task_with, text};
 
 async fn waits(server: &Server, id: &str, query: &str) -> Answer {
     server.get(&format!("{}?{query}", job_path(id))).await
@@ -77,6 +77,42 @@ async fn an_expired_wait_returns_the_current_record() {
     });
     assert_eq!(revision(&answer), before);
     assert!(began.elapsed() >= Duration::from_millis(1500));
+}
+
+/// A job may have 10 MB, and thousands of reads may wait for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiting_read_keeps_no_copy_of_its_job() {
+    const READS: usize = 60;
+    const BYTES: usize = 9_000_000;
+    let resident = || {
+        let status = std::fs::read_to_string("/proc/self/status").expect("procfs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
+        let number = line.trim().trim_end_matches(" kB");
+        number.parse::<usize>().expect("a number") * 1024
+    };
+    let server = Server::start().await;
+    let url = format!("data:text/plain,{}", "x".repeat(BYTES));
+    let source = json!({ "Type": "inline", "Params": { "URL": url } });
+    let id = server
+        .submit(task_with(json!({ "InputSources": [{ "Source": source, "Target": "/in" }] })))
+        .await;
+    let before = resident();
+    let reads = (0..READS).map(|_| {
+        let path = format!("{}?wait=200s", job_path(&id));
+        let request = server.request(reqwest::Method::GET, &path).send();
+        tokio::spawn(async move { request.await.expect("an answer").status() })
+    });
+    let reads: Vec<_> = reads.collect();
+    let all_wait = format!("{{kind=\"waiting_read\"}} {READS}");
+    while !server.get("/metrics").await.text.contains(&all_wait) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let grown = resident().saturating_sub(before);
+    assert!(grown < READS * BYTES / 2, "{READS} waiting reads keep {} MB", grown / 1_000_000);
+    server.delete(&job_path(&id)).await.ok();
+    for read in reads {
+        assert_eq!(read.await.unwrap(), 200);
+    }
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ use crate::clock;
 use crate::driver::CallError;
 use crate::http::authenticate::Access;
 use crate::http::body::{JobBody, Language, READ_ON_THE_SPOT_BYTES};
-use crate::http::edge::json;
+use crate::http::edge::{aside, json, rendered};
 use crate::http::error::Failure;
 use crate::http::openapi::{BODY, CALL, QUERY, examples, params, refusals};
 use crate::http::query::{Flag, query};
@@ -92,7 +92,7 @@ pub(super) async fn create(
     query: CreateQuery,
     mut body: JobBody,
 ) -> Handled {
-    let key = idempotency_key(&headers, &body.body.bytes)?;
+    let key = idempotency_key(&headers, &body.body.bytes).await?;
     let accepted = match body.language {
         Language::Json => accept(&api, body.body.bytes.clone()).await?,
         Language::Yaml => accept_yaml(&api, &mut body).await?,
@@ -104,7 +104,10 @@ pub(super) async fn create(
     }
     namespaces::permit(&api, &accepted.spec)?;
     let constraints = namespaces::constraints(&api, &accepted.spec.namespace);
-    let mut accepted = accepted.bound_to(constraints);
+    let mut accepted = match accepted.spec_json.len() {
+        ..=READ_ON_THE_SPOT_BYTES => accepted.bound_to(constraints),
+        _ => aside(move || accepted.bound_to(constraints)).await?,
+    };
     accepted.warnings.extend(secrets::missing(&api, &accepted.spec));
     accepted.warnings.extend(credentials::check(&api, &accepted.spec)?);
     if query.dry_run {
@@ -179,9 +182,7 @@ async fn accept(api: &Arc<Api>, body: Bytes) -> Result<Accepted, Failure> {
         drop(turn);
         read
     };
-    let read = tokio::task::spawn_blocking(read).await;
-    read.map_err(|error| Failure::Internal { cause: format!("read a job: {error}") })?
-        .map_err(refusal)
+    aside(read).await?.map_err(refusal)
 }
 
 /// YAML, always on a blocking thread: aliases make much of a short text. What they made is one at a
@@ -194,9 +195,7 @@ async fn accept_yaml(api: &Arc<Api>, body: &mut JobBody) -> Result<Accepted, Fai
         let read = submission::accept(&json, id, &with.own.requester, Regexes::Compile);
         Ok::<_, Failure>((read.map_err(refusal)?, json.len(), turn))
     };
-    let read = tokio::task::spawn_blocking(read).await;
-    let (accepted, bytes, turn) =
-        read.map_err(|error| Failure::Internal { cause: format!("convert a job: {error}") })??;
+    let (accepted, bytes, turn) = aside(read).await??;
     body.expand(bytes, api).await?;
     drop(turn);
     Ok(accepted)
@@ -224,7 +223,10 @@ fn mint() -> JobId {
     JobId::from_uuid(uuid)
 }
 
-fn idempotency_key(headers: &HeaderMap, body: &[u8]) -> Result<Option<IdempotencyKey>, Failure> {
+async fn idempotency_key(
+    headers: &HeaderMap,
+    body: &Bytes,
+) -> Result<Option<IdempotencyKey>, Failure> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(value) = values.next() else { return Ok(None) };
     let refused = |reason: String| Failure::InvalidHeader { name: IDEMPOTENCY_KEY, reason };
@@ -236,8 +238,11 @@ fn idempotency_key(headers: &HeaderMap, body: &[u8]) -> Result<Option<Idempotenc
         return Err(refused(format!("must be 1 to {MAX_KEY_CHARS} visible ASCII characters")));
     }
     let key = String::from_utf8_lossy(bytes).into_owned();
+    let (body, is_large) = (body.clone(), body.len() > READ_ON_THE_SPOT_BYTES);
+    let hash = move || digest::digest(&digest::SHA256, &body);
+    let hash = if is_large { aside(hash).await? } else { hash() };
     let mut body_hash = [0; 32];
-    body_hash.copy_from_slice(digest::digest(&digest::SHA256, body).as_ref());
+    body_hash.copy_from_slice(hash.as_ref());
     Ok(Some(IdempotencyKey { key, body_hash }))
 }
 
@@ -268,5 +273,5 @@ async fn preview(api: &Api, accepted: Accepted) -> Handled {
         create_time: now,
         modify_time: now,
     };
-    json(&DryRun { job, nodes, warnings })
+    rendered(DryRun { job, nodes, warnings }).await
 }

@@ -1,7 +1,8 @@
 //! Describe Job, immediately or when its record has changed.
 //!
 //! A waiting read holds its connection, one of the permits for waiting reads, and an entry in the
-//! feed: no thread, no lock, no query. It reads the store again only when the job has changed.
+//! feed: no thread, no lock, no query, and no record. When the job has changed it reads its summary,
+//! and the record, which may have 10 MB, once at the end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use api_types::job::DescribeJob;
 use api_types::{JobId, routes};
 use axum::extract::State;
-use control_plane::store::StoredJob;
+use control_plane::store::{Reads, StoredJob};
 use tokio::time::Instant;
 
 use super::record;
@@ -19,6 +20,7 @@ use crate::http::error::{Failure, Kind};
 use crate::http::openapi::{JOB, QUERY, READ, examples, params, refusals};
 use crate::http::query::{Number, Wait, query};
 use crate::http::{Api, Handled, Parameter, lookup};
+use crate::view::View;
 
 /// The longest wait; a longer one is reduced to this. Proxies give up on a silent connection after
 /// about as long.
@@ -69,14 +71,30 @@ pub(super) async fn describe(
     query: DescribeQuery,
     Parameter(text): Parameter,
 ) -> Handled {
-    let wait_request = wait_request(&query);
-    let asks = access.clone();
-    let stored = api.read(move |reads| lookup::job(reads, &asks, &text)).await?;
-    let stored = match wait_request {
-        Some(wait_request) => changed(&api, stored, wait_request).await?,
-        None => stored,
+    let view = Arc::clone(&api.view);
+    let Some(wait_request) = wait_request(&query) else {
+        let read = move |reads: &dyn Reads| {
+            let stored = lookup::job(reads, &access, &text)?;
+            rendered(stored, &view, &access)
+        };
+        return api.read(read).await;
     };
-    json(&DescribeJob { job: record(stored, &api.view, &access) })
+    let asks = access.clone();
+    let find = move |reads: &dyn Reads| {
+        let id = lookup::job_id(reads, &asks, &text)?;
+        revision(reads, id)
+    };
+    let id = changed(&api, api.read(find).await?, wait_request).await?;
+    let read = move |reads: &dyn Reads| {
+        let stored = reads.job(id)?.ok_or_else(|| absent(id))?;
+        rendered(stored, &view, &access)
+    };
+    api.read(read).await
+}
+
+/// The response; part of a read, so that a large job delays no other connection.
+fn rendered(stored: StoredJob, view: &View, access: &Access) -> Handled {
+    json(&DescribeJob { job: record(stored, view, access) })
 }
 
 fn wait_request(query: &DescribeQuery) -> Option<WaitRequest> {
@@ -89,37 +107,40 @@ fn wait_request(query: &DescribeQuery) -> Option<WaitRequest> {
     Some(WaitRequest { after_revision, wait })
 }
 
-/// The job once it is newer than requested, or as it is when the wait ends or the service stops.
+/// Returns when the job is newer than requested, the wait ends, or the service stops.
 async fn changed(
     api: &Api,
-    first: StoredJob,
+    (id, first): (JobId, u64),
     WaitRequest { after_revision, wait }: WaitRequest,
-) -> Result<StoredJob, Failure> {
-    let after = after_revision.unwrap_or(first.revision);
-    if first.revision > after || wait.is_zero() {
-        return Ok(first);
+) -> Result<JobId, Failure> {
+    let after = after_revision.unwrap_or(first);
+    if first > after || wait.is_zero() {
+        return Ok(id);
     }
     let _place = api.waiting.take()?;
     let over = Instant::now() + wait;
-    let id = first.id;
     // A change before the watch began does not wake it, so read once more.
     let mut watch = api.view.feed().watch(id);
     loop {
-        let stored = read(api, id).await?;
-        if stored.revision > after {
-            return Ok(stored);
+        let (_, now) = api.read(move |reads| revision(reads, id)).await?;
+        if now > after {
+            return Ok(id);
         }
         tokio::select! {
             biased;
-            () = api.stopping.cancelled() => return Ok(stored),
+            () = api.stopping.cancelled() => return Ok(id),
             () = watch.changed() => {}
-            () = tokio::time::sleep_until(over) => return Ok(stored),
+            () = tokio::time::sleep_until(over) => return Ok(id),
         }
     }
 }
 
-async fn read(api: &Api, id: JobId) -> Result<StoredJob, Failure> {
-    let stored = api.read(move |reads| Ok(reads.job(id)?)).await?;
-    // Retention may have removed it meanwhile.
-    stored.ok_or_else(|| lookup::absent(Kind::Job, &id.to_string()))
+fn revision(reads: &dyn Reads, id: JobId) -> Result<(JobId, u64), Failure> {
+    let summary = reads.summary(id)?.ok_or_else(|| absent(id))?;
+    Ok((id, summary.revision))
+}
+
+/// Retention may have removed it meanwhile.
+fn absent(id: JobId) -> Failure {
+    lookup::absent(Kind::Job, &id.to_string())
 }

@@ -12,7 +12,7 @@ use scheduler::{Standing, Waits};
 use super::summary::summary;
 use crate::clock;
 use crate::http::authenticate::Access;
-use crate::http::edge::json;
+use crate::http::edge::rendered;
 use crate::http::error::{Failure, Kind};
 use crate::http::openapi::{CALL, JOB, READ, examples, params, refusals};
 use crate::http::{Api, Handled, Parameter, lookup};
@@ -51,7 +51,8 @@ pub(super) async fn explain(
     let is_over = job.state.state_type.is_terminal();
     let standing = standing.filter(|_| !is_over);
     let Standing { waits, nodes } = standing.unwrap_or(Standing { waits: None, nodes: Vec::new() });
-    json(&Explanation {
+    // There may be thousands of nodes.
+    rendered(Explanation {
         job_id: id,
         state: job.state.state_type,
         message: job.state.message,
@@ -60,6 +61,7 @@ pub(super) async fn explain(
         nodes,
         failures: failures.into_iter().map(failure).collect(),
     })
+    .await
 }
 
 fn absent(id: JobId) -> Failure {
