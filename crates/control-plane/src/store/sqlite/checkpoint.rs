@@ -3,6 +3,10 @@
 //! If the writer did it, as SQLite does by default, a checkpoint of 32 MB would delay all commits
 //! by tens of milliseconds. Here the writer checkpoints only when the log reaches [`LOG_PAGES`],
 //! which the thread prevents unless commits never pause; then little is left to do.
+//!
+//! SQLite reuses the log from its start once all of it is in the database and nobody reads it. While
+//! reads overlap somebody always does, and the log grows. So at [`RESTART_PAGES`] the writer waits
+//! for the reads of the moment; later ones do not need the log.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,6 +16,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rusqlite::hooks::Wal;
+use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 /// Pages of 4 KiB in the log before a checkpoint: fewer means more writes of the same page, more
@@ -20,6 +25,13 @@ const CHECKPOINT_PAGES: i32 = 8192;
 
 /// Pages in the log before the writer itself checkpoints the rest.
 const LOG_PAGES: i32 = 4 * CHECKPOINT_PAGES;
+
+/// Pages in the log before the writer waits for those who read it.
+pub(super) const RESTART_PAGES: i32 = 2 * LOG_PAGES;
+
+/// How long it waits: longer than any search of a user may take. A backup may take longer; then the
+/// log doubles before the next attempt.
+const RESTART_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The size to which the log's file is truncated after it has been larger.
 pub(super) const LOG_BYTES: i64 = (LOG_PAGES as i64) * 4096;
@@ -54,8 +66,18 @@ impl Checkpointer {
         // One pending wake-up is enough: every commit sends another.
         let (grown, signals) = sync_channel(1);
         let (wake, stopping) = (grown.clone(), Arc::<AtomicBool>::default());
-        writer.wal_hook(Some(move |log: &mut Wal, pages| {
-            if pages >= LOG_PAGES {
+        writer.busy_timeout(RESTART_TIMEOUT)?;
+        let mut restart_at = RESTART_PAGES;
+        writer.wal_hook(Some(move |log: &mut Wal, pages: i32| {
+            if pages < RESTART_PAGES {
+                restart_at = RESTART_PAGES;
+            }
+            if pages >= restart_at {
+                if let Err(error) = log.checkpoint_v2(CheckpointMode::RESTART) {
+                    tracing::warn!(%error, "the log of the state database grows while somebody reads it, as a backup does");
+                    restart_at = pages.saturating_mul(2);
+                }
+            } else if pages >= LOG_PAGES {
                 catch_up(log);
             } else if pages >= CHECKPOINT_PAGES {
                 let _ = grown.try_send(());

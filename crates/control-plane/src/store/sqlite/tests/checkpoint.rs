@@ -1,10 +1,55 @@
 //! The write-ahead log, under commits that never pause.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
 use scheduler::change::Changes;
 
 use super::{Backend, directory};
 use crate::store::contract::{Put, Random, Sample, load};
-use crate::store::sqlite::checkpoint::LOG_BYTES;
+use crate::store::sqlite::checkpoint::{LOG_BYTES, RESTART_PAGES};
+
+/// What is left to be reused only when nobody reads it grows for as long as somebody always does.
+#[test]
+fn the_log_stays_bounded_while_reads_overlap() {
+    const COMMITS: u64 = 300;
+    const JOBS: u64 = 20;
+    let directory = directory();
+    let (mut store, _) = directory.open();
+    let path = directory.path().join("orchestrator.db");
+    let done = AtomicBool::new(false);
+    let largest = std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+                let connection = Connection::open_with_flags(&path, flags).unwrap();
+                while !done.load(Ordering::Relaxed) {
+                    connection.execute_batch("BEGIN; SELECT count(*) FROM job LIMIT 1").unwrap();
+                    std::thread::sleep(Duration::from_millis(50));
+                    connection.execute_batch("COMMIT").unwrap();
+                }
+            });
+        }
+        let mut random = Random(161);
+        let mut largest = 0;
+        for number in 1..=COMMITS {
+            let mut changes = Changes::default();
+            for _ in 0..JOBS {
+                let mut sample = Sample::job(&mut random);
+                sample.new.spec_json = "x".repeat(75_000).into();
+                sample.add_to(&mut changes);
+            }
+            store.put(number, &changes, &[]).unwrap();
+            let log = directory.path().join("orchestrator.db-wal");
+            largest = largest.max(std::fs::metadata(log).unwrap().len());
+        }
+        done.store(true, Ordering::Relaxed);
+        largest
+    });
+    let most = u64::from(RESTART_PAGES.unsigned_abs()) * 4096 + (4 << 20);
+    assert!(largest < most, "the log had {largest} bytes");
+}
 
 #[test]
 fn the_log_stays_bounded_while_commits_continue() {
