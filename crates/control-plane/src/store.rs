@@ -372,6 +372,9 @@ pub enum StoreError {
     CommitGap { came: u64, last: u64 },
     #[error("a stored record cannot be read: {detail}")]
     Record { detail: String },
+    /// What it would have found is unknown.
+    #[error("a search among all jobs took longer than {} seconds", .limit.as_secs())]
+    LongSearch { limit: Duration },
     #[error("the state database failed")]
     Sqlite(#[from] rusqlite::Error),
     #[error("access {}", .path.display())]

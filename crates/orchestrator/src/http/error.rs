@@ -331,6 +331,7 @@ fn code_of_call(error: &CallError) -> Code {
 fn code_of_store(error: &StoreError) -> Code {
     match error {
         StoreError::Record { .. } | StoreError::CommitGap { .. } => Code::Internal,
+        StoreError::LongSearch { .. } => Code::InvalidQuery,
         StoreError::Full { .. }
         | StoreError::Foreign { .. }
         | StoreError::Damaged { .. }
@@ -369,7 +370,7 @@ impl From<CallError> for Failure {
 impl From<ReadError> for Failure {
     fn from(error: ReadError) -> Self {
         match error {
-            ReadError::Store(error) => Self::Store(error),
+            ReadError::Store(error) => error.into(),
             ReadError::Busy { waited } => Self::ReadersBusy { waited },
             ReadError::Failed { cause } => Self::Internal { cause },
         }
@@ -378,6 +379,12 @@ impl From<ReadError> for Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        Self::Store(error)
+        match error {
+            StoreError::LongSearch { .. } => Self::InvalidQuery {
+                reason: format!("{error}: add a filter that fewer jobs pass"),
+                permitted: Vec::new(),
+            },
+            error => Self::Store(error),
+        }
     }
 }

@@ -5,12 +5,13 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use api_types::audit::AuditRecord;
 use api_types::id::IdPrefix;
 use api_types::log::OutputTail;
 use api_types::{ExecutionId, JobId, Timestamp};
-use rusqlite::{Connection, OpenFlags, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, params};
 use scheduler::change::{EventRow, ExecutionRow};
 
 use super::fault::classify;
@@ -29,6 +30,14 @@ use crate::store::{
 /// machine, because reads seldom wait for the disk; two of them are enough for agents.
 pub const CONNECTIONS: usize = 6;
 
+/// How long a search among all jobs may take: three times what the slow cases of
+/// [`select`](super::select) take among a million. Four that take longer would keep everybody else
+/// from reading.
+const SEARCH_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Instructions of SQLite between two looks at the clock: about 1 ms.
+const SEARCH_STEPS: i32 = 20_000;
+
 /// Page cache of each connection, in KiB; misses mostly hit the system's cache.
 const CACHE_KIB: i32 = 16 << 10;
 
@@ -36,6 +45,7 @@ pub struct SqliteReads {
     path: PathBuf,
     idle: Mutex<Vec<Connection>>,
     returned: Condvar,
+    pub(super) search_timeout: Duration,
 }
 
 /// A borrowed connection.
@@ -50,7 +60,12 @@ struct Loan<'a> {
 impl SqliteReads {
     pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
         let idle = (0..CONNECTIONS).map(|_| connect(path)).collect::<Result<_, _>>()?;
-        Ok(Self { path: path.to_owned(), idle: Mutex::new(idle), returned: Condvar::new() })
+        Ok(Self {
+            path: path.to_owned(),
+            idle: Mutex::new(idle),
+            returned: Condvar::new(),
+            search_timeout: SEARCH_TIMEOUT,
+        })
     }
 
     /// Runs a read in one transaction, so that all its statements see the same commit.
@@ -58,9 +73,34 @@ impl SqliteReads {
         &self,
         read: impl FnOnce(&Connection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
+        self.read_with(self.lend(), read)
+    }
+
+    /// The same for a read whose caller chooses how many jobs it passes; one that takes too long
+    /// fails.
+    fn search<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let mut loan = self.lend();
-        let connection = loan.connection.as_mut().expect("a loan has its connection until it ends");
-        connection
+        let end = Instant::now() + self.search_timeout;
+        loan.connection().progress_handler(SEARCH_STEPS, Some(move || Instant::now() >= end))?;
+        self.read_with(loan, read).map_err(|error| match error {
+            StoreError::Sqlite(error)
+                if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) =>
+            {
+                StoreError::LongSearch { limit: self.search_timeout }
+            }
+            error => error,
+        })
+    }
+
+    fn read_with<T>(
+        &self,
+        mut loan: Loan<'_>,
+        read: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        loan.connection()
             .transaction()
             .map_err(StoreError::from)
             .and_then(|transaction| read(&transaction))
@@ -88,9 +128,19 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
+// === impl Loan ===
+
+impl Loan<'_> {
+    fn connection(&mut self) -> &mut Connection {
+        self.connection.as_mut().expect("a loan has its connection until it ends")
+    }
+}
+
 impl Drop for Loan<'_> {
     fn drop(&mut self) {
-        if let Some(connection) = self.connection.take() {
+        if let Some(mut connection) = self.connection.take() {
+            // The next borrower sets a limit of its own, or none. Only a handler can be refused.
+            let _ = connection.progress_handler(0, None::<fn() -> bool>);
             let mut idle = self.reads.idle.lock().unwrap_or_else(PoisonError::into_inner);
             idle.push(connection);
             self.reads.returned.notify_one();
@@ -169,11 +219,11 @@ impl Reads for SqliteReads {
     }
 
     fn jobs(&self, query: &JobQuery) -> Result<Page<StoredJob>, StoreError> {
-        self.read(|connection| jobs::jobs(connection, query))
+        self.search(|connection| jobs::jobs(connection, query))
     }
 
     fn summaries(&self, query: &JobQuery) -> Result<Page<StoredSummary>, StoreError> {
-        self.read(|connection| summaries::summaries(connection, query))
+        self.search(|connection| summaries::summaries(connection, query))
     }
 
     fn summary(&self, id: JobId) -> Result<Option<StoredSummary>, StoreError> {

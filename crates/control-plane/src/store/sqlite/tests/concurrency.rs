@@ -1,15 +1,17 @@
 //! Readers and the writer do not wait for each other.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use api_types::selector::Selector;
 use rusqlite::TransactionBehavior;
 use scheduler::change::Changes;
 
 use super::directory;
 use crate::store::contract::{Put, Random, Sample};
 use crate::store::sqlite::jobs::JobRows;
-use crate::store::sqlite::open;
-use crate::store::{JobQuery, Reads};
+use crate::store::sqlite::{CONNECTIONS, SqliteReads, open};
+use crate::store::{JobQuery, Reads, StoreError};
 
 #[test]
 fn a_read_sees_the_last_commit_while_another_is_written() {
@@ -24,6 +26,37 @@ fn a_read_sees_the_last_commit_while_another_is_written() {
     assert_eq!(reads.job(sample.id()).unwrap(), None);
     transaction.commit().unwrap();
     assert!(reads.job(sample.id()).unwrap().is_some());
+}
+
+/// Sixty-four conditions that every job passes but the last.
+#[test]
+fn a_search_that_passes_too_many_jobs_is_ended_and_leaves_its_connection_well() {
+    let directory = directory();
+    let (mut store, _) = open(directory.path()).unwrap();
+    let mut random = Random(92);
+    let mut changes = Changes::default();
+    for _ in 0..3000 {
+        let mut sample = Sample::job(&mut random);
+        sample.new.labels.insert("env".to_owned(), "prod".to_owned());
+        sample.add_to(&mut changes);
+    }
+    store.put(1, &changes, &[]).unwrap();
+    let mut reads = SqliteReads::open(&directory.path().join("orchestrator.db")).unwrap();
+    let absent: Vec<_> = (0..63).map(|n| format!("!a{n}")).collect();
+    let selector = Selector::parse(&format!("{},!env", absent.join(","))).unwrap();
+    let slow = JobQuery { selector, limit: 1, ..JobQuery::default() };
+    assert_eq!(reads.jobs(&slow).unwrap().items.len(), 0);
+    reads.search_timeout = Duration::ZERO;
+    for _ in 0..2 * CONNECTIONS {
+        let found = reads.jobs(&slow);
+        assert!(matches!(found, Err(StoreError::LongSearch { .. })), "{found:?}");
+        let found = reads.summaries(&slow);
+        assert!(matches!(found, Err(StoreError::LongSearch { .. })), "{found:?}");
+        // What is no search has no limit on the same connection.
+        reads.job_totals().unwrap();
+    }
+    reads.search_timeout = Duration::from_secs(60);
+    assert_eq!(reads.jobs(&slow).unwrap().items.len(), 0);
 }
 
 /// More readers than connections; none of them sees half a commit or misses an old one.
