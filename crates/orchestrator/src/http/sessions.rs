@@ -24,9 +24,15 @@ use crate::access::credential::Credential;
 use crate::access::token::{self, SESSION, StoredSession, StoredToken, shown};
 use crate::access::{Caller, Who};
 use crate::clock;
+use crate::records::Published;
 
 /// How long a browser stays signed in: a working day.
 const SESSION_LIFETIME: Duration = Duration::from_hours(12);
+
+/// The most sessions of one token: browsers and machines of one person. A further one takes the place
+/// of the oldest, so that a script that signs in each time does not fill the store, which would keep
+/// everybody out.
+const SESSIONS_OF_ONE: usize = 50;
 
 /// A session that is to be stored.
 pub(super) struct Opened {
@@ -42,7 +48,7 @@ pub(super) fn router() -> Operations<Arc<Api>> {
 /// Sign In
 ///
 /// Trades a token for a cookie that scripts cannot read. It ends with the token, at sign-out, or
-/// after 12 hours.
+/// after 12 hours. A token has at most 50 sessions; a further one takes the place of the oldest.
 #[utoipa::path(
     post,
     path = routes::AUTH_SESSION,
@@ -69,9 +75,23 @@ async fn sign_in(
     api.last_uses.note(token_id, now);
     let session = open(&api, token_id, verified.expires, now);
     let entry = request.done_by(verified.caller.name(), token_id);
-    api.handle.on_behalf(Some(entry)).change_records(vec![session.write]).await?;
+    let mut writes = surplus(api.view.records(), token_id);
+    writes.push(session.write);
+    api.handle.on_behalf(Some(entry)).change_records(writes).await?;
     let identity = json(&describe(&verified.caller, Some(session.expire_time)))?;
     Ok(([(header::SET_COOKIE, session.cookie)], identity).into_response())
+}
+
+/// Removes the oldest sessions of a token to make room for another.
+fn surplus(records: &Published, token_id: &str) -> Vec<RecordWrite> {
+    let sessions = records.of_kind(RecordKind::Session).into_iter().filter_map(|record| {
+        let session = StoredSession::of(&record).filter(|session| session.token_id == token_id)?;
+        Some((session.expire_time, record.key))
+    });
+    let mut sessions: Vec<_> = sessions.collect();
+    sessions.sort();
+    let surplus = (sessions.len() + 1).saturating_sub(SESSIONS_OF_ONE);
+    sessions.into_iter().take(surplus).map(|(_, key)| RecordWrite::removal(key)).collect()
 }
 
 /// The session of a browser with this token, which ends at `expires` if ever.

@@ -76,6 +76,31 @@ async fn a_browser_signs_in_and_out() {
     guarded.ask(Method::GET, IDENTITY, &token, None).await.ok();
 }
 
+/// A script that signs in each time must not fill the store for everybody.
+#[tokio::test]
+async fn a_token_has_so_many_sessions_and_the_oldest_make_room() {
+    let guarded = Guarded::start().await;
+    let token = guarded.token("viewer", &["home"]).await;
+    let other = guarded.token("viewer", &["home"]).await;
+    let server = &guarded.server;
+    let sign_in = async |token: &str| {
+        let request = server.request(Method::POST, SESSION).json(&json!({ "Token": token }));
+        cookie_of(&answer(request).await)
+    };
+    let of_other = sign_in(&other).await;
+    let first = sign_in(&token).await;
+    let second = sign_in(&token).await;
+    for _ in 2..51 {
+        sign_in(&token).await;
+    }
+    let seen = async |cookie: &str| {
+        answer(of_the_page(server.request(Method::GET, IDENTITY), cookie)).await
+    };
+    seen(&first).await.refused(401, "Unauthenticated");
+    seen(&second).await.ok();
+    seen(&of_other).await.ok();
+}
+
 #[tokio::test]
 async fn a_session_outlives_a_restart_and_ends_with_its_token() {
     let mut guarded = Guarded::start().await;
