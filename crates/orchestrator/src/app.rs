@@ -198,10 +198,11 @@ impl Orchestrator {
             let (view, settings) = (Arc::clone(&view), settings.clone());
             load(move || Opened::open(&settings, view)).await?
         };
-        let Opened { identity, keys, reads, handle, driver, observer, issuer } = opened;
+        let Opened { identity, keys, records, reads, handle, driver, observer, issuer } = opened;
         let protection = {
             let is_protected = settings.exposure() == Exposure::Protected;
-            let opened = authorities::open(&keys, &handle, view.records(), is_protected).await?;
+            let opened =
+                authorities::open(&keys, &handle, view.records(), records, is_protected).await?;
             let protect = |authorities| {
                 Protection::open(&settings, authorities, identity.node_id, address, machine)
             };

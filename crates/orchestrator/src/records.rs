@@ -21,6 +21,12 @@ impl Default for Published {
 }
 
 impl Published {
+    /// As they are stored, before a term has begun.
+    pub(crate) fn stored(records: Vec<Record>) -> Self {
+        let records = records.into_iter().map(|record| (record.key.clone(), record)).collect();
+        Self { records: RwLock::new(records), changes: watch::Sender::new(0) }
+    }
+
     pub(crate) fn get(&self, key: &RecordKey) -> Option<Record> {
         self.read().get(key).cloned()
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use control_plane::records::Record;
 use control_plane::store::{Reads, Store, sqlite};
 use telemetry::traces::Tracer;
 
@@ -18,6 +19,8 @@ use crate::view::View;
 pub(super) struct Opened {
     pub(super) identity: Identity,
     pub(super) keys: Arc<KeyRing>,
+    /// As they were stored.
+    pub(super) records: Vec<Record>,
     pub(super) reads: Arc<dyn Reads>,
     pub(super) handle: Handle,
     pub(super) driver: Driver,
@@ -40,6 +43,15 @@ impl Opened {
         let (scheduler, retention) = (settings.scheduler(), settings.retention());
         let (handle, driver) =
             driver::start(Box::new(store), view, scheduler, retention, observer.clone())?;
-        Ok(Self { identity, keys: Arc::new(keys), reads, handle, driver, observer, issuer })
+        Ok(Self {
+            identity,
+            keys: Arc::new(keys),
+            records,
+            reads,
+            handle,
+            driver,
+            observer,
+            issuer,
+        })
     }
 }

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use api_types::{KeyDigest, Timestamp};
-use control_plane::records::{Expected, RecordWrite};
+use control_plane::records::{Expected, Record, RecordWrite};
 use pki::{Authority, AuthorityCertificate, MAX_AUTHORITIES};
 use zeroize::Zeroizing;
 
@@ -94,14 +94,20 @@ pub(crate) fn certificate_file(data_dir: &Path) -> PathBuf {
 
 /// The CAs of the cluster; the first one is made where one is `needed`. A CA in the files of an
 /// earlier version is taken over.
+///
+/// While no term can begin, as on a full disk, the records are those that were `stored` at the start.
 pub(crate) async fn open(
     keys: &KeyRing,
     handle: &Handle,
     records: &Published,
+    stored: Vec<Record>,
     needed: bool,
 ) -> Result<Option<Authorities>, KeyError> {
     let file = keys.data_dir.join(KEY_FILE);
-    let mut authorities = Authorities::load(keys, records)?;
+    let mut authorities = match records.are_known() {
+        true => Authorities::load(keys, records)?,
+        false => Authorities::load(keys, &Published::stored(stored))?,
+    };
     if authorities.is_none() {
         let first = match of_file(keys)? {
             Some(authority) => Some(authority),

@@ -46,7 +46,8 @@ impl Started {
     }
 
     async fn authorities(&self) -> Result<Authorities, KeyError> {
-        let opened = authorities::open(&self.keys, &self.handle, self.view.records(), true).await;
+        let records = self.view.records();
+        let opened = authorities::open(&self.keys, &self.handle, records, Vec::new(), true).await;
         opened.map(|authorities| authorities.expect("one is made"))
     }
 
@@ -76,6 +77,21 @@ fn leave_files(dir: &Path) -> KeyDigest {
     fs::write(dir.join(CA_KEY), serde_json::to_vec(&sealed.unwrap()).unwrap()).unwrap();
     fs::write(dir.join(CA_CERTIFICATE), authority.certificate()).unwrap();
     authority.key()
+}
+
+/// A disk that is full at the start keeps the first term from beginning, and reads go on.
+#[tokio::test]
+async fn the_stored_ca_counts_before_a_term_has_begun() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let first = start(dir).await.unwrap();
+    let started = Started::open(dir).unwrap();
+    let stored = started.view.records().of_kind(RecordKind::Key);
+    let unknown = Published::default();
+    let opened = authorities::open(&started.keys, &started.handle, &unknown, stored, true).await;
+    assert_eq!(opened.unwrap().expect("it is stored").signing.key(), first);
+    assert_eq!(started.view.records().of_kind(RecordKind::Key).len(), 1, "no other was made");
+    started.stop().await;
 }
 
 #[tokio::test]
