@@ -49,7 +49,7 @@ use super::{Commit, Known, Outcome, Progress, RequestKey, Store, StoreError};
 /// The writer.
 pub struct SqliteStore {
     /// Declared before the connection, so that its thread ends first.
-    _checkpointer: checkpoint::Checkpointer,
+    checkpointer: checkpoint::Checkpointer,
     connection: Connection,
     path: PathBuf,
     /// Releases the lock on the directory when dropped.
@@ -63,7 +63,14 @@ impl SqliteStore {
         &mut self,
         action: impl FnOnce(&mut Connection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        action(&mut self.connection).map_err(|error| fault::classify(&self.path, error))
+        action(&mut self.connection).map_err(|error| {
+            let error = fault::classify(&self.path, error);
+            if matches!(error, StoreError::Full { .. }) {
+                // What fills the disk may be the log, which no commit makes smaller any more.
+                self.checkpointer.wake();
+            }
+            error
+        })
     }
 }
 

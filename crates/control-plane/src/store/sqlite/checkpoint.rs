@@ -96,13 +96,18 @@ impl Checkpointer {
         };
         Ok(Self { thread, stopping, wake })
     }
+
+    /// Checkpoints the log, however small it is.
+    pub(super) fn wake(&self) {
+        // A pending wake-up serves as well.
+        let _ = self.wake.try_send(());
+    }
 }
 
 impl Drop for Checkpointer {
     fn drop(&mut self) {
         self.stopping.store(true, Ordering::Release);
-        // A pending wake-up serves as well.
-        let _ = self.wake.try_send(());
+        self.wake();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {

@@ -49,7 +49,7 @@ pub fn open(dir: &Path) -> Result<(SqliteStore, Arc<SqliteReads>), StoreError> {
     let reads = SqliteReads::open(&path).map_err(|error| classify(&path, error))?;
     let checkpointer = Checkpointer::start(&path, &mut connection)
         .map_err(|error| classify(&path, error.into()))?;
-    let store = SqliteStore { connection, _checkpointer: checkpointer, path, _lock: lock };
+    let store = SqliteStore { connection, checkpointer, path, _lock: lock };
     Ok((store, Arc::new(reads)))
 }
 

@@ -2,13 +2,14 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use scheduler::change::Changes;
 use scheduler::time::Moment;
 
 use super::directory;
 use crate::store::contract::{Put, Random, Sample, key, key_row, load};
-use crate::store::sqlite::open;
+use crate::store::sqlite::{SqliteStore, open};
 use crate::store::{Reads, Store, StoreError};
 
 /// A commit of some hundred kilobytes.
@@ -94,6 +95,36 @@ impl Drop for Mounted<'_> {
         let unmounted = Command::new("umount").arg(self.0).status();
         assert!(unmounted.is_ok_and(|status| status.success()), "unmount {}", self.0.display());
     }
+}
+
+/// What the log holds is in the database already, or replaces what is.
+#[test]
+fn a_disk_that_the_log_fills_has_room_again_by_itself() {
+    let directory = directory();
+    let Some(mounted) = Mounted::new(directory.path()) else {
+        println!("skipped: a file system cannot be mounted here");
+        return;
+    };
+    let (mut store, reads) = open(directory.path()).unwrap();
+    let ballast = "CREATE TABLE ballast (x BLOB); INSERT INTO ballast VALUES (randomblob(1000000));
+        PRAGMA wal_checkpoint(TRUNCATE);";
+    store.connection.execute_batch(ballast).unwrap();
+    let replace = |store: &mut SqliteStore| {
+        store.run(|connection| {
+            connection.execute("UPDATE ballast SET x = randomblob(1000000)", [])?;
+            Ok(())
+        })
+    };
+    let filled = (0..100).find_map(|_| replace(&mut store).err());
+    assert!(matches!(filled, Some(StoreError::Full { .. })), "{filled:?}");
+    let patience = Instant::now() + Duration::from_secs(30);
+    while let Err(error) = replace(&mut store) {
+        assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
+        assert!(Instant::now() < patience, "the log still fills the disk");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    drop((store, reads));
+    drop(mounted);
 }
 
 #[test]
