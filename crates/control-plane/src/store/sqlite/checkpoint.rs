@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::hooks::Wal;
 use rusqlite::wal::CheckpointMode;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
 /// Pages of 4 KiB in the log before a checkpoint: fewer means more writes of the same page, more
 /// means a longer recovery after a crash.
@@ -29,8 +29,8 @@ const LOG_PAGES: i32 = 4 * CHECKPOINT_PAGES;
 /// Pages in the log before the writer waits for those who read it.
 pub(super) const RESTART_PAGES: i32 = 2 * LOG_PAGES;
 
-/// How long it waits: longer than any search of a user may take. A backup may take longer; then the
-/// log doubles before the next attempt.
+/// How long it waits for them, and then for those that came meanwhile: longer than any search of a
+/// user may take. A backup may take longer; then the log doubles before the next attempt.
 const RESTART_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The size to which the log's file is truncated after it has been larger.
@@ -43,7 +43,7 @@ const PASSES: u32 = 4;
 /// How long a commit waits for the thread: a log of this size takes tens of milliseconds, and a far
 /// slower disk should not delay what is already stored.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(1);
-const CATCH_UP_PAUSE: Duration = Duration::from_millis(1);
+const RETRY_PAUSE: Duration = Duration::from_millis(1);
 
 /// The checkpoint thread. Dropping this ends it, before the writer's connection closes: the last
 /// connection to close checkpoints the whole log, and this thread's connection may not know all of
@@ -73,19 +73,21 @@ impl Checkpointer {
                 restart_at = RESTART_PAGES;
             }
             if pages >= restart_at {
-                if let Err(error) = log.checkpoint_v2(CheckpointMode::RESTART) {
+                if let Err(error) = restart(log) {
                     tracing::warn!(%error, "the log of the state database grows while somebody reads it, as a backup does");
                     restart_at = pages.saturating_mul(2);
                 }
             } else if pages >= LOG_PAGES {
-                catch_up(log);
+                // The next commit retries a failure, which is harmless until then.
+                let _ = retry(CATCH_UP_TIMEOUT, || log.checkpoint());
             } else if pages >= CHECKPOINT_PAGES {
                 let _ = grown.try_send(());
             }
             Ok(())
         }))?;
         let stop = Arc::clone(&stopping);
-        let run = move || run(&connection, &signals, &stop);
+        let file = path.to_owned();
+        let run = move || run(&file, &connection, &signals, &stop);
         let thread = match thread::Builder::new().name("checkpoint".to_owned()).spawn(run) {
             Ok(thread) => Some(thread),
             Err(error) => {
@@ -116,24 +118,48 @@ impl Drop for Checkpointer {
     }
 }
 
-/// Checkpoints the rest on the writer's thread, after a commit. Waits for the other thread if it is
-/// busy: commits that continued meanwhile would let the log grow while they are faster.
-fn catch_up(log: &mut Wal) {
+/// Lets the next commit reuse the log from its start, once nobody reads it.
+///
+/// First all of it has to be in the database, because only then do new reads need no log. SQLite
+/// would wait for the locks of earlier reads one by one, and later ones may share the lock that it
+/// waits for, so that it never comes free; instead, each attempt here goes as far as it can.
+fn restart(log: &mut Wal) -> rusqlite::Result<()> {
+    retry(RESTART_TIMEOUT, || match log.checkpoint_v2(CheckpointMode::PASSIVE)? {
+        (pages, carried_over) if carried_over < pages => Err(busy()),
+        _ => Ok(()),
+    })?;
+    retry(RESTART_TIMEOUT, || log.checkpoint_v2(CheckpointMode::RESTART).map(drop))
+}
+
+/// Checkpoints on the writer's thread, after a commit, and waits while the other thread does, which
+/// SQLite does not: commits that continued meanwhile would let the log grow while they are faster.
+fn retry(
+    timeout: Duration,
+    mut checkpoint: impl FnMut() -> rusqlite::Result<()>,
+) -> rusqlite::Result<()> {
     let begin = Instant::now();
-    // The next commit retries a failure, which is harmless until then.
-    while let Err(error) = log.checkpoint()
-        && error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
-        && begin.elapsed() < CATCH_UP_TIMEOUT
-    {
-        thread::sleep(CATCH_UP_PAUSE);
+    loop {
+        match checkpoint() {
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                    && begin.elapsed() < timeout =>
+            {
+                thread::sleep(RETRY_PAUSE);
+            }
+            done => return done,
+        }
     }
 }
 
-fn run(connection: &Connection, signals: &Receiver<()>, stopping: &AtomicBool) {
+fn busy() -> rusqlite::Error {
+    rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_BUSY), None)
+}
+
+fn run(path: &Path, connection: &Connection, signals: &Receiver<()>, stopping: &AtomicBool) {
     while signals.recv().is_ok() && !stopping.load(Ordering::Acquire) {
         for _ in 0..PASSES {
-            match pass(connection) {
-                Ok((pages, carried_over)) if carried_over < pages => {}
+            match pass(path, connection) {
+                Ok(Some((pages, carried_over))) if carried_over < pages => {}
                 Ok(_) => break,
                 Err(error) => {
                     tracing::warn!(%error, "cannot checkpoint the state database");
@@ -144,9 +170,23 @@ fn run(connection: &Connection, signals: &Receiver<()>, stopping: &AtomicBool) {
     }
 }
 
+/// Whether the disk has room for what the log adds to the database. Where it has not, a checkpoint
+/// would only take what is left from the commits.
+fn has_room(path: &Path, connection: &Connection) -> rusqlite::Result<bool> {
+    let number = |pragma: &str| connection.query_row(pragma, [], |row| row.get::<_, i64>(0));
+    let needed = number("PRAGMA page_count")? * number("PRAGMA page_size")?;
+    let has = std::fs::metadata(path).map_or(needed, |file| file.len().cast_signed());
+    let grows = u64::try_from(needed - has).unwrap_or(0);
+    Ok(rustix::fs::statvfs(path).map_or(true, |disk| grows <= disk.f_bavail * disk.f_frsize))
+}
+
 /// Never blocks; returns how many pages the log has, and how many of them are in the database.
-fn pass(connection: &Connection) -> rusqlite::Result<(i64, i64)> {
+/// Does nothing where the disk has no room for it.
+fn pass(path: &Path, connection: &Connection) -> rusqlite::Result<Option<(i64, i64)>> {
+    if !has_room(path, connection)? {
+        return Ok(None);
+    }
     connection
         .prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")?
-        .query_row([], |row| Ok((row.get(1)?, row.get(2)?)))
+        .query_row([], |row| Ok(Some((row.get(1)?, row.get(2)?))))
 }
