@@ -201,6 +201,25 @@ fn replies_leave_after_one_commit_and_in_the_order_of_their_requests() {
 }
 
 #[test]
+fn a_chosen_id_is_taken_in_its_turn_although_its_job_is_over() {
+    let mut world = World::new(Trust::Always);
+    // Without a node, an ops job ends as it is submitted.
+    let ops = |caller| {
+        let (caller, mut request) = submit(caller, 4, "a", None);
+        if let Request::Submit(submission) = &mut request {
+            let mut spec = JobSpec::clone(&submission.submit.spec);
+            spec.job_type = JobType::Ops;
+            submission.submit.spec_json = spec_json(&spec);
+            submission.submit.spec = Arc::new(spec);
+        }
+        (caller, request)
+    };
+    world.request([ops(1), ops(2)]);
+    let exists = Err(NotCreated::Refused(Refusal::JobExists(job(4))));
+    assert_eq!(world.created(), [(1, Ok(job(4))), (2, exists)]);
+}
+
+#[test]
 fn a_key_has_one_answer_in_its_turn_and_for_as_long_as_it_is_kept() {
     let mut world = World::new(Trust::Always);
     let with_key = |caller, id, namespace, hash| submit(caller, id, namespace, Some(("k", hash)));

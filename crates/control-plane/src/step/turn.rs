@@ -96,6 +96,7 @@ impl<C> Turn<C> {
         if id_given && known.jobs.contains(&submit.id) {
             return Err(NotCreated::Refused(scheduler::input::Refusal::JobExists(submit.id)));
         }
+        let id = submit.id;
         let submit = Input::Submit(Box::new(submit));
         let created = match self.handle(scheduler, now, submit) {
             Answer::Submitted { job, evaluation } => {
@@ -104,6 +105,10 @@ impl<C> Turn<C> {
             Answer::Refused(refusal) => return Err(NotCreated::Refused(refusal)),
             other => panic!("a submission was answered with {other:?}"),
         };
+        if id_given && let Some(known) = &mut self.known {
+            // It may be over and gone from the scheduler within this turn.
+            known.jobs.insert(id);
+        }
         if let (Some(key), Some(body_hash)) = (request_key, body_hash) {
             let answer = serde_json::to_string(&created).expect("an answer is plain data");
             let row = IdempotencyRow { key, body_hash, answer, stored_at: now.moment };
