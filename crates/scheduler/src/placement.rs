@@ -154,6 +154,7 @@ impl Scheduler {
         }
         self.leave_empty_classes(id);
         self.slot_is_ready(turn, id, index);
+        self.reserved_work_moved(class, rank);
         self.refresh_job(turn, id);
     }
 

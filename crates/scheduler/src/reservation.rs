@@ -19,6 +19,7 @@ use core::time::Duration;
 use api_types::quantity::Resources;
 use api_types::{JobId, NodeId, Timestamp};
 
+use crate::job::LiveJob;
 use crate::node::LiveNode;
 use crate::plan::Plan;
 use crate::pool::{ClassId, Rank};
@@ -47,6 +48,9 @@ const NODES_PER_RESERVATION: usize = 10;
 
 /// Nodes and executions that one round inspects, well below a millisecond.
 const MAX_INSPECTED: usize = 4096;
+
+/// Why a reservation ends for another one.
+const OUTRANKED: &str = "work of a higher rank starves";
 
 /// Those who wait in one queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -248,17 +252,23 @@ impl Scheduler {
         rank: Rank,
         avoided: Option<NodeId>,
     ) -> usize {
-        if self.reservations.node_of(waiter).is_some() {
-            return 1;
+        if let Some(node) = self.reservations.node_of(waiter) {
+            let held = self.nodes.get(&node).and_then(|node| node.reservation.as_ref());
+            if held.is_none_or(|held| held.rank <= rank) {
+                return 1;
+            }
+            // It was reserved for another one of the queue before this one came.
+            self.end_reservation(turn, node, OUTRANKED);
         }
         let Search { found, inspected } = self.find_reservable(turn.now, waiter, rank, avoided);
         if let Some(node) = found {
+            self.end_reservation(turn, node, OUTRANKED);
             let most = self.most_reservations();
             if self.reservations.count() >= most
                 && let Some((_, lowest)) = self.reservations.ranks.last().copied()
                 && let Some(other) = self.reservations.node_of(lowest)
             {
-                self.end_reservation(turn, other, "work of a higher rank starves");
+                self.end_reservation(turn, other, OUTRANKED);
             }
             self.reserve(turn, node, waiter, rank);
         }
@@ -301,6 +311,27 @@ impl Scheduler {
         if reservation.is_some_and(|reservation| reservation.rank == rank) {
             self.take_reservation(node);
             self.reservations.remove(waiter, rank);
+        }
+    }
+
+    /// The reserved work left this queue, maybe for another one, where it waits as long.
+    pub(crate) fn reserved_work_moved(&mut self, from: ClassId, rank: Rank) {
+        let from = Waiter::Class(from);
+        let Some(id) = self.reservations.node_of(from) else { return };
+        let classes = self.jobs.get(&rank.job).map(LiveJob::classes).unwrap_or_default();
+        let to = classes.into_iter().find(|class| {
+            let queue = self.queue.class(*class);
+            let is_reserved = self.reservations.node_of(Waiter::Class(*class)).is_some();
+            queue.waiting.contains(&rank) && queue.admits(id) && !is_reserved
+        });
+        let Some(to) = to.map(Waiter::Class).filter(|_| !self.still_waits(from, id)) else {
+            return;
+        };
+        let reservation = self.nodes.get_mut(&id).and_then(|node| node.reservation.as_mut());
+        if let Some(reservation) = reservation.filter(|reservation| reservation.rank == rank) {
+            reservation.waiter = to;
+            self.reservations.remove(from, rank);
+            self.reservations.insert(to, rank, id);
         }
     }
 
@@ -362,6 +393,18 @@ impl Scheduler {
             assert!(held.ranks.contains(&(reservation.rank, *waiter)), "{id} has another rank");
             assert!(self.still_waits(*waiter, *id), "{id} is reserved for what does not wait");
             assert!(self.timers.is_set(Timer::Reservation(*id)), "{id} is reserved for ever");
+        }
+        for (waiter, head) in &held.heads {
+            let first = match waiter {
+                Waiter::Class(id) => {
+                    self.queue.find_class(*id).and_then(|class| class.waiting.first().copied())
+                }
+                Waiter::Pinned(id) => {
+                    let pinned = self.nodes.get(id).and_then(|node| node.pinned.first());
+                    pinned.map(|(rank, _)| *rank)
+                }
+            };
+            assert_eq!(first, Some(head.rank), "{waiter:?} has another head");
         }
         let reserved = self.nodes.values().filter(|node| node.reservation.is_some()).count();
         assert_eq!(reserved, held.nodes.len(), "a reservation is not listed");

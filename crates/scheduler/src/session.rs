@@ -354,6 +354,7 @@ impl Scheduler {
         self.note_forgotten(turn, id);
         self.forget_silence(id);
         self.nodes.remove(&id);
+        self.reservations.repinned.push(id);
         for timer in [
             Timer::GiveUp(id),
             Timer::Lease(id),

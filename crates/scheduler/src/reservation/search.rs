@@ -1,6 +1,7 @@
 //! Which node to reserve: the one that will have enough capacity first, as far as timeouts predict.
 
 use alloc::vec::Vec;
+use core::ops::Bound;
 use core::time::Duration;
 
 use api_types::NodeId;
@@ -35,7 +36,8 @@ pub(super) struct Search {
 // === impl Scheduler: which node ===
 
 impl Scheduler {
-    /// The node that has room first, as far as timeouts tell.
+    /// The node that has room first, as far as timeouts tell; one that is reserved for a lower rank
+    /// only where there is no other.
     pub(super) fn find_reservable(
         &self,
         now: Moment,
@@ -46,28 +48,32 @@ impl Scheduler {
         let mut search = Search { found: None, inspected: 1 };
         let Some(class) = self.class_of(waiter, rank) else { return search };
         let class = self.queue.class(class);
-        let nodes = self.queue.pool(class.pool).nodes.iter().map(|(_, node)| *node);
-        let mut best: Option<Moment> = None;
-        for id in nodes {
-            let node = &self.nodes[&id];
+        let bounds = match waiter {
+            Waiter::Class(_) => (Bound::Unbounded, Bound::Unbounded),
+            Waiter::Pinned(only) => {
+                let Some(node) = self.nodes.get(&only) else { return search };
+                (Bound::Included((node.load, only)), Bound::Included((node.load, only)))
+            }
+        };
+        let mut best = None;
+        for (_, id) in self.queue.pool(class.pool).nodes.range(bounds) {
+            let node = &self.nodes[id];
             search.inspected += 1;
             let admitted = match waiter {
-                Waiter::Class(_) => class.admits(id) && avoided != Some(id),
-                Waiter::Pinned(only) => id == only,
+                Waiter::Class(_) => class.admits(*id) && avoided != Some(*id),
+                Waiter::Pinned(_) => true,
             };
+            let held = node.reservation.as_ref().map(|held| held.rank);
+            let is_free = held.is_none_or(|lower| rank < lower);
             let need = class.demand.need.on(&node.defaults);
-            if !admitted || node.reservation.is_some() || !node.can_be_emptied_for(&need) {
+            if !admitted || !is_free || !node.can_be_emptied_for(&need) {
                 continue;
             }
             search.inspected += node.executions.len();
-            let room = self.foresee(node, &need, now);
-            let earlier = match (room.at, best) {
-                (_, None) => search.found.is_none() || room.at.is_some(),
-                (Some(at), Some(best)) => at < best,
-                (None, Some(_)) => false,
-            };
-            if earlier {
-                (search.found, best) = (Some(id), room.at);
+            let room = self.foresee(node, &need, now).at;
+            let order = (held.is_some(), room.is_none(), room);
+            if best.is_none_or(|best| order < best) {
+                (search.found, best) = (Some(*id), Some(order));
             }
             if search.inspected > MAX_INSPECTED {
                 break;

@@ -6,7 +6,9 @@ use std::time::Duration;
 use api_types::execution::ComputeState;
 use api_types::job::{JobSpec, JobStateType, JobType};
 use api_types::node::NodeAction;
+use api_types::protocol::FailureCause;
 use api_types::{ExecutionId, JobId, NodeId};
+use scheduler::input::Input;
 use scheduler::plan::JobPlan;
 use scheduler::time::Moment;
 
@@ -285,6 +287,79 @@ fn work_of_a_higher_rank_takes_the_only_reservation() {
     assert!(busy.world.explanation(urgent).contains("is reserved for the first"));
     assert!(!busy.world.explanation(low).contains("is reserved for the first"));
     assert_eq!(busy.world.reserved().len(), 1);
+}
+
+/// There is no other node for it, and what never stops coming is of a higher rank than the reserved
+/// work.
+#[test]
+fn work_of_a_higher_rank_takes_the_node_that_is_reserved_for_a_lower_one() {
+    for (cpu, queue) in [("4", "the same"), ("3500m", "another")] {
+        let mut small = batch(1);
+        small.priority = 70;
+        let mut busy = Busy::new(1, small, 30);
+        let low = busy.world.submit(&large());
+        for _ in 0..65 {
+            busy.second();
+        }
+        assert!(busy.world.explanation(low).contains("is reserved for the first"));
+        let mut urgent = with_cpu(batch(1), cpu);
+        urgent.priority = 90;
+        let urgent = busy.world.submit(&urgent);
+        let took = busy.until_placed(urgent, Duration::from_secs(200));
+        let took = took.unwrap_or_else(|| panic!("a lower rank of {queue} queue holds the node"));
+        assert!(took <= STARVATION + Duration::from_secs(30 + 5), "{took:?} in {queue} queue");
+        let history = busy.world.comments(low);
+        assert!(history.iter().any(|line| line.contains("work of a higher rank starves")));
+    }
+}
+
+/// The end of an exclusion moves what waits to another queue.
+#[test]
+fn a_reservation_outlives_the_exclusion_of_another_node() {
+    let mut world = World::new();
+    let record = crate::specs::node(4.0, 4_000_000_000, &[]);
+    let first = world.join_node(&record);
+    let large = world.submit(&large());
+    let second = world.join_node(&record);
+    let nodes = [first, second];
+    let small = with_cpu(batch(1), "1");
+    let beside: Vec<_> = (0..4).map(|_| world.submit(&small)).collect();
+    for job in &beside {
+        world.run(world.only_live(*job));
+    }
+    for pause in [30, 60, 0] {
+        let execution = world.only_live(large);
+        assert_eq!(world.row(execution).node, first);
+        world.run(execution);
+        world.report_as(execution, ComputeState::Failed, FailureCause::Node, "no space");
+        world.pass_with(Duration::from_secs(pause) + SECOND, &nodes);
+    }
+    let others: Vec<_> = (0..8).map(|_| world.submit(&small)).collect();
+    for job in &others[..4] {
+        world.run(world.only_live(*job));
+    }
+    world.pass_with(STARVATION + SECOND * 2, &nodes);
+    assert_eq!(world.reserved(), [second], "{}", world.explanation(large));
+    for job in &beside[1..] {
+        world.complete(world.only_live(*job));
+    }
+    world.pass_with(STARVATION, &nodes);
+    assert_eq!(world.reserved(), [second], "the exclusion of the first node ended");
+    world.complete(world.only_live(beside[0]));
+    assert_eq!(world.row(world.only_live(large)).node, second);
+}
+
+#[test]
+fn nothing_starves_for_a_node_that_is_forgotten() {
+    let (mut world, nodes) = World::with_nodes(2);
+    let fill = world.submit(&with_cpu(batch(2), "4"));
+    for execution in world.live(fill) {
+        world.run(execution);
+    }
+    world.submit(&with_cpu(job(JobType::Daemon), "1"));
+    world.pass_with(STARVATION + SECOND, &nodes[1..]);
+    world.handle(Input::ForgetNode { node: nodes[0], now: true });
+    world.pass_with(STARVATION, &nodes[1..]);
 }
 
 #[test]
