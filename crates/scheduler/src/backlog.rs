@@ -34,6 +34,8 @@ pub(crate) struct Backlog {
     pub(crate) drains: BTreeSet<NodeId>,
     /// Nodes that take work again, for daemons that do not run there.
     pub(crate) covers: BTreeSet<NodeId>,
+    /// Nodes that were silent at the last restart, whose jobs are to say so anew.
+    pub(crate) silences: BTreeSet<NodeId>,
     /// Jobs that waited for something which may exist now.
     pub(crate) provided: BTreeSet<JobId>,
     /// Jobs of which nothing that scheduling needs could be read, and why. They are in no class.
@@ -64,13 +66,15 @@ impl Budget {
 
 impl Backlog {
     pub(crate) fn is_empty(&self) -> bool {
-        let Self { nodes, classes, refreshes, stops, drains, covers, provided, damaged } = self;
+        let Self { nodes, classes, refreshes, stops, drains, covers, silences, provided, damaged } =
+            self;
         nodes.is_empty()
             && classes.is_empty()
             && refreshes.is_empty()
             && stops.is_empty()
             && drains.is_empty()
             && covers.is_empty()
+            && silences.is_empty()
             && provided.is_empty()
             && damaged.is_empty()
     }
@@ -102,6 +106,12 @@ impl Scheduler {
             && let Some(node) = self.backlog.covers.pop_first()
         {
             self.take_up_work(turn, node);
+        }
+        while !turn.budget.is_spent()
+            && let Some(node) = self.backlog.silences.pop_first()
+        {
+            turn.budget.spend();
+            self.tell_jobs_of_silence(turn, node);
         }
         while !turn.budget.is_spent()
             && let Some(job) = self.backlog.provided.pop_first()

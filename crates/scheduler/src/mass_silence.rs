@@ -31,7 +31,10 @@ impl Scheduler {
     ///
     /// A restart or a pause renews the leases that have not ended, and so comes between nodes that
     /// fell silent together: those from before it count as long as a mass silence may last.
+    ///
+    /// Once it is over, the work of those that are still silent waits no longer.
     pub(crate) fn detect_mass_silence(&mut self, now: Moment) {
+        let was_holding = self.is_mass_silence();
         let (mut silent, mut returned, mut held) = (0, 0, 0);
         let is_renewed = self.are_leases_renewed(now);
         let overdue = now.before(self.lease() / 2);
@@ -77,6 +80,9 @@ impl Scheduler {
         if self.silence.mass == Mass::None {
             self.timers.cancel(Timer::MassSilence);
         }
+        if was_holding && !self.is_mass_silence() {
+            self.arm_all();
+        }
     }
 
     /// Whether a restart or a pause renewed all leases a lease ago, so that those end together which
@@ -88,9 +94,11 @@ impl Scheduler {
     /// A mass silence is checked again every half lease while it lasts: nodes that were only overdue
     /// when it began may have been heard since, and then the work of the others waits for nothing.
     pub(crate) fn mass_silence_due(&mut self, now: Moment) {
-        let was_holding = self.is_mass_silence();
         match self.silence.mass {
-            Mass::Holding(until) if now >= until => self.silence.mass = Mass::Spent,
+            Mass::Holding(until) if now >= until => {
+                self.silence.mass = Mass::Spent;
+                self.arm_all();
+            }
             Mass::Holding(_) | Mass::Spent | Mass::None => self.detect_mass_silence(now),
         }
         match self.silence.mass {
@@ -98,9 +106,6 @@ impl Scheduler {
             // Until it is over, the silence that is no longer waited for is no new one.
             Mass::Spent => self.recheck_at(now, now + MASS_WINDOW),
             Mass::None => {}
-        }
-        if was_holding && !self.is_mass_silence() {
-            self.arm_all();
         }
     }
 

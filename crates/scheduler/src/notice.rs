@@ -126,10 +126,11 @@ impl Scheduler {
     /// Whether slots wait for which no node has room.
     fn is_blocked(&self, job: &LiveJob) -> bool {
         let daemon_without_node = job.plan.job_type == JobType::Daemon && job.row.slots.is_empty();
-        let anywhere = job
-            .classes()
-            .into_iter()
-            .any(|class| job.has_ready_slot(class) && self.queue.class(class).blocked);
+        let has_waited = job.row.waiting_since.is_some();
+        let anywhere = job.classes().into_iter().any(|id| {
+            let class = self.queue.class(id);
+            job.has_ready_slot(id) && (class.blocked || (class.restored && has_waited))
+        });
         job.extras.pending.has_pinned() || anywhere || daemon_without_node
     }
 

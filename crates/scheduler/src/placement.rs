@@ -309,6 +309,7 @@ impl Scheduler {
                 None => {
                     let class = self.queue.class_mut(class_id);
                     class.blocked = true;
+                    class.restored = false;
                     if !core::mem::take(&mut class.annotated) {
                         self.refresh_waiting(turn, class_id, None);
                     }

@@ -141,6 +141,7 @@ impl Queue {
                 jobs: 1,
                 waiting: BTreeSet::new(),
                 blocked: false,
+                restored: false,
                 annotated: false,
                 explanation: None,
             },
@@ -208,6 +209,7 @@ impl Queue {
         let class = self.class_mut(id);
         class.waiting = ranks.into_iter().collect();
         class.annotated = annotated;
+        class.restored = true;
         self.waiting.insert(id);
         self.head_changed(id);
     }
@@ -219,6 +221,7 @@ impl Queue {
         }
         if class.waiting.is_empty() {
             class.blocked = false;
+            class.restored = false;
             if class.explanation.take().is_some() {
                 let want = class.want();
                 self.unreported.push((want, None));

@@ -176,7 +176,13 @@ impl Scheduler {
         for node in self.nodes.values_mut() {
             node.lease_until = node.lease_until + for_how_long;
         }
-        self.hold_back(now);
+        if now.before(for_how_long) <= self.silence.not_before {
+            // The lease that is waited for takes longer by this. A new one for each of many pauses
+            // would hold the work of dead nodes for ever.
+            self.silence.not_before = self.silence.not_before + for_how_long;
+        } else {
+            self.hold_back(now);
+        }
         self.held_up(now, for_how_long);
     }
 
@@ -247,7 +253,6 @@ impl Scheduler {
         self.silence.nodes.remove(&(since, id));
         self.timers.cancel(Timer::GiveUp(id));
         self.timers.cancel(Timer::Retention(id));
-        let was_holding = self.is_mass_silence();
         self.detect_mass_silence(turn.now);
         for id_of_job in self.jobs_on(id) {
             let job = self.jobs.get_mut(&id_of_job);
@@ -255,9 +260,6 @@ impl Scheduler {
                 extra.silent.remove(&id);
             }
             self.refresh_job(turn, id_of_job);
-        }
-        if was_holding && !self.is_mass_silence() {
-            self.arm_all();
         }
     }
 
@@ -272,32 +274,17 @@ impl Scheduler {
 impl Scheduler {
     /// Updates the messages of jobs on the node with since when it has been silent and what
     /// follows.
-    fn tell_jobs_of_silence(&mut self, turn: &mut Turn<'_>, id: NodeId) {
-        for job in self.note_silent(id, turn.now, turn.wall) {
-            self.refresh_job(turn, job);
-        }
-    }
-
-    /// Records the node's silence in each of these jobs, and returns their IDs.
-    fn note_silent(&mut self, id: NodeId, now: Moment, wall: Timestamp) -> Vec<JobId> {
+    pub(crate) fn tell_jobs_of_silence(&mut self, turn: &mut Turn<'_>, id: NodeId) {
         let Some(since) = self.nodes.get(&id).and_then(|node| node.row.silent_since) else {
-            return Vec::new();
+            return;
         };
-        let mut found: BTreeMap<JobId, (u32, Option<Moment>)> = BTreeMap::new();
-        for execution in self.executions_on(id) {
-            let Some(row) = self.executions.get(&execution) else { continue };
-            let due = self.execution_due(execution, since);
-            let (count, first) = found.entry(row.job).or_insert((0, due));
-            *count += 1;
-            *first = (*first).into_iter().chain(due).min();
-        }
+        let (now, wall) = (turn.now, turn.wall);
         let clock = |moment: Moment| {
             let then = wall + moment.since(now);
             (if moment < now { wall - now.since(moment) } else { then }).rfc3339_seconds()
         };
         let (node, silent_since) = (id.short(), clock(since));
-        for (job, (executions, due)) in &found {
-            let Some(job) = self.jobs.get_mut(job) else { continue };
+        for (job, (executions, due)) in self.held_on(id, since) {
             let what = match executions {
                 1 => "its execution there is".to_owned(),
                 count => format!("its {count} executions there are"),
@@ -306,16 +293,31 @@ impl Scheduler {
                 Some(due) => format!(
                     "node {node} has been silent since {silent_since}; unless it comes back, {what} \
                      replaced from {}",
-                    clock(*due)
+                    clock(due)
                 ),
                 None => {
                     format!("node {node} has been silent since {silent_since}; {what} waited for")
                 }
             };
-            let silent = SilentNode { executions: *executions, text: text.into() };
-            job.extras.to_mut().silent.insert(id, silent);
+            let silent = SilentNode { executions, text: text.into() };
+            if let Some(job) = self.jobs.get_mut(&job) {
+                job.extras.to_mut().silent.insert(id, silent);
+            }
+            self.refresh_job(turn, job);
         }
-        found.into_keys().collect()
+    }
+
+    /// How many executions each job has on a silent node, and when the first of them is given up.
+    fn held_on(&self, id: NodeId, since: Moment) -> BTreeMap<JobId, (u32, Option<Moment>)> {
+        let mut found = BTreeMap::new();
+        for execution in self.executions_on(id) {
+            let Some(row) = self.executions.get(&execution) else { continue };
+            let due = self.execution_due(execution, since);
+            let (count, first) = found.entry(row.job).or_insert((0, due));
+            *count += 1;
+            *first = (*first).into_iter().chain(due).min();
+        }
+        found
     }
 
     /// Restarts leases after a restart, and gives silent nodes one lease to reconnect.
@@ -329,15 +331,15 @@ impl Scheduler {
                 self.renew(id, now, self.nodes[&id].row.grant.lease);
                 continue;
             }
-            // The stored message of these jobs is still valid.
-            for job in self.note_silent(id, now, Timestamp::ZERO) {
+            let since = self.nodes[&id].row.silent_since.unwrap_or(now);
+            for (job, (executions, _)) in self.held_on(id, since) {
                 let Some(job) = self.jobs.get_mut(&job) else { continue };
+                // Whatever it says, the next tick tells it anew.
                 let text = job.row.message.clone();
-                if let Some(silent) = job.extras.to_mut().silent.get_mut(&id) {
-                    silent.text = text;
-                }
+                job.extras.to_mut().silent.insert(id, SilentNode { executions, text });
                 job.extras.to_mut().shown = job.notice();
             }
+            self.backlog.silences.insert(id);
             self.arm_give_up(id);
         }
     }

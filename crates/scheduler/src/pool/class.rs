@@ -19,6 +19,8 @@ pub(crate) struct Class {
     pub(crate) waiting: BTreeSet<Rank>,
     /// Jobs wait and no node of the pool has room: each node that gained room was offered to them.
     pub(crate) blocked: bool,
+    /// Jobs wait as before a restart, and nobody has looked for a node since.
+    pub(crate) restored: bool,
     /// Each of its jobs says already that it waits: it was restored like that.
     pub(crate) annotated: bool,
     /// Why its jobs wait, as last reported.

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use api_types::NodeId;
 use api_types::execution::ComputeState;
 use api_types::job::{JobStateType, JobType};
 use api_types::node::Connection;
 
 use crate::specs::{batch, job, node, with_cpu, with_retries};
 use crate::world::{LEASE, World};
+
+const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
 fn queued_work_survives_a_restart_in_its_order() {
@@ -76,6 +79,69 @@ fn timeouts_survive_a_restart() {
     assert_eq!(world.state(running), JobStateType::Pending);
     world.pass_with(Duration::from_secs(10), &nodes);
     assert_eq!(world.state(running), JobStateType::Failed);
+}
+
+/// A retry comes due as the service starts, and looks at its job before the queue is.
+#[test]
+fn a_job_that_still_waits_keeps_its_timeout_although_its_retry_is_due_at_the_start() {
+    let (mut world, nodes) = World::with_nodes(1);
+    let mut spec = with_retries(with_cpu(batch(4), "2"), 3);
+    spec.tasks[0].timeouts.queue_timeout = 30;
+    let job = world.submit(&spec);
+    world.submit(&with_cpu(batch(1), "2"));
+    world.fail(world.live(job)[0]);
+    for execution in world.live(job) {
+        world.run(execution);
+    }
+    let waits = world.store.jobs[&job].waiting_since;
+    assert!(waits.is_some());
+    world.now = world.now + Duration::from_secs(2);
+    world.restart();
+    assert_eq!(world.store.jobs[&job].waiting_since, waits);
+    world.pass_with(Duration::from_secs(40), &nodes);
+    assert_eq!(world.state(job), JobStateType::Failed);
+}
+
+#[test]
+fn a_job_names_the_node_that_is_silent_after_a_restart() {
+    let (mut world, nodes) = World::with_nodes(5);
+    let job = world.submit(&with_cpu(batch(2), "4"));
+    let ran = world.live(job);
+    ran.iter().for_each(|execution| world.run(*execution));
+    let silent: Vec<_> = ran.iter().map(|execution| world.row(*execution).node).collect();
+    world.pass_with(HOUR, &nodes);
+    let others: Vec<_> = nodes.into_iter().filter(|node| !silent.contains(node)).collect();
+    world.pass_with(LEASE + Duration::from_secs(5), &others);
+    let names = |world: &World, node: NodeId| world.message(job).contains(&node.short());
+    let (first, second) = match names(&world, silent[0]) {
+        true => (silent[0], silent[1]),
+        false => (silent[1], silent[0]),
+    };
+    assert!(names(&world, first) && !names(&world, second), "{}", world.message(job));
+    let events = world.comments(job).len();
+    world.restart();
+    assert!(names(&world, first), "{}", world.message(job));
+    world.rejoin(first, &node(4.0, 4_000_000_000, &[]));
+    assert!(names(&world, second) && !names(&world, first), "{}", world.message(job));
+    assert_eq!(world.comments(job).len(), events, "still one of its nodes is silent");
+}
+
+#[test]
+fn a_silence_that_a_retry_hides_is_told_after_a_restart() {
+    let (mut world, nodes) = World::with_nodes(5);
+    let job = world.submit(&with_retries(with_cpu(batch(2), "4"), 3));
+    let ran = world.live(job);
+    ran.iter().for_each(|execution| world.run(*execution));
+    world.pass_with(HOUR, &nodes);
+    let silent = world.row(ran[0]).node;
+    let others: Vec<_> = nodes.into_iter().filter(|node| *node != silent).collect();
+    world.pass_with(LEASE + Duration::from_secs(5), &others);
+    world.fail(ran[1]);
+    assert!(!world.message(job).contains("silent"), "{}", world.message(job));
+    world.restart();
+    world.pass_with(Duration::from_secs(5), &others);
+    assert_eq!(world.live(job).len(), 2, "it is tried again");
+    assert!(world.message(job).contains("has been silent since"), "{}", world.message(job));
 }
 
 #[test]

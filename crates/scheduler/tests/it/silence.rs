@@ -15,6 +15,8 @@ use crate::world::{LEASE, SETTINGS, World};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const MINUTE: Duration = Duration::from_secs(60);
+/// A disk that stalls for a moment.
+const PAUSE: Duration = Duration::from_millis(700);
 
 #[test]
 fn a_run_of_an_hour_outlives_a_minute_of_silence_and_ends_once() {
@@ -186,6 +188,47 @@ fn a_hiccup_of_the_others_holds_a_dead_nodes_work_for_no_longer_than_it_lasts() 
     world.pass_with(LEASE * 2, &others);
     assert!(!world.scheduler.is_mass_silence(), "one node of four is silent");
     assert_ne!(world.only_live(job), execution, "its work runs elsewhere");
+}
+
+/// The lease of another node ends while the silence is taken for one of most, and shows that it is
+/// none.
+#[test]
+fn a_mass_silence_that_another_node_ends_holds_no_work_any_longer() {
+    let (mut world, nodes) = World::with_nodes(5);
+    let job = world.submit(&batch(1));
+    let execution = world.only_live(job);
+    world.run(execution);
+    let dead = world.row(execution).node;
+    let others: Vec<_> = nodes.into_iter().filter(|node| *node != dead).collect();
+    world.pass(LEASE * 4 / 10);
+    for node in &others {
+        world.heartbeat(*node);
+    }
+    world.pass(LEASE * 6 / 10 + Duration::from_secs(1));
+    assert!(world.scheduler.is_mass_silence());
+    world.pass_with(LEASE * 2, &others[1..]);
+    assert!(!world.scheduler.is_mass_silence(), "two nodes of five are silent");
+    assert_ne!(world.only_live(job), execution, "its work runs elsewhere");
+}
+
+/// What a whole lease must pass for is time to be heard, and each pause takes a little of it.
+#[test]
+fn pauses_that_recur_hold_a_dead_nodes_work_for_little_longer() {
+    for every in [9, 10, 11] {
+        let (mut world, nodes) = World::with_nodes(3);
+        let job = world.submit(&batch(1));
+        let execution = world.only_live(job);
+        world.run(execution);
+        let dead = world.row(execution).node;
+        let others: Vec<_> = nodes.into_iter().filter(|node| *node != dead).collect();
+        let began = world.now;
+        while world.only_live(job) == execution {
+            assert!(world.now.since(began) < LEASE * 5, "pauses every {every} s");
+            world.pass_with(Duration::from_secs(every) - PAUSE, &others);
+            world.now = world.now + PAUSE;
+            world.handle(Input::WasDeaf(PAUSE));
+        }
+    }
 }
 
 #[test]

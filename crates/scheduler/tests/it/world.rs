@@ -133,7 +133,8 @@ impl World {
 
     pub(crate) fn id(&mut self) -> Uuid {
         self.last_id += 1;
-        Uuid::from_u128(self.last_id)
+        // In front, where the short form of an ID shows it.
+        Uuid::from_u128(self.last_id << 96)
     }
 
     pub(crate) fn join_node(&mut self, record: &SessionRequest) -> NodeId {
