@@ -311,3 +311,6 @@ fn origin_of(input: &Input) -> Origin {
         | Input::Tick => Origin::User,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -175,7 +175,7 @@ impl Orchestrator {
     fn load(&mut self, progress: Progress, now: Moment, random: &mut Random) -> Taken {
         let mint = Mint::from_seed(random.seed());
         let settings = sabotaged_settings(self.settings, self.sabotage);
-        Taken::load(&mut self.disk.store, progress, settings, mint, now)
+        Taken::load(&mut self.disk.store, progress, settings, mint, || now)
             .expect("the store holds what the scheduler wrote")
     }
 

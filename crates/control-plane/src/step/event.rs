@@ -225,18 +225,18 @@ impl Submission {
 
 impl Taken {
     /// Loads the state. The term must have begun before: what is read earlier may be outdated when
-    /// it begins.
+    /// it begins. Leases restart as of `now`, which is asked once everything is read.
     pub fn load(
         store: &mut dyn Store,
         progress: Progress,
         settings: Settings,
         mint: Mint,
-        now: Moment,
+        now: impl FnOnce() -> Moment,
     ) -> Result<Self, TakeError> {
         let mut restore = Restore::new(settings, mint);
         let live = store.load(&mut |job| restore.job(job))?;
         let records = Records::new(store.records()?);
-        let scheduler = Box::new(restore.finish(live, now)?);
+        let scheduler = Box::new(restore.finish(live, now())?);
         let audit = store.audit_chain()?;
         Ok(Self { progress, scheduler, records, audit })
     }

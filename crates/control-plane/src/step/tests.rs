@@ -152,7 +152,7 @@ impl World {
         }
         let progress = self.store.take()?;
         let mint = Mint::from_seed([7; 32]);
-        Taken::load(&mut self.store, progress, Settings::default(), mint, self.now)
+        Taken::load(&mut self.store, progress, Settings::default(), mint, || self.now)
     }
 
     fn request(&mut self, requests: impl IntoIterator<Item = (u32, Request)>) {

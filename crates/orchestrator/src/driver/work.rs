@@ -62,6 +62,8 @@ impl Work {
         let streams = Streams::default();
         let mut work = Self { step, store, view, settings, clock, streams, observer, spans };
         work.perform(actions)?;
+        // Until the listener stands, no heartbeat can arrive.
+        work.view.presence().tick(Reading::now().boot);
         Ok(work)
     }
 
@@ -119,7 +121,7 @@ impl Work {
         if deaf > LATE {
             tracing::warn!(
                 seconds = deaf.as_secs_f32(),
-                "the orchestrator was paused; no node's silence counts for that time"
+                "no heartbeat could be received; no node's silence counts for that time"
             );
         }
         let heard = arrivals.into_iter().map(|(node, arrival)| Heard {
@@ -225,8 +227,10 @@ impl Work {
         ring::rand::SystemRandom::new()
             .fill(&mut seed)
             .expect("the system's random source does not fail once the system is up");
-        let now = self.clock.now(&reading).moment;
-        Taken::load(self.store.as_mut(), progress, self.settings, Mint::from_seed(seed), now)
+        let (store, mint) = (self.store.as_mut(), Mint::from_seed(seed));
+        // Leases restart once everything is read, which may take longer than one lasts.
+        let now = || self.clock.now(&Reading::now()).moment;
+        Taken::load(store, progress, self.settings, mint, now)
     }
 
     fn commit(&mut self, commit: &NumberedCommit) -> Result<Outcome, StoreError> {

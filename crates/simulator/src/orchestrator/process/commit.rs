@@ -100,6 +100,6 @@ impl Process {
         let progress = around.disk.take(around.now)?;
         let mint = Mint::from_seed(random.seed());
         let settings = sabotaged_settings(self.settings, around.sabotage);
-        Taken::load(&mut around.disk.store, progress, settings, mint, stamp.moment)
+        Taken::load(&mut around.disk.store, progress, settings, mint, || stamp.moment)
     }
 }
