@@ -143,6 +143,13 @@ impl LiveNode {
         self.away().is_none()
     }
 
+    /// Whether nothing but a trouble that may pass by itself keeps it from work.
+    pub(crate) fn is_in_service(&self) -> bool {
+        let NodeRow { connection, membership, eligibility, .. } = &self.row;
+        (connection, membership, eligibility)
+            == (&Connection::Connected, &Membership::Approved, &Eligibility::Eligible)
+    }
+
     fn away(&self) -> Option<&'static str> {
         match (self.row.connection, self.row.membership, self.row.eligibility) {
             (Connection::Disconnected, _, _) => Some("disconnected"),

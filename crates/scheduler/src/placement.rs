@@ -6,6 +6,7 @@ use api_types::{JobId, NodeId};
 
 use crate::change::PendingSlotRow;
 use crate::job::Slot;
+use crate::node::LiveNode;
 use crate::plan::Plan;
 use crate::pool::{ClassId, Rank};
 use crate::reservation::Waiter;
@@ -227,11 +228,16 @@ impl Scheduler {
         self.reserved_work_placed(Waiter::Pinned(node_id), rank);
     }
 
-    /// Gives a per-node job a slot on every node that matches and has none.
+    /// Gives a per-node job a slot on every node that matches and has none, also where a trouble
+    /// that may pass keeps the node from work.
     pub(crate) fn cover_nodes(&mut self, turn: &mut Turn<'_>, id: JobId) {
         let Some(class) = self.jobs[&id].class else { return };
-        let pool = self.queue.class(class).pool;
-        let nodes: Vec<_> = self.queue.pool(pool).nodes.iter().map(|(_, node)| *node).collect();
+        let class = self.queue.class(class);
+        let fits = self.queue.pool(class.pool).nodes.iter().map(|(_, node)| *node);
+        let troubled = self.nodes.values().filter(|node| {
+            node.is_in_service() && !node.takes_work() && node.unfit(&class.demand).is_none()
+        });
+        let nodes: Vec<_> = fits.chain(troubled.map(LiveNode::id)).collect();
         // Create all slots before placing the first: each execution receives the total number.
         for node in &nodes {
             self.cover_node(turn, id, *node);

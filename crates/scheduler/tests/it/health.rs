@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use api_types::execution::ComputeState;
-use api_types::job::JobStateType;
+use api_types::job::{JobStateType, JobType};
 use api_types::protocol::FailureCause;
 use api_types::{ExecutionId, NodeId};
 
-use crate::specs::{batch, node, with_cpu, with_retries};
+use crate::specs::{batch, job, node, with_cpu, with_retries};
 use crate::world::World;
 
 /// Offers to the node that it has not answered yet.
@@ -174,7 +174,7 @@ fn results_that_cannot_be_published_fail_the_slot_and_run_nothing_again() {
 #[test]
 fn each_execution_of_an_ops_job_gets_the_number_of_executions() {
     let (mut world, nodes) = World::with_nodes(3);
-    world.submit(&crate::specs::job(api_types::job::JobType::Ops));
+    world.submit(&job(JobType::Ops));
     for id in nodes {
         let counts: Vec<_> =
             world.snapshot(id).iter().filter_map(|change| Some(change.work?.count)).collect();
@@ -185,6 +185,31 @@ fn each_execution_of_an_ops_job_gets_the_number_of_executions() {
         scheduler::change::Effect::CloseStream { .. } => None,
     });
     assert!(counts.collect::<Vec<_>>().iter().all(|count| *count == 3));
+}
+
+/// It matches; what keeps it from work passes by itself.
+#[test]
+fn an_ops_job_runs_on_a_node_that_backs_off_once_it_takes_work_again() {
+    let (mut world, nodes) = World::with_nodes(1);
+    let broken = nodes[0];
+    for _ in 0..3 {
+        world.submit(&batch(1));
+        for execution in offered(&world, broken) {
+            world.report_as(execution, ComputeState::Failed, FailureCause::Node, "docker: 500");
+        }
+    }
+    let good = world.join_node(&node(4.0, 4_000_000_000, &[]));
+    let ops = world.submit(&job(JobType::Ops));
+    assert_eq!(world.row(world.only_live(ops)).node, good, "{}", world.message(ops));
+    assert!(world.message(ops).contains("backing off"), "{}", world.message(ops));
+    world.complete(world.only_live(ops));
+    assert_eq!(world.state(ops), JobStateType::Queued, "it waits for the other node");
+    world.pass_with(Duration::from_secs(11), &[broken, good]);
+    for execution in offered(&world, broken) {
+        world.complete(execution);
+    }
+    world.pass_with(Duration::from_secs(1), &[broken, good]);
+    assert_eq!(world.row(world.executions(ops)[1].id).node, broken);
 }
 
 #[test]
