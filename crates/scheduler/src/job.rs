@@ -244,6 +244,7 @@ impl Scheduler {
         message: Text,
     ) {
         self.forget_missing(id);
+        self.backlog.damaged.remove(&id);
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let (pending, aside) = job.extras.take_slots();
         for slot in pending.iter() {

@@ -8,7 +8,7 @@ use scheduler::change::Effect;
 use scheduler::input::{Answer, Input};
 
 use crate::specs::{batch, with_cpu, with_retries};
-use crate::world::World;
+use crate::world::{SETTINGS, World};
 
 impl World {
     fn damage_plan(&mut self, job: JobId) {
@@ -48,6 +48,19 @@ fn a_job_of_which_nothing_can_be_read_fails_at_the_start_and_no_other() {
     let execution = world.only_live(other);
     world.complete(execution);
     assert_eq!(world.state(other), JobStateType::Completed);
+}
+
+#[test]
+fn a_damaged_job_that_is_stopped_before_the_first_tick_stays_stopped() {
+    let (mut world, _) = World::with_nodes(1);
+    let job = world.submit(&batch(1));
+    world.run(world.only_live(job));
+    world.damage_plan(job);
+    world.damage_spec(job);
+    world.restart_before_the_first_tick(SETTINGS);
+    world.stop(job);
+    world.handle(Input::Tick);
+    assert_eq!(world.state(job), JobStateType::Stopped);
 }
 
 #[test]

@@ -124,11 +124,16 @@ impl World {
     }
 
     pub(crate) fn restart_with(&mut self, settings: Settings) {
+        self.restart_before_the_first_tick(settings);
+        self.handle(Input::Tick);
+    }
+
+    /// What waited for the start is handled before the first tick.
+    pub(crate) fn restart_before_the_first_tick(&mut self, settings: Settings) {
         let mut restore = Restore::new(settings, Mint::from_seed([8; 32]));
         let live = self.store.clone().load(&mut |job| restore.job(job)).expect("memory answers");
         self.scheduler = restore.finish(live, self.now).expect("stored records are whole");
         self.effects.clear();
-        self.handle(Input::Tick);
     }
 
     pub(crate) fn id(&mut self) -> Uuid {
