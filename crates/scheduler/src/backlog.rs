@@ -12,16 +12,21 @@ use core::ops::Bound;
 use api_types::job::JobStateType;
 use api_types::{ExecutionId, JobId, NodeId};
 
-use crate::pool::{ClassId, Rank};
+use crate::pool::{ClassId, PoolId, Rank};
 use crate::text::Text;
 use crate::{Scheduler, Turn};
 
 /// Executions and jobs that one turn ends, places or annotates: some milliseconds of work.
 const PER_TURN: u32 = 512;
 
+/// What it costs to compare a node with some thousands of pools.
+const COMPARISONS: usize = 256;
+
 /// Everything continues after the entry that was handled last.
 #[derive(Default)]
 pub(crate) struct Backlog {
+    /// Nodes that are compared with pools, and the last pool of those.
+    pub(crate) comparisons: BTreeMap<NodeId, PoolId>,
     /// Nodes that have room for more.
     pub(crate) nodes: BTreeSet<NodeId>,
     /// Classes whose jobs may find room, each with the rank of its first job when it was put here.
@@ -57,6 +62,10 @@ impl Budget {
         self.0 = self.0.saturating_sub(1);
     }
 
+    pub(crate) fn spend_many(&mut self, steps: usize) {
+        self.0 = self.0.saturating_sub(u32::try_from(steps).unwrap_or(u32::MAX));
+    }
+
     pub(crate) fn is_spent(&self) -> bool {
         self.0 == 0
     }
@@ -66,9 +75,10 @@ impl Budget {
 
 impl Backlog {
     pub(crate) fn is_empty(&self) -> bool {
-        let Self { nodes, classes, refreshes, stops, drains, covers, silences, provided, damaged } =
-            self;
-        nodes.is_empty()
+        let Self { comparisons, nodes, classes, refreshes, stops, drains, .. } = self;
+        let Self { covers, silences, provided, damaged, .. } = self;
+        comparisons.is_empty()
+            && nodes.is_empty()
             && classes.is_empty()
             && refreshes.is_empty()
             && stops.is_empty()
@@ -119,6 +129,11 @@ impl Scheduler {
             self.try_provided(turn, job);
         }
         while !turn.budget.is_spent()
+            && let Some((node, after)) = self.backlog.comparisons.pop_first()
+        {
+            self.compare_node(turn, node, after);
+        }
+        while !turn.budget.is_spent()
             && let Some(node) = self.backlog.nodes.pop_first()
         {
             self.fill_node(turn, node);
@@ -133,6 +148,23 @@ impl Scheduler {
         {
             self.refresh_waiting(turn, class, after);
         }
+    }
+
+    /// Updates the pools after a change of a node.
+    pub(crate) fn follow_node(&mut self, id: NodeId) {
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        if let Some(after) = self.queue.follow(node) {
+            self.backlog.comparisons.insert(id, after);
+        }
+    }
+
+    fn compare_node(&mut self, turn: &mut Turn<'_>, id: NodeId, after: PoolId) {
+        let Some(node) = self.nodes.get(&id) else { return };
+        turn.budget.spend_many(COMPARISONS);
+        if let Some(after) = self.queue.compare(node, Some(after)) {
+            self.backlog.comparisons.insert(id, after);
+        }
+        self.backlog.nodes.insert(id);
     }
 
     /// The jobs of the class are placed when their turn comes.

@@ -1,10 +1,10 @@
 //! What a job requires of a node: the part of its specification that placement uses.
 
 use alloc::collections::BTreeMap;
-use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt;
 
 use api_types::credential::CREDENTIALS;
 use api_types::engine::{EngineType, Params, PublisherType};
@@ -58,6 +58,16 @@ pub enum InvalidDemand {
     Constraint { key: String, reason: String },
 }
 
+/// A property that a node lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unmet<'a> {
+    Engine(EngineType),
+    Publisher(PublisherType),
+    Source(SourceType),
+    /// The label with this key.
+    Label(&'a str),
+}
+
 // === impl Demand ===
 
 impl Demand {
@@ -102,27 +112,40 @@ impl Fit {
         self.constraints.len() + values.sum::<usize>()
     }
 
-    /// Why a node with these labels and capabilities is unsuitable, or `None`.
-    pub fn obstacle(
+    /// What a node with these labels and capabilities lacks, or `None`.
+    pub fn unmet(
         &self,
         labels: &BTreeMap<String, String>,
         engines: &[EngineType],
         publishers: &[PublisherType],
         sources: &[SourceType],
-    ) -> Option<String> {
+    ) -> Option<Unmet<'_>> {
         if !engines.contains(&self.engine) {
-            return Some(format!("no {} engine", self.engine));
+            return Some(Unmet::Engine(self.engine));
         }
         if !matches!(self.publisher, PublisherType::None | PublisherType::Noop)
             && !publishers.contains(&self.publisher)
         {
-            return Some(format!("no {} publisher", self.publisher));
+            return Some(Unmet::Publisher(self.publisher));
         }
         if let Some(source) = self.sources.iter().find(|source| !sources.contains(source)) {
-            return Some(format!("no {source} input source"));
+            return Some(Unmet::Source(*source));
         }
         let unmet = self.constraints.iter().find(|constraint| !constraint.matches(labels))?;
-        Some(format!("label {}", unmet.key))
+        Some(Unmet::Label(&unmet.key))
+    }
+}
+
+// === impl Unmet ===
+
+impl fmt::Display for Unmet<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Engine(engine) => write!(f, "no {engine} engine"),
+            Self::Publisher(publisher) => write!(f, "no {publisher} publisher"),
+            Self::Source(source) => write!(f, "no {source} input source"),
+            Self::Label(key) => write!(f, "label {key}"),
+        }
     }
 }
 

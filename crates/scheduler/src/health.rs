@@ -223,7 +223,7 @@ impl Scheduler {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         if node.row.health != Health::Well {
             node.row.health.placed(execution);
-            self.queue.reclassify(node);
+            self.follow_node(id);
             self.review_reservation(turn, id);
         }
     }

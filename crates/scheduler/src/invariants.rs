@@ -52,7 +52,8 @@ fn check_nodes(scheduler: &Scheduler) {
         assert_eq!(node.used, used, "what node {id} holds is not what was debited");
         assert_eq!(node.unending, unending, "what services and daemons have of node {id}");
         assert_eq!(node.running, running, "node {id} miscounts what it runs");
-        assert_eq!(node.load, node.present_load(), "the load of node {id} is out of date");
+        let load = node.takes_work().then(|| node.present_load());
+        assert_eq!(scheduler.queue.load_of(node), load, "the load of node {id} is out of date");
         assert_eq!(
             node.row.connection == api_types::node::Connection::Disconnected,
             node.row.silent_since.is_some(),
@@ -136,12 +137,12 @@ fn check_queue(scheduler: &Scheduler) {
         );
         if class.blocked {
             assert!(!class.waiting.is_empty(), "a class is blocked in which no job waits");
-            for (_, node) in &scheduler.queue.pool(class.pool).nodes {
+            for node in scheduler.queue.nodes_of(class.pool) {
                 assert!(
-                    scheduler.backlog.nodes.contains(node)
-                        || !class.admits(*node)
-                        || scheduler.nodes[node].reservation.is_some()
-                        || !scheduler.nodes[node].has_room(&class.demand),
+                    scheduler.backlog.nodes.contains(&node)
+                        || !class.admits(node)
+                        || scheduler.nodes[&node].reservation.is_some()
+                        || !scheduler.nodes[&node].has_room(&class.demand),
                     "jobs wait although node {node} has room"
                 );
             }
@@ -164,13 +165,23 @@ fn check_queue(scheduler: &Scheduler) {
     }
     for (id, pool) in scheduler.queue.pools() {
         for (node_id, node) in &scheduler.nodes {
-            let listed = pool.nodes.contains(&(node.load, *node_id));
-            assert_eq!(listed, pool.fits(node), "pool {id:?} and node {node_id} disagree");
-            assert_eq!(listed, node.pools.contains(id), "node {node_id} misses its pools");
+            let is_member = node.place.is_some_and(|place| pool.members.contains(place));
+            let will_be = scheduler.backlog.comparisons.contains_key(node_id);
+            assert!(
+                is_member == pool.suits(node) || (will_be && !is_member),
+                "pool {id:?} and node {node_id} disagree"
+            );
         }
+        let listed: Vec<_> = scheduler.queue.nodes_of(*id).collect();
+        let mut fits: Vec<_> = scheduler.nodes.values().filter(|node| pool.fits(node)).collect();
+        fits.retain(|node| node.place.is_some_and(|place| pool.members.contains(place)));
+        fits.sort_by_key(|node| (node.present_load(), node.id()));
         assert!(
-            pool.nodes.iter().all(|(_, node)| scheduler.nodes.contains_key(node)),
-            "pool {id:?} lists a node that is gone"
+            listed.iter().copied().eq(fits.iter().map(|node| node.id())),
+            "pool {id:?} lists other nodes than it has"
         );
+        let best = pool.heads.best();
+        assert_eq!(scheduler.queue.best_of(*id), best, "pool {id:?} is out of order");
     }
+    assert_eq!(scheduler.queue.nodes(), scheduler.nodes.len(), "a node that is gone has a place");
 }

@@ -189,7 +189,7 @@ impl Scheduler {
         create_time: Timestamp,
         created: Moment,
     ) -> (Plan, ClassId) {
-        let nodes = self.nodes.values_mut();
+        let nodes = self.nodes.values();
         let class = self.queue.enter(plan.demand.clone(), &plan.namespace, nodes);
         let namespace = Arc::clone(&self.queue.class(class).namespace);
         (Plan::of(&plan, namespace, id, create_time, created), class)

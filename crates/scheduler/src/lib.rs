@@ -228,13 +228,7 @@ impl Scheduler {
             }
         };
         self.follow_queues(turn);
-        for (pool, nodes) in self.queue.take_surplus_pools() {
-            for (_, node) in nodes {
-                if let Some(node) = self.nodes.get_mut(&node) {
-                    node.pools.retain(|id| *id != pool);
-                }
-            }
-        }
+        self.queue.drop_surplus_pools();
         answer
     }
 

@@ -18,11 +18,11 @@ use api_types::quantity::{Capacity, Resources};
 use api_types::{ExecutionId, JobId, NodeId, Timestamp};
 
 use crate::change::NodeRow;
-use crate::demand::Demand;
+use crate::demand::{Demand, Unmet};
 use crate::heads::Limits;
 use crate::health::{Failures, Health};
 use crate::plan::Plan;
-use crate::pool::{PoolId, Rank};
+use crate::pool::{Place, Rank};
 use crate::reservation::Reservation;
 use crate::text::Text;
 use crate::time::Moment;
@@ -63,9 +63,10 @@ pub(crate) struct LiveNode {
     pub(crate) reservation: Option<Reservation>,
     /// Consecutive failures while the node is healthy.
     pub(crate) failures: Failures,
-    /// The pools that hold the node, indexed under its current load.
-    pub(crate) pools: Vec<PoolId>,
-    pub(crate) load: Load,
+    /// Its place in the sets of the pools, once it has one.
+    pub(crate) place: Option<Place>,
+    /// Whether those sets follow its properties, or will.
+    pub(crate) is_compared: bool,
 }
 
 /// The usage of a node's scarcest resource in thousandths, and its number of executions; emptier
@@ -115,15 +116,21 @@ impl LiveNode {
             delayed: BTreeSet::new(),
             reservation: None,
             failures: Failures::default(),
-            pools: Vec::new(),
-            load: (0, 0),
+            place: None,
+            is_compared: false,
         };
         node.read_record();
         node
     }
 
     pub(crate) fn replace_record(&mut self, record: Arc<SessionRequest>) {
-        self.row.record = record;
+        let before = core::mem::replace(&mut self.row.record, record);
+        let (before, after) = (&before, &self.row.record);
+        let (had, has) = (&before.compute_node_info, &after.compute_node_info);
+        self.is_compared &= before.labels == after.labels
+            && had.execution_engines == has.execution_engines
+            && had.publishers == has.publishers
+            && had.storage_sources == has.storage_sources;
         self.read_record();
     }
 
@@ -205,7 +212,7 @@ impl LiveNode {
             return Some(Obstacle::Away(away));
         }
         if let Some(unfit) = self.unfit(demand) {
-            return Some(Obstacle::Unfit(unfit));
+            return Some(Obstacle::Unfit(unfit.to_string()));
         }
         let need = demand.need.on(&self.defaults);
         if let Some(what) =
@@ -220,10 +227,10 @@ impl LiveNode {
         kept_off.then_some(Obstacle::Reserved)
     }
 
-    pub(crate) fn unfit(&self, demand: &Demand) -> Option<String> {
+    pub(crate) fn unfit<'a>(&self, demand: &'a Demand) -> Option<Unmet<'a>> {
         let record = &self.row.record;
         let info = &record.compute_node_info;
-        demand.fit.obstacle(
+        demand.fit.unmet(
             &record.labels,
             &info.execution_engines,
             &info.publishers,

@@ -76,8 +76,7 @@ impl Scheduler {
     /// The emptiest node that has room, is not excluded, and is not reserved for others.
     fn choose_node(&self, class_id: ClassId, plan: &Plan, now: Moment) -> Option<NodeId> {
         let class = self.queue.class(class_id);
-        let nodes = self.queue.pool(class.pool).nodes.iter().map(|(_, node)| *node);
-        let mut nodes = nodes.filter(|node| class.admits(*node));
+        let mut nodes = self.queue.nodes_of(class.pool).filter(|node| class.admits(*node));
         nodes.find(|node| self.nodes[node].takes_now(&class.demand, plan, now))
     }
 
@@ -133,7 +132,7 @@ impl Scheduler {
         if let Some(end) = slot.tries.exclusions.next_end(now) {
             self.timers.set(end, Timer::Exclusion(id, index));
         }
-        let class = self.queue.enter_beside(main, excluded, self.nodes.values_mut());
+        let class = self.queue.enter_beside(main, excluded, self.nodes.values());
         if job.extras.aside.contains_key(&class) {
             self.queue.count_out(class);
         }
@@ -167,11 +166,13 @@ impl Scheduler {
     /// Places waiting slots on a node that has room, by priority, then age.
     pub(crate) fn fill_node(&mut self, turn: &mut Turn<'_>, node_id: NodeId) {
         loop {
-            let Some(candidate) = self.best_candidate(node_id, turn.now) else { return };
             if turn.budget.is_spent() {
                 self.backlog.nodes.insert(node_id);
                 return;
             }
+            let (candidate, steps) = self.best_candidate(node_id, turn.now);
+            turn.budget.spend_many(steps);
+            let Some(candidate) = candidate else { return };
             let id = candidate.rank.job;
             match candidate.slot {
                 Ready::Pinned(index) => self.place_pinned(turn, id, index, node_id),
@@ -181,12 +182,13 @@ impl Scheduler {
         }
     }
 
-    /// The first of all waiting slots that this node has room for.
-    ///
-    /// Checks only the head of each waiting class of the node's pools, because all jobs of a class
-    /// have the same demand.
-    fn best_candidate(&self, node_id: NodeId, now: Moment) -> Option<Candidate> {
-        let node = self.nodes.get(&node_id).filter(|node| node.takes_work())?;
+    /// The first of all waiting slots that this node has room for, and how much of a turn it took
+    /// to find it.
+    fn best_candidate(&self, node_id: NodeId, now: Moment) -> (Option<Candidate>, usize) {
+        let node = self.nodes.get(&node_id).filter(|node| node.takes_work());
+        let Some((node, place)) = node.and_then(|node| Some((node, node.place?))) else {
+            return (None, 0);
+        };
         let pinned = node
             .pinned
             .iter()
@@ -204,16 +206,14 @@ impl Scheduler {
             let plan = &self.jobs[&rank.job].plan;
             class.admits(node_id) && node.takes_now(&class.demand, plan, now)
         };
-        let pools = node.pools.iter().map(|pool| self.queue.pool(*pool));
-        let waiting = pools
-            .filter_map(|pool| pool.heads.first(&limits, admits))
-            .min()
-            .map(|(rank, class)| Candidate { rank, slot: Ready::Next(class) });
-        match (pinned, waiting) {
+        let (waiting, steps) = self.queue.first_for(place, &limits, admits);
+        let waiting = waiting.map(|(rank, class)| Candidate { rank, slot: Ready::Next(class) });
+        let first = match (pinned, waiting) {
             (Some(pinned), Some(waiting)) if waiting.rank < pinned.rank => Some(waiting),
             (Some(pinned), _) => Some(pinned),
             (None, waiting) => waiting,
-        }
+        };
+        (first, steps)
     }
 
     fn place_pinned(&mut self, turn: &mut Turn<'_>, id: JobId, index: u32, node_id: NodeId) {
@@ -233,11 +233,9 @@ impl Scheduler {
     pub(crate) fn cover_nodes(&mut self, turn: &mut Turn<'_>, id: JobId) {
         let Some(class) = self.jobs[&id].class else { return };
         let class = self.queue.class(class);
-        let fits = self.queue.pool(class.pool).nodes.iter().map(|(_, node)| *node);
-        let troubled = self.nodes.values().filter(|node| {
-            node.is_in_service() && !node.takes_work() && node.unfit(&class.demand).is_none()
-        });
-        let nodes: Vec<_> = fits.chain(troubled.map(LiveNode::id)).collect();
+        let pool = self.queue.pool(class.pool);
+        let matches = |node: &&LiveNode| node.is_in_service() && pool.suits(node);
+        let nodes: Vec<_> = self.nodes.values().filter(matches).map(LiveNode::id).collect();
         // Create all slots before placing the first: each execution receives the total number.
         for node in &nodes {
             self.cover_node(turn, id, *node);

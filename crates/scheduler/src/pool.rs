@@ -7,13 +7,16 @@
 //!
 //! So a freed slot is offered to the heads of the queues that its node serves, never to a whole
 //! queue, and a submission to a class known to be blocked costs one insertion. Costs: one queue
-//! entry per job; one entry per node in each pool that holds it; a change of a node's load updates
-//! each of its pools, and there are as many pools as live jobs have different constraints, engines,
-//! publishers and sources (plus [`IDLE_POOLS`] kept for the next job of their kind). Rejected: one
-//! queue over all jobs (a freed slot walks past everything that does not fit), and node sets per
-//! class (10,000 different amounts on 1,000 nodes are 10 million entries).
+//! entry per job; one bit per node in each pool, of which there are as many as live jobs have
+//! different constraints, engines, publishers and sources (plus [`IDLE_POOLS`] kept for the next job
+//! of their kind). All nodes are in one order by load, so a change of a load costs O(log n) however
+//! many pools have the node. A new pool looks at all nodes; a node that joins looks at all pools,
+//! [`CHECKS`] at a time. Rejected: one queue over all jobs (a freed slot walks past everything that
+//! does not fit), node sets per class (10,000 different amounts on 1,000 nodes are 10 million
+//! entries), and an order by load in each pool (a placement on a node of 4,096 pools took 10 ms).
 
 mod class;
+mod nodes;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
@@ -27,13 +30,27 @@ use api_types::{JobId, NodeId};
 pub(crate) use self::class::Class;
 use self::class::ClassKey;
 use crate::demand::{Demand, Fit, Want};
-use crate::heads::Heads;
+use crate::heads::{Heads, Limits};
 use crate::keyed::{HashKey, HashMap};
 use crate::node::{LiveNode, Load};
 use crate::time::Moment;
 
+pub(crate) use self::nodes::Members;
+use self::nodes::Nodes;
+pub(crate) use self::nodes::Place;
+
 /// Unused pools to keep: building a new one scans every node.
 const IDLE_POOLS: usize = 16;
+
+/// Pools that a node is compared with at once, where one with many constraints counts for several:
+/// a millisecond or two. The rest has its turn later.
+const CHECKS: usize = 4096;
+
+/// Conditions that take as long as the rest of a comparison.
+const CONDITIONS_PER_CHECK: usize = 8;
+
+/// Pools that a search for waiting work passes while one execution is placed.
+const POOLS_PER_STEP: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PoolId(u32);
@@ -51,8 +68,8 @@ pub(crate) struct Rank {
 
 pub(crate) struct Pool {
     fit: Arc<Fit>,
-    /// Nodes that take work and are suitable for it, emptier ones first.
-    pub(crate) nodes: BTreeSet<(Load, NodeId)>,
+    /// Nodes that are suitable for it, whether or not they take work now.
+    pub(crate) members: Members,
     /// The heads of its classes in which a job waits.
     pub(crate) heads: Heads,
     /// How many classes use the pool.
@@ -62,6 +79,9 @@ pub(crate) struct Pool {
 /// All pools and classes.
 pub(crate) struct Queue {
     pools: BTreeMap<PoolId, Pool>,
+    nodes: Nodes,
+    /// Pools in which a job waits, by the best rank of all their heads.
+    first: BTreeSet<(Rank, PoolId)>,
     pool_of: HashMap<Arc<Fit>, PoolId>,
     /// Pools without a class, oldest first; an entry may be in use again.
     idle: VecDeque<PoolId>,
@@ -84,6 +104,8 @@ impl Queue {
     pub(crate) fn new(key: HashKey) -> Self {
         Self {
             pools: BTreeMap::new(),
+            nodes: Nodes::default(),
+            first: BTreeSet::new(),
             pool_of: HashMap::with_hasher(key),
             idle: VecDeque::new(),
             classes: HashMap::with_hasher(key),
@@ -101,7 +123,7 @@ impl Queue {
         &mut self,
         demand: Demand,
         namespace: &str,
-        nodes: impl Iterator<Item = &'a mut LiveNode>,
+        nodes: impl Iterator<Item = &'a LiveNode>,
     ) -> ClassId {
         let want = Want { namespace: namespace.into(), demand: Arc::new(demand) };
         self.enter_class(ClassKey { want, excluded: Arc::new([]) }, nodes)
@@ -112,7 +134,7 @@ impl Queue {
         &mut self,
         main: ClassId,
         excluded: Vec<NodeId>,
-        nodes: impl Iterator<Item = &'a mut LiveNode>,
+        nodes: impl Iterator<Item = &'a LiveNode>,
     ) -> ClassId {
         let want = self.class(main).want();
         self.enter_class(ClassKey { want, excluded: excluded.into() }, nodes)
@@ -121,7 +143,7 @@ impl Queue {
     fn enter_class<'a>(
         &mut self,
         key: ClassKey,
-        nodes: impl Iterator<Item = &'a mut LiveNode>,
+        nodes: impl Iterator<Item = &'a LiveNode>,
     ) -> ClassId {
         if let Some(id) = self.class_of.get(&key).copied() {
             self.class_mut(id).jobs += 1;
@@ -181,18 +203,15 @@ impl Queue {
         core::mem::take(&mut self.changed)
     }
 
-    /// Removes idle pools beyond the bound and returns them, so that nodes can drop them.
-    pub(crate) fn take_surplus_pools(&mut self) -> Vec<(PoolId, BTreeSet<(Load, NodeId)>)> {
-        let mut surplus = Vec::new();
+    /// Removes idle pools beyond the bound.
+    pub(crate) fn drop_surplus_pools(&mut self) {
         while self.idle.len() > IDLE_POOLS {
             let Some(id) = self.idle.pop_front() else { break };
             let unused = self.pools.get(&id).is_some_and(|pool| pool.classes == 0);
             if unused && let Some(pool) = self.pools.remove(&id) {
                 self.pool_of.remove(&pool.fit);
-                surplus.push((id, pool.nodes));
             }
         }
-        surplus
     }
 
     pub(crate) fn wait(&mut self, id: ClassId, rank: Rank) {
@@ -236,8 +255,43 @@ impl Queue {
         self.changed.push(id);
         let class = self.class(id);
         let head = class.waiting.first().map(|rank| (*rank, class.demand.need));
-        let pool = class.pool;
-        self.pool_mut(pool).heads.set(id, head);
+        let pool_id = class.pool;
+        let pool = self.pool_mut(pool_id);
+        let before = pool.heads.best();
+        pool.heads.set(id, head);
+        let best = pool.heads.best();
+        if best != before {
+            if let Some(before) = before {
+                self.first.remove(&(before, pool_id));
+            }
+            self.first.extend(best.map(|best| (best, pool_id)));
+        }
+    }
+
+    /// The first of all waiting jobs that a node at this place has room for and that is admitted,
+    /// and how much of a turn the search took.
+    ///
+    /// Checks only the head of each waiting class, because all jobs of a class have the same demand,
+    /// and no pool whose best rank is behind what was found.
+    pub(crate) fn first_for(
+        &self,
+        place: Place,
+        limits: &Limits,
+        admits: impl Fn(Rank, ClassId) -> bool,
+    ) -> (Option<(Rank, ClassId)>, usize) {
+        let mut found: Option<(Rank, ClassId)> = None;
+        let mut passed = 0;
+        for (best, pool) in &self.first {
+            if found.is_some_and(|(rank, _)| rank < *best) {
+                break;
+            }
+            passed += 1;
+            let pool = self.pool(*pool);
+            if pool.members.contains(place) {
+                found = found.into_iter().chain(pool.heads.first(limits, &admits)).min();
+            }
+        }
+        (found, passed / POOLS_PER_STEP)
     }
 
     /// Stores why the jobs of the class wait, until the next explanation or until no job waits.
@@ -258,36 +312,81 @@ impl Queue {
         text
     }
 
-    /// Updates every pool after a node changed its properties or whether it takes work.
-    pub(crate) fn reclassify(&mut self, node: &mut LiveNode) {
-        let id = node.id();
-        for pool in core::mem::take(&mut node.pools) {
-            if let Some(pool) = self.pools.get_mut(&pool) {
-                pool.nodes.remove(&(node.load, id));
-            }
+    /// Follows a node that joined, or whose properties, load or willingness to take work changed.
+    /// Returns where the comparison with the pools continues, if that takes long.
+    #[must_use]
+    pub(crate) fn follow(&mut self, node: &mut LiveNode) -> Option<PoolId> {
+        let (id, was_compared) = (node.id(), core::mem::replace(&mut node.is_compared, true));
+        let place = *node.place.get_or_insert_with(|| self.nodes.enter(id));
+        self.nodes.list(place, node.takes_work().then(|| node.present_load()));
+        if was_compared {
+            return None;
         }
-        node.load = node.present_load();
-        for (pool_id, pool) in &mut self.pools {
-            if fits(&pool.fit, node) {
-                pool.nodes.insert((node.load, id));
-                node.pools.push(*pool_id);
+        self.forget_members(place);
+        self.compare(node, None)
+    }
+
+    /// Continues to compare the node with pools; returns the last one if others are left.
+    #[must_use]
+    pub(crate) fn compare(&mut self, node: &LiveNode, after: Option<PoolId>) -> Option<PoolId> {
+        let place = node.place?;
+        let mut left = CHECKS;
+        let mut last = after;
+        for (id, pool) in self
+            .pools
+            .range_mut((after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded))
+        {
+            if left == 0 {
+                return last;
             }
+            left = left.saturating_sub(1 + pool.fit.conditions() / CONDITIONS_PER_CHECK);
+            pool.members.set(place, suits(&pool.fit, node));
+            last = Some(*id);
+        }
+        None
+    }
+
+    /// The node is no more.
+    pub(crate) fn forget(&mut self, node: &LiveNode) {
+        if let Some(place) = node.place {
+            self.forget_members(place);
+            self.nodes.leave(place);
         }
     }
 
-    /// Updates the pools after a change of a node's load.
-    pub(crate) fn reload(&mut self, node: &mut LiveNode) {
-        let (before, now, id) = (node.load, node.present_load(), node.id());
-        if before == now {
-            return;
+    fn forget_members(&mut self, place: Place) {
+        for pool in self.pools.values_mut() {
+            pool.members.set(place, false);
         }
-        node.load = now;
-        for pool in &node.pools {
-            if let Some(pool) = self.pools.get_mut(pool) {
-                pool.nodes.remove(&(before, id));
-                pool.nodes.insert((now, id));
-            }
+    }
+
+    /// Follows a change of a node's load.
+    pub(crate) fn reload(&mut self, node: &LiveNode) {
+        if let Some(place) = node.place
+            && self.nodes.load(place).is_some()
+        {
+            self.nodes.list(place, Some(node.present_load()));
         }
+    }
+
+    /// The nodes of a pool that take work, emptier ones first.
+    pub(crate) fn nodes_of(&self, id: PoolId) -> impl Iterator<Item = NodeId> {
+        self.nodes.of(&self.pool(id).members)
+    }
+
+    /// The load under which the node waits for work.
+    pub(crate) fn load_of(&self, node: &LiveNode) -> Option<Load> {
+        self.nodes.load(node.place?)
+    }
+
+    /// The rank by which searches come to the pool.
+    pub(crate) fn best_of(&self, id: PoolId) -> Option<Rank> {
+        self.first.iter().find(|(_, pool)| *pool == id).map(|(rank, _)| *rank)
+    }
+
+    /// How many nodes have a place.
+    pub(crate) fn nodes(&self) -> usize {
+        self.nodes.count()
     }
 
     pub(crate) fn class(&self, id: ClassId) -> &Class {
@@ -352,7 +451,7 @@ impl Queue {
     fn pool_for<'a>(
         &mut self,
         demand: &Demand,
-        nodes: impl Iterator<Item = &'a mut LiveNode>,
+        nodes: impl Iterator<Item = &'a LiveNode>,
     ) -> PoolId {
         if let Some(id) = self.pool_of.get(&demand.fit).copied() {
             self.pool_mut(id).classes += 1;
@@ -360,16 +459,13 @@ impl Queue {
         }
         let id = PoolId(self.next_id());
         let fit = Arc::new(demand.fit.clone());
-        let mut pool = Pool {
-            fit: Arc::clone(&fit),
-            nodes: BTreeSet::new(),
-            heads: Heads::default(),
-            classes: 1,
-        };
-        for node in nodes.filter(|node| fits(&fit, node)) {
-            pool.nodes.insert((node.load, node.id()));
-            node.pools.push(id);
+        let mut members = Members::default();
+        for node in nodes.filter(|node| suits(&fit, node)) {
+            if let Some(place) = node.place {
+                members.set(place, true);
+            }
         }
+        let pool = Pool { fit: Arc::clone(&fit), members, heads: Heads::default(), classes: 1 };
         self.pool_of.insert(fit, id);
         self.pools.insert(id, pool);
         id
@@ -390,21 +486,19 @@ impl Queue {
 // === impl Pool ===
 
 impl Pool {
+    /// Whether the node takes work and is suitable for it.
     pub(crate) fn fits(&self, node: &LiveNode) -> bool {
-        fits(&self.fit, node)
+        node.takes_work() && self.suits(node)
+    }
+
+    pub(crate) fn suits(&self, node: &LiveNode) -> bool {
+        suits(&self.fit, node)
     }
 }
 
-fn fits(fit: &Fit, node: &LiveNode) -> bool {
+fn suits(fit: &Fit, node: &LiveNode) -> bool {
     let record = &node.row.record;
     let info = &record.compute_node_info;
-    node.takes_work()
-        && fit
-            .obstacle(
-                &record.labels,
-                &info.execution_engines,
-                &info.publishers,
-                &info.storage_sources,
-            )
-            .is_none()
+    let (engines, publishers) = (&info.execution_engines, &info.publishers);
+    fit.unmet(&record.labels, engines, publishers, &info.storage_sources).is_none()
 }

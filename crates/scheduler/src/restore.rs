@@ -185,8 +185,9 @@ impl Scheduler {
 
     /// Derives queues, pools and timers from the records.
     fn restore_order(&mut self, now: Moment) {
-        for node in self.nodes.values_mut() {
-            self.queue.reclassify(node);
+        let nodes: Vec<_> = self.nodes.keys().copied().collect();
+        for node in nodes {
+            self.follow_node(node);
         }
         let ids: Vec<_> = self.jobs.keys().copied().collect();
         let mut waiting_jobs = BTreeMap::<_, (Vec<_>, bool)>::new();

@@ -236,9 +236,9 @@ impl Scheduler {
     ) -> NextTry {
         let excluded = tries.exclusions.nodes(now);
         let class = self.jobs.get(&row.job).and_then(|job| job.class);
-        let is_other = |(_, node): &(_, NodeId)| !excluded.contains(node);
         let others = class.is_some_and(|class| {
-            self.queue.pool(self.queue.class(class).pool).nodes.iter().any(is_other)
+            let pool = self.queue.class(class).pool;
+            self.queue.nodes_of(pool).any(|node| !excluded.contains(&node))
         });
         let first_end = tries.exclusions.next_end(now).filter(|_| !others);
         let at = due.max(first_end.unwrap_or(due));

@@ -161,8 +161,8 @@ impl Scheduler {
     /// Stores the node's current record and updates its pools.
     pub(crate) fn store_node(&mut self, turn: &mut Turn<'_>, id: NodeId) {
         self.note_node(turn, id);
-        let Some(node) = self.nodes.get_mut(&id) else { return };
-        self.queue.reclassify(node);
+        self.follow_node(id);
+        let Some(node) = self.nodes.get(&id) else { return };
         self.touched.insert(id);
         self.fleet_changes += 1;
         turn.out.changes.nodes.insert(id, Some(node.row.clone()));
@@ -353,7 +353,9 @@ impl Scheduler {
         }
         self.note_forgotten(turn, id);
         self.forget_silence(id);
-        self.nodes.remove(&id);
+        if let Some(node) = self.nodes.remove(&id) {
+            self.queue.forget(&node);
+        }
         self.reservations.repinned.push(id);
         for timer in [
             Timer::GiveUp(id),

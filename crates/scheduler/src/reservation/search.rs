@@ -1,7 +1,6 @@
 //! Which node to reserve: the one that will have enough capacity first, as far as timeouts predict.
 
 use alloc::vec::Vec;
-use core::ops::Bound;
 use core::time::Duration;
 
 use api_types::NodeId;
@@ -48,19 +47,17 @@ impl Scheduler {
         let mut search = Search { found: None, inspected: 1 };
         let Some(class) = self.class_of(waiter, rank) else { return search };
         let class = self.queue.class(class);
-        let bounds = match waiter {
-            Waiter::Class(_) => (Bound::Unbounded, Bound::Unbounded),
-            Waiter::Pinned(only) => {
-                let Some(node) = self.nodes.get(&only) else { return search };
-                (Bound::Included((node.load, only)), Bound::Included((node.load, only)))
-            }
+        let (all, only) = match waiter {
+            Waiter::Class(_) => (Some(self.queue.nodes_of(class.pool)), None),
+            Waiter::Pinned(only) => (None, self.nodes.get(&only)),
         };
+        let only = only.filter(|only| self.queue.pool(class.pool).fits(only)).map(LiveNode::id);
         let mut best = None;
-        for (_, id) in self.queue.pool(class.pool).nodes.range(bounds) {
-            let node = &self.nodes[id];
+        for id in all.into_iter().flatten().chain(only) {
+            let node = &self.nodes[&id];
             search.inspected += 1;
             let admitted = match waiter {
-                Waiter::Class(_) => class.admits(*id) && avoided != Some(*id),
+                Waiter::Class(_) => class.admits(id) && avoided != Some(id),
                 Waiter::Pinned(_) => true,
             };
             let held = node.reservation.as_ref().map(|held| held.rank);
@@ -73,7 +70,7 @@ impl Scheduler {
             let room = self.foresee(node, &need, now).at;
             let order = (held.is_some(), room.is_none(), room);
             if best.is_none_or(|best| order < best) {
-                (search.found, best) = (Some(*id), Some(order));
+                (search.found, best) = (Some(id), Some(order));
             }
             if search.inspected > MAX_INSPECTED {
                 break;

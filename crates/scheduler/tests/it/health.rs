@@ -1,5 +1,6 @@
 //! Broken nodes and broken jobs: which budget each failure is charged to.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use api_types::execution::ComputeState;
@@ -209,7 +210,8 @@ fn an_ops_job_runs_on_a_node_that_backs_off_once_it_takes_work_again() {
         world.complete(execution);
     }
     world.pass_with(Duration::from_secs(1), &[broken, good]);
-    assert_eq!(world.row(world.executions(ops)[1].id).node, broken);
+    let ran: BTreeSet<_> = world.executions(ops).iter().map(|row| row.node).collect();
+    assert_eq!(ran, BTreeSet::from([broken, good]));
 }
 
 #[test]
