@@ -44,7 +44,14 @@ struct Driven {
 
 pub(super) async fn measure(scale: Scale) -> anyhow::Result<Vec<Measure>> {
     tokio::task::spawn_blocking(move || {
-        Ok(vec![dry_run(), classes(scale), timers(scale), stop(scale), lost_node(scale)])
+        Ok(vec![
+            dry_run(),
+            classes(scale),
+            kinds(scale),
+            timers(scale),
+            stop(scale),
+            lost_node(scale),
+        ])
     })
     .await?
 }
@@ -100,6 +107,40 @@ fn classes(scale: Scale) -> Measure {
     driven.wake(Duration::from_secs(120));
     let what = format!("the longest input with {classes} classes waiting");
     let context = format!("submissions up to {:.2} ms", millis(submitted));
+    row(what, driven.longest.max(submitted), context)
+}
+
+/// Jobs wait that all demand something else of a node's labels, which each of 100 nodes has; one node
+/// gains room for as many as a turn starts, and another one joins.
+fn kinds(scale: Scale) -> Measure {
+    const CORES: u32 = 1000;
+    let kinds = scale.live;
+    let mut driven = Driven::new();
+    let nodes: Vec<_> = (0..100).map(|_| driven.join(f64::from(CORES))).collect();
+    let full = |cpu: u32| {
+        let mut spec = seed::spec(1, 1);
+        spec.tasks[0].resources.cpu = cpu.to_string();
+        spec
+    };
+    nodes.iter().for_each(|_| drop(driven.submit(&full(CORES))));
+    let (node, running) = driven.offers.pop().expect("each node has one");
+    for number in 0..kinds {
+        let mut spec = full(1);
+        spec.constraints = vec![Constraint {
+            key: LABEL.to_owned(),
+            operator: "notin".to_owned(),
+            values: (0..4).map(|value| format!("other-{number}-{value}")).collect(),
+        }];
+        driven.submit(&spec);
+    }
+    let submitted = std::mem::take(&mut driven.longest);
+    driven.report(node, running, ComputeState::AskForBidAccepted);
+    driven.report(node, running, ComputeState::Completed);
+    let turns = driven.wake(Duration::from_millis(1));
+    driven.join(f64::from(CORES));
+    let turns = turns + driven.wake(Duration::from_millis(1));
+    let what = format!("the longest input with {kinds} kinds of work waiting for 100 nodes");
+    let context = format!("{turns} turns; submissions up to {:.2} ms", millis(submitted));
     row(what, driven.longest.max(submitted), context)
 }
 

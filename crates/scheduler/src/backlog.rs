@@ -12,7 +12,7 @@ use core::ops::Bound;
 use api_types::job::JobStateType;
 use api_types::{ExecutionId, JobId, NodeId};
 
-use crate::pool::{ClassId, PoolId, Rank};
+use crate::pool::{ClassId, Passed, PoolId, Rank};
 use crate::text::Text;
 use crate::{Scheduler, Turn};
 
@@ -27,8 +27,8 @@ const COMPARISONS: usize = 256;
 pub(crate) struct Backlog {
     /// Nodes that are compared with pools, and the last pool of those.
     pub(crate) comparisons: BTreeMap<NodeId, PoolId>,
-    /// Nodes that have room for more.
-    pub(crate) nodes: BTreeSet<NodeId>,
+    /// Nodes that have room for more, and where the search for work continues.
+    pub(crate) nodes: BTreeMap<NodeId, Option<Passed>>,
     /// Classes whose jobs may find room, each with the rank of its first job when it was put here.
     pub(crate) classes: BTreeSet<(Rank, ClassId)>,
     /// Blocked classes some of whose jobs do not say yet that they wait.
@@ -134,9 +134,9 @@ impl Scheduler {
             self.compare_node(turn, node, after);
         }
         while !turn.budget.is_spent()
-            && let Some(node) = self.backlog.nodes.pop_first()
+            && let Some((node, after)) = self.backlog.nodes.pop_first()
         {
-            self.fill_node(turn, node);
+            self.fill_node_after(turn, node, after);
         }
         while !turn.budget.is_spent()
             && let Some((_, class)) = self.backlog.classes.pop_first()
@@ -164,7 +164,7 @@ impl Scheduler {
         if let Some(after) = self.queue.compare(node, Some(after)) {
             self.backlog.comparisons.insert(id, after);
         }
-        self.backlog.nodes.insert(id);
+        self.backlog.nodes.insert(id, None);
     }
 
     /// The jobs of the class are placed when their turn comes.

@@ -139,7 +139,7 @@ fn check_queue(scheduler: &Scheduler) {
             assert!(!class.waiting.is_empty(), "a class is blocked in which no job waits");
             for node in scheduler.queue.nodes_of(class.pool) {
                 assert!(
-                    scheduler.backlog.nodes.contains(&node)
+                    scheduler.backlog.nodes.contains_key(&node)
                         || !class.admits(node)
                         || scheduler.nodes[&node].reservation.is_some()
                         || !scheduler.nodes[&node].has_room(&class.demand),

@@ -8,7 +8,7 @@ use crate::change::PendingSlotRow;
 use crate::job::Slot;
 use crate::node::LiveNode;
 use crate::plan::Plan;
-use crate::pool::{ClassId, Rank};
+use crate::pool::{ClassId, Passed, Rank, Search};
 use crate::reservation::Waiter;
 use crate::time::Moment;
 use crate::timer::Timer;
@@ -165,14 +165,30 @@ impl Scheduler {
 
     /// Places waiting slots on a node that has room, by priority, then age.
     pub(crate) fn fill_node(&mut self, turn: &mut Turn<'_>, node_id: NodeId) {
+        self.fill_node_after(turn, node_id, None);
+    }
+
+    /// The same, where it had no room for anything of the pools up to this one.
+    pub(crate) fn fill_node_after(
+        &mut self,
+        turn: &mut Turn<'_>,
+        node_id: NodeId,
+        mut after: Option<Passed>,
+    ) {
         loop {
             if turn.budget.is_spent() {
-                self.backlog.nodes.insert(node_id);
+                self.backlog.nodes.insert(node_id, after);
                 return;
             }
-            let (candidate, steps) = self.best_candidate(node_id, turn.now);
-            turn.budget.spend_many(steps);
-            let Some(candidate) = candidate else { return };
+            let (candidate, passed) = self.best_candidate(node_id, turn.now, after);
+            turn.budget.spend_many(passed.steps);
+            after = passed.until;
+            let Some(candidate) = candidate else {
+                if passed.is_all {
+                    return;
+                }
+                continue;
+            };
             let id = candidate.rank.job;
             match candidate.slot {
                 Ready::Pinned(index) => self.place_pinned(turn, id, index, node_id),
@@ -182,12 +198,16 @@ impl Scheduler {
         }
     }
 
-    /// The first of all waiting slots that this node has room for, and how much of a turn it took
-    /// to find it.
-    fn best_candidate(&self, node_id: NodeId, now: Moment) -> (Option<Candidate>, usize) {
+    /// The first of all waiting slots that this node has room for, and how far the search came.
+    fn best_candidate(
+        &self,
+        node_id: NodeId,
+        now: Moment,
+        after: Option<Passed>,
+    ) -> (Option<Candidate>, Search) {
         let node = self.nodes.get(&node_id).filter(|node| node.takes_work());
         let Some((node, place)) = node.and_then(|node| Some((node, node.place?))) else {
-            return (None, 0);
+            return (None, Search::over());
         };
         let pinned = node
             .pinned
@@ -206,14 +226,15 @@ impl Scheduler {
             let plan = &self.jobs[&rank.job].plan;
             class.admits(node_id) && node.takes_now(&class.demand, plan, now)
         };
-        let (waiting, steps) = self.queue.first_for(place, &limits, admits);
-        let waiting = waiting.map(|(rank, class)| Candidate { rank, slot: Ready::Next(class) });
+        let search = self.queue.first_for(place, &limits, after, admits);
+        let waiting =
+            search.found.map(|(rank, class)| Candidate { rank, slot: Ready::Next(class) });
         let first = match (pinned, waiting) {
             (Some(pinned), Some(waiting)) if waiting.rank < pinned.rank => Some(waiting),
             (Some(pinned), _) => Some(pinned),
             (None, waiting) => waiting,
         };
-        (first, steps)
+        (first, search)
     }
 
     fn place_pinned(&mut self, turn: &mut Turn<'_>, id: JobId, index: u32, node_id: NodeId) {
@@ -242,7 +263,7 @@ impl Scheduler {
         }
         for node in nodes {
             match turn.budget.is_spent() {
-                true => drop(self.backlog.nodes.insert(node)),
+                true => drop(self.backlog.nodes.insert(node, None)),
                 false => self.fill_node(turn, node),
             }
         }

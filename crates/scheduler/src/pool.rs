@@ -16,7 +16,9 @@
 //! entries), and an order by load in each pool (a placement on a node of 4,096 pools took 10 ms).
 
 mod class;
+mod matching;
 mod nodes;
+mod search;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
@@ -29,28 +31,18 @@ use api_types::{JobId, NodeId};
 
 pub(crate) use self::class::Class;
 use self::class::ClassKey;
-use crate::demand::{Demand, Fit, Want};
-use crate::heads::{Heads, Limits};
-use crate::keyed::{HashKey, HashMap};
-use crate::node::{LiveNode, Load};
-use crate::time::Moment;
-
-pub(crate) use self::nodes::Members;
+use self::matching::suits;
 use self::nodes::Nodes;
-pub(crate) use self::nodes::Place;
+pub(crate) use self::nodes::{Members, Place};
+pub(crate) use self::search::{Passed, Search};
+use crate::demand::{Demand, Fit, Want};
+use crate::heads::Heads;
+use crate::keyed::{HashKey, HashMap};
+use crate::node::LiveNode;
+use crate::time::Moment;
 
 /// Unused pools to keep: building a new one scans every node.
 const IDLE_POOLS: usize = 16;
-
-/// Pools that a node is compared with at once, where one with many constraints counts for several:
-/// a millisecond or two. The rest has its turn later.
-const CHECKS: usize = 4096;
-
-/// Conditions that take as long as the rest of a comparison.
-const CONDITIONS_PER_CHECK: usize = 8;
-
-/// Pools that a search for waiting work passes while one execution is placed.
-const POOLS_PER_STEP: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PoolId(u32);
@@ -82,11 +74,12 @@ pub(crate) struct Queue {
     nodes: Nodes,
     /// Pools in which a job waits, by the best rank of all their heads.
     first: BTreeSet<(Rank, PoolId)>,
-    pool_of: HashMap<Arc<Fit>, PoolId>,
+    pool_of: BTreeMap<Arc<Fit>, PoolId>,
     /// Pools without a class, oldest first; an entry may be in use again.
     idle: VecDeque<PoolId>,
     classes: HashMap<ClassId, Class>,
-    class_of: HashMap<ClassKey, ClassId>,
+    /// In order, because a hash of so much would be taken anew whenever a table grows.
+    class_of: BTreeMap<ClassKey, ClassId>,
     last_id: u32,
     /// Classes in which a job waits.
     waiting: BTreeSet<ClassId>,
@@ -106,10 +99,10 @@ impl Queue {
             pools: BTreeMap::new(),
             nodes: Nodes::default(),
             first: BTreeSet::new(),
-            pool_of: HashMap::with_hasher(key),
+            pool_of: BTreeMap::new(),
             idle: VecDeque::new(),
             classes: HashMap::with_hasher(key),
-            class_of: HashMap::with_hasher(key),
+            class_of: BTreeMap::new(),
             last_id: 0,
             waiting: BTreeSet::new(),
             last_explained: ClassId::default(),
@@ -268,32 +261,6 @@ impl Queue {
         }
     }
 
-    /// The first of all waiting jobs that a node at this place has room for and that is admitted,
-    /// and how much of a turn the search took.
-    ///
-    /// Checks only the head of each waiting class, because all jobs of a class have the same demand,
-    /// and no pool whose best rank is behind what was found.
-    pub(crate) fn first_for(
-        &self,
-        place: Place,
-        limits: &Limits,
-        admits: impl Fn(Rank, ClassId) -> bool,
-    ) -> (Option<(Rank, ClassId)>, usize) {
-        let mut found: Option<(Rank, ClassId)> = None;
-        let mut passed = 0;
-        for (best, pool) in &self.first {
-            if found.is_some_and(|(rank, _)| rank < *best) {
-                break;
-            }
-            passed += 1;
-            let pool = self.pool(*pool);
-            if pool.members.contains(place) {
-                found = found.into_iter().chain(pool.heads.first(limits, &admits)).min();
-            }
-        }
-        (found, passed / POOLS_PER_STEP)
-    }
-
     /// Stores why the jobs of the class wait, until the next explanation or until no job waits.
     pub(crate) fn explain(&mut self, id: ClassId, text: String) -> Arc<str> {
         let class = self.class_mut(id);
@@ -310,83 +277,6 @@ impl Queue {
         let want = class.want();
         self.unreported.push((want, Some(Arc::clone(&text))));
         text
-    }
-
-    /// Follows a node that joined, or whose properties, load or willingness to take work changed.
-    /// Returns where the comparison with the pools continues, if that takes long.
-    #[must_use]
-    pub(crate) fn follow(&mut self, node: &mut LiveNode) -> Option<PoolId> {
-        let (id, was_compared) = (node.id(), core::mem::replace(&mut node.is_compared, true));
-        let place = *node.place.get_or_insert_with(|| self.nodes.enter(id));
-        self.nodes.list(place, node.takes_work().then(|| node.present_load()));
-        if was_compared {
-            return None;
-        }
-        self.forget_members(place);
-        self.compare(node, None)
-    }
-
-    /// Continues to compare the node with pools; returns the last one if others are left.
-    #[must_use]
-    pub(crate) fn compare(&mut self, node: &LiveNode, after: Option<PoolId>) -> Option<PoolId> {
-        let place = node.place?;
-        let mut left = CHECKS;
-        let mut last = after;
-        for (id, pool) in self
-            .pools
-            .range_mut((after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded))
-        {
-            if left == 0 {
-                return last;
-            }
-            left = left.saturating_sub(1 + pool.fit.conditions() / CONDITIONS_PER_CHECK);
-            pool.members.set(place, suits(&pool.fit, node));
-            last = Some(*id);
-        }
-        None
-    }
-
-    /// The node is no more.
-    pub(crate) fn forget(&mut self, node: &LiveNode) {
-        if let Some(place) = node.place {
-            self.forget_members(place);
-            self.nodes.leave(place);
-        }
-    }
-
-    fn forget_members(&mut self, place: Place) {
-        for pool in self.pools.values_mut() {
-            pool.members.set(place, false);
-        }
-    }
-
-    /// Follows a change of a node's load.
-    pub(crate) fn reload(&mut self, node: &LiveNode) {
-        if let Some(place) = node.place
-            && self.nodes.load(place).is_some()
-        {
-            self.nodes.list(place, Some(node.present_load()));
-        }
-    }
-
-    /// The nodes of a pool that take work, emptier ones first.
-    pub(crate) fn nodes_of(&self, id: PoolId) -> impl Iterator<Item = NodeId> {
-        self.nodes.of(&self.pool(id).members)
-    }
-
-    /// The load under which the node waits for work.
-    pub(crate) fn load_of(&self, node: &LiveNode) -> Option<Load> {
-        self.nodes.load(node.place?)
-    }
-
-    /// The rank by which searches come to the pool.
-    pub(crate) fn best_of(&self, id: PoolId) -> Option<Rank> {
-        self.first.iter().find(|(_, pool)| *pool == id).map(|(rank, _)| *rank)
-    }
-
-    /// How many nodes have a place.
-    pub(crate) fn nodes(&self) -> usize {
-        self.nodes.count()
     }
 
     pub(crate) fn class(&self, id: ClassId) -> &Class {
@@ -481,24 +371,4 @@ impl Queue {
             }
         }
     }
-}
-
-// === impl Pool ===
-
-impl Pool {
-    /// Whether the node takes work and is suitable for it.
-    pub(crate) fn fits(&self, node: &LiveNode) -> bool {
-        node.takes_work() && self.suits(node)
-    }
-
-    pub(crate) fn suits(&self, node: &LiveNode) -> bool {
-        suits(&self.fit, node)
-    }
-}
-
-fn suits(fit: &Fit, node: &LiveNode) -> bool {
-    let record = &node.row.record;
-    let info = &record.compute_node_info;
-    let (engines, publishers) = (&info.execution_engines, &info.publishers);
-    fit.unmet(&record.labels, engines, publishers, &info.storage_sources).is_none()
 }

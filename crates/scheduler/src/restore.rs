@@ -219,7 +219,7 @@ impl Scheduler {
         let waiting = self.queue.waiting_classes();
         let first = waiting.filter_map(|(id, class)| Some((*class.waiting.first()?, id)));
         self.backlog.classes.extend(first);
-        self.backlog.nodes.extend(self.nodes.keys().copied());
+        self.backlog.nodes.extend(self.nodes.keys().map(|node| (*node, None)));
         if !self.daemons.is_empty() {
             // A node may have begun to take work again just before the process ended.
             self.backlog.covers.extend(self.nodes.keys().copied());

@@ -28,7 +28,7 @@ pub(crate) struct Class {
 }
 
 /// What makes a class.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ClassKey {
     pub(super) want: Want,
     pub(super) excluded: Arc<[NodeId]>,

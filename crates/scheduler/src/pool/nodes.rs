@@ -17,6 +17,8 @@ pub(crate) struct Place(usize);
 pub(super) struct Nodes {
     places: Vec<Option<Placed>>,
     unused: Vec<Place>,
+    /// Places of nodes that are gone, which sets may still have.
+    left: Vec<Place>,
     /// Those that take work, emptier ones first.
     order: BTreeMap<(Load, NodeId), Place>,
 }
@@ -55,11 +57,18 @@ impl Nodes {
         }
     }
 
-    /// No set has it any more.
     pub(super) fn leave(&mut self, place: Place) {
         self.list(place, None);
         self.places[place.0] = None;
-        self.unused.push(place);
+        self.left.push(place);
+    }
+
+    /// The places that were left since the last call: nodes that come may have them. No set may have
+    /// them any more.
+    pub(super) fn take_left(&mut self) -> Vec<Place> {
+        let left = core::mem::take(&mut self.left);
+        self.unused.extend(&left);
+        left
     }
 
     /// Lists the node under this load, or not at all.
@@ -83,7 +92,7 @@ impl Nodes {
     }
 
     pub(super) fn count(&self) -> usize {
-        self.places.len() - self.unused.len()
+        self.places.len() - self.unused.len() - self.left.len()
     }
 
     /// The members of the set that take work, emptier ones first.

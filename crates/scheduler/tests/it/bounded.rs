@@ -6,8 +6,9 @@ use api_types::execution::{ComputeState, DesiredState};
 use api_types::job::{JobSpec, JobStateType, JobType};
 use api_types::node::NodeAction;
 use scheduler::input::{Answer, Input};
+use scheduler::invariants;
 
-use crate::specs::{batch, job, node, with_cpu};
+use crate::specs::{batch, job, node, with_constraint, with_cpu};
 use crate::world::{LEASE, World};
 
 /// Records that one turn may write; each execution that ends, is placed or is asked to stop writes
@@ -118,4 +119,72 @@ fn jobs_that_say_already_that_they_wait_are_not_visited_one_by_one_after_a_resta
         turns += 1;
     }
     assert!(turns <= 1, "{turns} turns follow the first");
+}
+
+/// More than are compared or searched at once.
+const KINDS: usize = 9_000;
+
+/// Jobs wait of which each demands another label, the last one of the lowest rank.
+fn many_kinds(cpu: &str) -> (World, Vec<api_types::JobId>) {
+    let (mut world, nodes) = World::with_nodes(1);
+    world.submit(&with_cpu(batch(1), "4"));
+    world.pass_with(Duration::from_secs(1), &nodes);
+    world.is_checked = false;
+    let kind = |number| with_constraint(with_cpu(batch(1), cpu), "zone", &format!("z{number}"));
+    let jobs = (0..KINDS).map(|number| world.submit(&kind(number))).collect();
+    (world, jobs)
+}
+
+#[test]
+fn a_node_is_compared_with_thousands_of_kinds_of_work_over_several_turns() {
+    let (mut world, jobs) = many_kinds("1");
+    let last = jobs[KINDS - 1];
+    let label = format!("z{}", KINDS - 1);
+    let joined = world.join_node(&node(4.0, 4_000_000_000, &[("zone", &label)]));
+    assert!(world.live(last).is_empty(), "that takes longer than one turn");
+    world.pass(Duration::from_secs(1));
+    assert_eq!(world.row(world.only_live(last)).node, joined);
+    invariants::check(&world.scheduler);
+    // Its labels change, and its place among thousands of sets with them.
+    world.rejoin(joined, &node(4.0, 4_000_000_000, &[("zone", "z0")]));
+    world.pass(Duration::from_secs(1));
+    assert_eq!(world.row(world.only_live(jobs[0])).node, joined);
+    world.pass_with(Duration::from_secs(1), &[joined]);
+    invariants::check(&world.scheduler);
+    for job in jobs {
+        world.stop(job);
+    }
+    // There are few sets again, and their places may be taken.
+    let next = world.join_node(&node(4.0, 4_000_000_000, &[("zone", "z1")]));
+    world.rejoin(joined, &node(4.0, 4_000_000_000, &[("zone", "z2")]));
+    let of = |zone| with_constraint(with_cpu(batch(1), "1"), "zone", zone);
+    world.is_checked = true;
+    for (zone, on) in [("z1", next), ("z2", joined)] {
+        let job = world.submit(&of(zone));
+        assert_eq!(world.row(world.only_live(job)).node, on);
+    }
+}
+
+#[test]
+fn work_is_found_behind_thousands_of_kinds_that_do_not_fit() {
+    let (mut world, _) = World::with_nodes(0);
+    world.is_checked = false;
+    let kind = |number| {
+        let mut kind = with_cpu(batch(1), if number == KINDS { "1" } else { "4" });
+        kind.constraints.push(api_types::job::Constraint {
+            key: "zone".to_owned(),
+            operator: "!=".to_owned(),
+            values: vec![format!("z{number}")],
+        });
+        kind
+    };
+    let small = world.join_node(&node(2.0, 4_000_000_000, &[]));
+    let running = world.submit(&with_cpu(batch(1), "2"));
+    world.run(world.only_live(running));
+    let jobs: Vec<_> = (0..=KINDS).map(|number| world.submit(&kind(number))).collect();
+    world.complete(world.only_live(running));
+    assert!(world.live(jobs[KINDS]).is_empty(), "the search takes longer than one turn");
+    world.pass_with(Duration::from_secs(1), &[small]);
+    assert_eq!(world.row(world.only_live(jobs[KINDS])).node, small);
+    invariants::check(&world.scheduler);
 }
