@@ -116,13 +116,17 @@ fn kinds(scale: Scale) -> Measure {
     const CORES: u32 = 1000;
     let kinds = scale.live;
     let mut driven = Driven::new();
-    let nodes: Vec<_> = (0..100).map(|_| driven.join(f64::from(CORES))).collect();
+    for _ in 0..100 {
+        driven.join(f64::from(CORES));
+    }
     let full = |cpu: u32| {
         let mut spec = seed::spec(1, 1);
         spec.tasks[0].resources.cpu = cpu.to_string();
         spec
     };
-    nodes.iter().for_each(|_| drop(driven.submit(&full(CORES))));
+    for _ in 0..100 {
+        driven.submit(&full(CORES));
+    }
     let (node, running) = driven.offers.pop().expect("each node has one");
     for number in 0..kinds {
         let mut spec = full(1);
