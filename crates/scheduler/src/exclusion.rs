@@ -52,6 +52,20 @@ impl Exclusions {
         until
     }
 
+    /// Excludes the node until then, which counts as no failure; unless that would make another
+    /// exclusion be forgotten.
+    pub(crate) fn avoid(&mut self, node: NodeId, until: Moment) -> bool {
+        if let Some(known) = self.0.iter_mut().find(|exclusion| exclusion.node == node) {
+            known.until = known.until.max(until);
+            return true;
+        }
+        let has_room = self.0.len() < MAX_EXCLUSIONS;
+        if has_room {
+            self.0.push(Exclusion { node, until, failures: 0 });
+        }
+        has_room
+    }
+
     /// The nodes that are currently excluded, in order.
     pub(crate) fn nodes(&self, now: Moment) -> Vec<NodeId> {
         let live = self.0.iter().filter(|exclusion| exclusion.until > now);

@@ -25,7 +25,7 @@ pub(crate) const INFRA_RETRIES: u32 = 5;
 /// A service that ran at least this long had a good run: the next retry delay is short again.
 const GOOD_RUN: Duration = Duration::from_secs(60);
 
-/// How long a slot waits after a node declined it for lack of room.
+/// How long a slot stays away from a node that declined it for lack of room.
 const NO_ROOM_PAUSE: Duration = Duration::from_secs(1);
 
 /// Why a lost node fails an ops job.
@@ -137,10 +137,14 @@ impl Scheduler {
     }
 
     /// Handles a node that turned out to have no room, which is not a failure. A short pause keeps
-    /// the scheduler from offering the slot to the same node in a tight loop.
+    /// the scheduler from offering the slot to the same node in a tight loop; another node may have
+    /// it at once.
     pub(crate) fn no_room_after_all(&mut self, turn: &mut Turn<'_>, row: ExecutionRow) {
-        let tries = row.tries.clone();
-        self.pend(turn, Retry { row, tries, delay: NO_ROOM_PAUSE });
+        let mut tries = row.tries.clone();
+        let may_move = self.jobs.get(&row.job).is_some_and(|job| !job.plan.is_per_node());
+        let moves = may_move && tries.exclusions.avoid(row.node, turn.now + NO_ROOM_PAUSE);
+        let delay = if moves { Duration::ZERO } else { NO_ROOM_PAUSE };
+        self.pend(turn, Retry { row, tries, delay });
     }
 
     /// Places the slot again, immediately and without charging a budget.

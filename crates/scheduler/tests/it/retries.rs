@@ -6,7 +6,7 @@ use api_types::execution::ComputeState;
 use api_types::job::{JobStateType, JobType};
 use api_types::protocol::FailureCause;
 
-use crate::specs::{batch, job, with_retries};
+use crate::specs::{batch, job, with_cpu, with_retries};
 use crate::world::World;
 
 #[test]
@@ -154,4 +154,29 @@ fn a_job_that_ends_drops_the_retries_that_wait() {
     assert!(world.store.pending_slots.is_empty());
     world.pass_with(Duration::from_secs(5), &nodes);
     assert_eq!(world.executions(job).len(), 2);
+}
+
+/// It holds what a task needs for one that the orchestrator has given up.
+#[test]
+fn what_a_node_has_no_room_for_runs_on_another_one_at_once() {
+    let (mut world, nodes) = World::with_nodes(2);
+    let small = world.submit(&with_cpu(batch(1), "1"));
+    world.run(world.only_live(small));
+    let fuller = world.row(world.only_live(small)).node;
+    let job = world.submit(&with_cpu(batch(1), "2"));
+    let offer = world.only_live(job);
+    assert_ne!(world.row(offer).node, fuller, "emptier nodes come first");
+    let (declined, room) = (ComputeState::AskForBidRejected, FailureCause::Room);
+    world.report_as(offer, declined, room, "1 of its 2 GPUs are free");
+    assert_eq!(world.row(world.only_live(job)).node, fuller);
+    // Where there is no other node, the first is asked again a second later.
+    world.report_as(world.only_live(job), declined, room, "none is free");
+    assert!(world.live(job).is_empty());
+    for _ in 0..20 {
+        world.pass_with(Duration::from_secs(1), &nodes);
+        world.report_as(world.only_live(job), declined, room, "none is free");
+    }
+    world.pass_with(Duration::from_secs(1), &nodes);
+    world.complete(world.only_live(job));
+    assert_eq!(world.state(job), JobStateType::Completed);
 }
