@@ -5,6 +5,7 @@ use std::time::Duration;
 use api_types::execution::ComputeState;
 use api_types::job::{JobStateType, JobType};
 use api_types::node::Connection;
+use api_types::{ExecutionId, JobId, NodeId};
 use scheduler::Settings;
 use scheduler::change::Effect;
 use scheduler::input::{Input, Refusal};
@@ -170,61 +171,68 @@ fn a_mass_silence_that_is_over_shortens_no_later_one() {
     assert_eq!(world.live(job), [execution], "it is waited for anew");
 }
 
+/// A node with a job, and the others; from now on it is silent.
+struct Dead {
+    job: JobId,
+    execution: ExecutionId,
+    others: Vec<NodeId>,
+}
+
+impl Dead {
+    fn among(count: usize) -> (World, Self) {
+        let (mut world, nodes) = World::with_nodes(count);
+        let job = world.submit(&batch(1));
+        let execution = world.only_live(job);
+        world.run(execution);
+        let dead = world.row(execution).node;
+        let others = nodes.into_iter().filter(|node| *node != dead).collect();
+        (world, Self { job, execution, others })
+    }
+
+    fn is_waited_for(&self, world: &World) -> bool {
+        world.only_live(self.job) == self.execution
+    }
+
+    /// The heartbeats of all others are overdue when its lease ends.
+    fn and_a_hiccup(&self, world: &mut World) {
+        world.pass(LEASE * 4 / 10);
+        for node in &self.others {
+            world.heartbeat(*node);
+        }
+        world.pass(LEASE * 6 / 10 + Duration::from_secs(1));
+        assert!(world.scheduler.is_mass_silence());
+    }
+}
+
 #[test]
 fn a_hiccup_of_the_others_holds_a_dead_nodes_work_for_no_longer_than_it_lasts() {
-    let (mut world, nodes) = World::with_nodes(4);
-    let job = world.submit(&batch(1));
-    let execution = world.only_live(job);
-    world.run(execution);
-    let dead = world.row(execution).node;
-    let others: Vec<_> = nodes.into_iter().filter(|node| *node != dead).collect();
-    // The heartbeats of all others are overdue when the lease of the dead node ends.
-    world.pass(LEASE * 4 / 10);
-    for node in &others {
-        world.heartbeat(*node);
-    }
-    world.pass(LEASE * 6 / 10 + Duration::from_secs(1));
-    assert!(world.scheduler.is_mass_silence());
-    world.pass_with(LEASE * 2, &others);
+    let (mut world, dead) = Dead::among(4);
+    dead.and_a_hiccup(&mut world);
+    world.pass_with(LEASE * 2, &dead.others);
     assert!(!world.scheduler.is_mass_silence(), "one node of four is silent");
-    assert_ne!(world.only_live(job), execution, "its work runs elsewhere");
+    assert!(!dead.is_waited_for(&world), "its work runs elsewhere");
 }
 
 /// The lease of another node ends while the silence is taken for one of most, and shows that it is
 /// none.
 #[test]
 fn a_mass_silence_that_another_node_ends_holds_no_work_any_longer() {
-    let (mut world, nodes) = World::with_nodes(5);
-    let job = world.submit(&batch(1));
-    let execution = world.only_live(job);
-    world.run(execution);
-    let dead = world.row(execution).node;
-    let others: Vec<_> = nodes.into_iter().filter(|node| *node != dead).collect();
-    world.pass(LEASE * 4 / 10);
-    for node in &others {
-        world.heartbeat(*node);
-    }
-    world.pass(LEASE * 6 / 10 + Duration::from_secs(1));
-    assert!(world.scheduler.is_mass_silence());
-    world.pass_with(LEASE * 2, &others[1..]);
+    let (mut world, dead) = Dead::among(5);
+    dead.and_a_hiccup(&mut world);
+    world.pass_with(LEASE * 2, &dead.others[1..]);
     assert!(!world.scheduler.is_mass_silence(), "two nodes of five are silent");
-    assert_ne!(world.only_live(job), execution, "its work runs elsewhere");
+    assert!(!dead.is_waited_for(&world), "its work runs elsewhere");
 }
 
 /// What a whole lease must pass for is time to be heard, and each pause takes a little of it.
 #[test]
 fn pauses_that_recur_hold_a_dead_nodes_work_for_little_longer() {
-    for every in [9, 10, 11] {
-        let (mut world, nodes) = World::with_nodes(3);
-        let job = world.submit(&batch(1));
-        let execution = world.only_live(job);
-        world.run(execution);
-        let dead = world.row(execution).node;
-        let others: Vec<_> = nodes.into_iter().filter(|node| *node != dead).collect();
+    for every in [9, 10, 30, 31] {
+        let (mut world, dead) = Dead::among(3);
         let began = world.now;
-        while world.only_live(job) == execution {
+        while dead.is_waited_for(&world) {
             assert!(world.now.since(began) < LEASE * 5, "pauses every {every} s");
-            world.pass_with(Duration::from_secs(every) - PAUSE, &others);
+            world.pass_with(Duration::from_secs(every) - PAUSE, &dead.others);
             world.now = world.now + PAUSE;
             world.handle(Input::WasDeaf(PAUSE));
         }
