@@ -19,8 +19,8 @@ use crate::{Scheduler, Turn};
 /// Executions and jobs that one turn ends, places or annotates: some milliseconds of work.
 const PER_TURN: u32 = 512;
 
-/// What it costs to compare a node with some thousands of pools.
-const COMPARISONS: usize = 256;
+/// What it costs to compare a node with some thousands of pools: a whole turn.
+const COMPARISONS: usize = 512;
 
 /// Everything continues after the entry that was handled last.
 #[derive(Default)]

@@ -6,7 +6,7 @@ use super::{ClassId, Place, PoolId, Queue, Rank};
 use crate::heads::Limits;
 
 /// Pools that a search for waiting work passes in the time in which one execution is placed.
-const POOLS_PER_STEP: usize = 16;
+const POOLS_PER_STEP: usize = 8;
 
 /// Pools that a search passes at once. What is found by then is placed, though a pool that comes
 /// later could have something of a slightly higher rank: only beyond so many kinds of work.
