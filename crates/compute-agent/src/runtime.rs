@@ -134,6 +134,9 @@ pub(crate) trait Executor: Send + Sync {
     /// Waits for the end of the process, however long the engine is unreachable in between.
     fn wait(&self, id: ExecutionId) -> BoxFuture<'_, Result<Exit, ExecutorError>>;
 
+    /// Whether the process of a started task still runs, as the engine knows now.
+    fn is_running(&self, id: ExecutionId) -> BoxFuture<'_, Result<bool, ExecutorError>>;
+
     /// Asks the process to end, and kills it after the grace period.
     fn stop(&self, id: ExecutionId, grace: Duration) -> BoxFuture<'_, Result<(), ExecutorError>>;
 

@@ -245,7 +245,7 @@ impl Steps {
         let timeout = async {
             match deadline {
                 None => std::future::pending().await,
-                Some(deadline) => clock::reach(deadline).await,
+                Some(deadline) => outlived(step.id, executor, deadline).await,
             }
         };
         tokio::select! {
@@ -316,6 +316,27 @@ impl Steps {
         self.engines.get(engine).ok_or_else(|| {
             Failure::node(format!("engine '{engine}' was removed from this node's settings"))
         })
+    }
+}
+
+/// Waits for the deadline of a task. If it has passed already, the task may have ended in time while
+/// no agent watched it: then its end is about to be told, and it has not outlived the deadline.
+async fn outlived(id: ExecutionId, executor: &dyn Executor, deadline: Timestamp) {
+    if deadline <= clock::steady() && !Box::pin(still_runs(id, executor)).await {
+        std::future::pending().await
+    }
+    clock::reach(deadline).await;
+}
+
+/// Asks until the engine knows.
+async fn still_runs(id: ExecutionId, executor: &dyn Executor) -> bool {
+    let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
+    loop {
+        match executor.is_running(id).await {
+            Ok(runs) => return runs,
+            Err(error) => debug!(execution = %id, %error, "cannot see whether a task still runs"),
+        }
+        backoff.wait().await;
     }
 }
 

@@ -321,6 +321,10 @@ impl Executor for Docker {
         .boxed()
     }
 
+    fn is_running(&self, id: ExecutionId) -> BoxFuture<'_, Result<bool, ExecutorError>> {
+        async move { Ok(self.state(id).await?.running == Some(true)) }.boxed()
+    }
+
     fn usage(&self, id: ExecutionId) -> BoxFuture<'_, Result<Option<Reading>, ExecutorError>> {
         self.usage_now(id).boxed()
     }

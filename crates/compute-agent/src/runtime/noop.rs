@@ -41,6 +41,10 @@ impl Executor for Noop {
         ready(Ok(Exit::default())).boxed()
     }
 
+    fn is_running(&self, _: ExecutionId) -> BoxFuture<'_, Result<bool, ExecutorError>> {
+        ready(Ok(false)).boxed()
+    }
+
     fn stop(&self, _: ExecutionId, _: Duration) -> BoxFuture<'_, Result<(), ExecutorError>> {
         ready(Ok(())).boxed()
     }

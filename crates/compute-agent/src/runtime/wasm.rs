@@ -182,7 +182,8 @@ impl Wasm {
     ) -> Running {
         let (ending, ended) = watch::channel(None);
         let stop = CancellationToken::new();
-        let running = Running { started_at, stop: stop.clone(), ended };
+        let was_gone = matches!(process, Process::Gone);
+        let running = Running { started_at, was_gone, stop: stop.clone(), ended };
         let (directory, boot_id) = (self.dirs.of(id).wasm(), Arc::clone(&self.boot_id));
         // A run of an earlier agent counts, but need not wait for a permit.
         let permit = permit.or_else(|| Arc::clone(&self.permits).try_acquire_owned().ok());
@@ -323,6 +324,10 @@ impl Executor for Wasm {
 
     fn wait(&self, id: ExecutionId) -> BoxFuture<'_, Result<Exit, ExecutorError>> {
         self.wait_for_end(id).boxed()
+    }
+
+    fn is_running(&self, id: ExecutionId) -> BoxFuture<'_, Result<bool, ExecutorError>> {
+        async move { Ok(!self.find(id).await?.has_ended()) }.boxed()
     }
 
     fn stop(&self, id: ExecutionId, _: Duration) -> BoxFuture<'_, Result<(), ExecutorError>> {

@@ -6,6 +6,7 @@ use api_client::HistoryQuery;
 use api_types::execution::ComputeState;
 use api_types::job::JobStateType;
 use api_types::node::Connection;
+use serde_json::{Value, json};
 use testbed::harness::{AgentSpec, Cluster, ClusterSpec, batch, eventually};
 
 use crate::programs::{job, ticking};
@@ -114,4 +115,44 @@ async fn a_task_that_ends_while_its_agent_is_down_is_reported_with_its_exit_code
     assert_eq!(execution.run_output.exit_code, 0);
     assert_eq!(execution.run_output.stdout, "slept 1 s\n");
     cluster.no_container_left().await;
+}
+
+/// Longer than the task, and passed before the next agent starts.
+const DEADLINE: Duration = Duration::from_secs(4);
+
+/// Of two jobs with this deadline, the agent of the first dies, and the first ends in time while no
+/// agent watches it; the second runs on.
+async fn the_deadline_passes_while_the_agent_is_down(mut cluster: Cluster, jobs: [Value; 2]) {
+    let [in_time, late] = jobs.map(|mut job| {
+        job["Tasks"][0]["Timeouts"] = json!({ "ExecutionTimeout": DEADLINE.as_secs() });
+        job
+    });
+    let (in_time, late) = (cluster.submit(&in_time).await, cluster.submit(&late).await);
+    for id in [in_time, late] {
+        cluster.wait_for_execution(id, ComputeState::BidAccepted).await;
+    }
+    cluster.agents[0].kill();
+    tokio::time::sleep(DEADLINE + Duration::from_secs(1)).await;
+    cluster.agents[0].restart().await;
+    cluster.wait_for_job(in_time, JobStateType::Completed).await;
+    assert_eq!(cluster.execution(in_time).await.run_output.exit_code, 0);
+    cluster.wait_for_job(late, JobStateType::Failed).await;
+    let message = cluster.execution(late).await.compute_state.message;
+    assert!(message.starts_with("execution timeout: still running after 4 s"), "{message}");
+}
+
+#[tokio::test]
+async fn a_container_that_ends_in_time_while_its_agent_is_down_has_not_timed_out() {
+    let Some(cluster) = Cluster::of(1).await else { return };
+    let sleeps = |seconds| batch(&cluster.image, &["sleep", seconds]);
+    let jobs = [sleeps("1"), sleeps("600")];
+    the_deadline_passes_while_the_agent_is_down(cluster, jobs).await;
+}
+
+#[tokio::test]
+async fn a_program_that_ends_in_time_while_its_agent_is_down_has_not_timed_out() {
+    let agent = AgentSpec::new().engines("wasm");
+    let cluster = ClusterSpec::new().agent(agent).start_without_docker().await;
+    let jobs = [job(&ticking(10, 0)), job(&ticking(6000, 0))];
+    the_deadline_passes_while_the_agent_is_down(cluster, jobs).await;
 }

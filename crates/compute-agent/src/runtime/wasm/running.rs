@@ -10,6 +10,8 @@ use super::process::Ended;
 pub(super) struct Running {
     /// By the steady clock.
     pub(super) started_at: Timestamp,
+    /// Its process was gone when this agent looked for it.
+    pub(super) was_gone: bool,
     pub(super) stop: CancellationToken,
     pub(super) ended: Ended,
 }
@@ -17,6 +19,10 @@ pub(super) struct Running {
 // === impl Running ===
 
 impl Running {
+    pub(super) fn has_ended(&self) -> bool {
+        self.was_gone || self.ended.borrow().is_some()
+    }
+
     pub(super) async fn end(mut self) -> Result<Exit, Failure> {
         match self.ended.wait_for(Option::is_some).await.map(|end| end.clone()) {
             Ok(Some(end)) => end,
