@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
@@ -15,6 +16,7 @@ const USAGE: &str = "usage: task SUBCOMMAND
   echo WORD...                 print the words; `err` prints them to stderr
   sleep SECONDS                wait, then print a line; exit with 143 on SIGTERM
   stubborn SECONDS             the same, but ignore SIGTERM
+  await                        print a line, wait for SIGUSR1, print another line
   exit CODE [WORD...]          print the words, exit with the code
   env                          print the environment, sorted
   pwd                          print the working directory
@@ -38,6 +40,7 @@ const USAGE: &str = "usage: task SUBCOMMAND
 const EXIT_SIGTERM: i32 = 143;
 
 const SIGTERM: i32 = 15;
+const SIGUSR1: i32 = 10;
 const SIG_IGN: usize = 1;
 
 // The standard library links the C library; these declarations avoid a crate.
@@ -73,6 +76,7 @@ fn run(arguments: &[String]) -> Outcome {
             println!("ignoring SIGTERM");
             sleep(seconds)?;
         }
+        ["await"] => await_signal(),
         ["exit", code, words @ ..] => {
             if !words.is_empty() {
                 println!("{}", words.join(" "));
@@ -142,6 +146,24 @@ extern "C" fn end_on_sigterm(_: i32) {
         write(1, text.as_ptr(), text.len());
         _exit(EXIT_SIGTERM);
     }
+}
+
+static IS_SIGNALLED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn note_signal(_: i32) {
+    IS_SIGNALLED.store(true, Ordering::Relaxed);
+}
+
+fn await_signal() {
+    // SAFETY: the handler has the signature that signal(2) requires, and only stores to an atomic.
+    unsafe {
+        signal(SIGUSR1, note_signal as extern "C" fn(i32) as usize);
+    }
+    println!("waiting");
+    while !IS_SIGNALLED.load(Ordering::Relaxed) {
+        thread::sleep(Duration::from_millis(10));
+    }
+    println!("signalled");
 }
 
 fn on_sigterm(handler: usize) {

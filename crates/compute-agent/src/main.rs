@@ -32,9 +32,8 @@ const HELP: Help = Help {
 
 fn main() -> ExitCode {
     daemon::keep_files_private();
-    let mut arguments = std::env::args().skip(1);
-    if arguments.next().as_deref() == Some(compute_agent::FETCH) {
-        return compute_agent::fetch(arguments.next().as_deref());
+    if std::env::args().nth(1).as_deref() == Some(compute_agent::FETCH) {
+        return compute_agent::fetch();
     }
     if let Err(error) = confine::keep_memory_private() {
         return refuse(UNAVAILABLE, &error);

@@ -72,6 +72,9 @@ pub(crate) enum ExecutorError {
     /// The task has nothing at this path.
     #[error("there is nothing at '{path}'")]
     NoSuchPath { path: String },
+    /// The engine has the output, and cannot read it or the rest of it.
+    #[error("cannot read the output of this execution: {reason}")]
+    OutputLost { reason: String },
     /// The preparation was cancelled.
     #[error("given up")]
     Cancelled,
@@ -190,6 +193,7 @@ impl From<ExecutorError> for Failure {
             | ExecutorError::Gone
             | ExecutorError::NoSuchImage { .. }
             | ExecutorError::NoSuchPath { .. }
+            | ExecutorError::OutputLost { .. }
             | ExecutorError::Cancelled => Self::node(error.to_string()),
         }
     }

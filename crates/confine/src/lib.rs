@@ -16,7 +16,7 @@ mod files;
 
 use std::path::PathBuf;
 
-use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal, getrlimit, setrlimit};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, setrlimit};
 
 pub use files::is_supported;
 
@@ -69,16 +69,6 @@ impl Confinement {
         }
         files::restrict(self)?;
         calls::restrict(self.network)
-    }
-}
-
-/// Ends this process with its parent: what it works for is gone then. Fails if the parent, whose
-/// process ID it is, is gone already.
-pub fn end_with_parent(parent: rustix::process::Pid) -> Result<(), rustix::io::Errno> {
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    match rustix::process::getppid() {
-        Some(now) if now == parent => Ok(()),
-        _ => Err(rustix::io::Errno::SRCH),
     }
 }
 

@@ -16,6 +16,7 @@ mod job;
 mod link;
 mod orchestrator;
 mod ports;
+mod signals;
 mod small_disk;
 mod wait;
 

@@ -81,6 +81,26 @@ impl RelativePath {
         self.0.as_os_str().is_empty()
     }
 
+    /// Whether a symbolic link of this path leads out of the root, whatever the names on its way
+    /// are: after a name, which may be a link itself, nobody knows where `..` leads.
+    pub fn is_led_out_by(&self, target: &Path) -> bool {
+        let mut depth = self.0.components().count().saturating_sub(1);
+        let mut is_below_a_name = false;
+        target.components().any(|part| match part {
+            Component::CurDir => false,
+            Component::Normal(_) => {
+                is_below_a_name = true;
+                false
+            }
+            Component::ParentDir if is_below_a_name || depth == 0 => true,
+            Component::ParentDir => {
+                depth -= 1;
+                false
+            }
+            Component::RootDir | Component::Prefix(_) => true,
+        })
+    }
+
     /// The path of the directory, and the name in it; none for the directory itself.
     fn split(&self) -> Option<(&Path, &OsStr)> {
         Some((self.0.parent()?, self.0.file_name()?))
@@ -191,6 +211,25 @@ mod tests {
         assert_eq!(RelativePath::new(Path::new(&long)), Err(BadPath::TooDeep));
         assert_eq!(path("./a/./b").as_path(), Path::new("a/b"));
         assert!(path(".").is_empty());
+    }
+
+    #[test]
+    fn a_link_leads_out_if_it_may() {
+        for (target, leads_out) in [
+            ("c", false),
+            ("./c/d", false),
+            ("..", false),
+            ("../c", false),
+            ("../..", true),
+            ("/c", true),
+            // With a link `c` to `.` they lead to the parent of the root.
+            ("c/..", true),
+            ("c/../d", true),
+            ("../c/..", true),
+        ] {
+            assert_eq!(path("a/b").is_led_out_by(Path::new(target)), leads_out, "{target}");
+        }
+        assert!(path("b").is_led_out_by(Path::new("..")));
     }
 
     #[test]

@@ -98,18 +98,17 @@ impl<R: Read> Entries<R> {
         Ok(())
     }
 
-    /// None at the end of the archive.
+    /// None at the end of the archive, which a block of zeros marks: bytes that stop between two
+    /// entries are a part of an archive.
     fn read_header(&mut self) -> io::Result<Option<Header>> {
         let mut header = Header::new_old();
         let mut filled = 0;
         while filled < header.as_bytes().len() {
             match self.reader.read(&mut header.as_mut_bytes()[filled..])? {
-                0 if filled == 0 => return Ok(None),
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                 read => filled += read,
             }
         }
-        // A block of zeros ends the archive.
         if header.as_bytes().iter().all(|byte| *byte == 0) {
             return Ok(None);
         }
@@ -137,8 +136,7 @@ impl<R: Read> Entries<R> {
     fn skip_rest(&mut self) -> io::Result<()> {
         let rest = self.content_bytes.saturating_add(self.padding_bytes);
         let skipped = io::copy(&mut Read::by_ref(&mut self.reader).take(rest), &mut io::sink())?;
-        // The padding of the very last entry may be missing.
-        if skipped < self.content_bytes {
+        if skipped < rest {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         (self.content_bytes, self.padding_bytes) = (0, 0);
@@ -197,4 +195,37 @@ fn without_nul(mut bytes: Vec<u8>) -> Vec<u8> {
 
 fn invalid(message: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The number of entries, unless the archive is not whole.
+    fn count(bytes: &[u8]) -> io::Result<usize> {
+        let mut entries = Entries::new(bytes);
+        let mut count = 0;
+        while entries.advance()?.is_some() {
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    #[test]
+    fn an_archive_that_ends_early_is_not_whole_wherever_it_is_cut() {
+        let mut builder = tar::Builder::new(Vec::new());
+        for name in ["a", "b"] {
+            let mut header = Header::new_gnu();
+            header.set_size(3);
+            builder.append_data(&mut header, name, &b"abc"[..]).unwrap();
+        }
+        let whole = builder.into_inner().unwrap();
+        assert_eq!(count(&whole).unwrap(), 2);
+        let entries = whole.len() - 1024;
+        for cut in 0..entries {
+            assert!(count(&whole[..cut]).is_err(), "cut after {cut} bytes");
+        }
+        // One of the two blocks that should mark the end is enough.
+        assert_eq!(count(&whole[..entries + 512]).unwrap(), 2);
+    }
 }

@@ -1,7 +1,8 @@
 //! The program's output, on its way to the file that `wasm_run::output` describes.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,7 +29,10 @@ pub(crate) struct Output {
 
 struct Written {
     file: File,
+    /// Of complete records, which is where the next one begins.
     bytes: u64,
+    /// Whether a part of a record may lie behind them, since the disk was full.
+    has_more: bool,
 }
 
 /// One of the program's two streams.
@@ -46,7 +50,7 @@ impl Output {
     }
 
     fn with_limit(path: &Path, limit_bytes: u64) -> io::Result<Arc<Self>> {
-        let written = Mutex::new(Written { file: File::create(path)?, bytes: 0 });
+        let written = Mutex::new(Written { file: File::create(path)?, bytes: 0, has_more: false });
         Ok(Arc::new(Self { limit_bytes, written }))
     }
 
@@ -74,12 +78,21 @@ impl Output {
 // === impl Written ===
 
 impl Written {
+    /// All of it or nothing: a part of a record would be taken for the next one.
     fn append(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<()> {
         let length = u32::try_from(bytes.len()).map_err(io::Error::other)?;
         let mut piece = Vec::with_capacity(HEADER_BYTES + bytes.len());
         piece.extend(Header { stream, time: clock::now(), length }.encode());
         piece.extend(bytes);
-        self.file.write_all(&piece)?;
+        if self.has_more {
+            self.file.set_len(self.bytes)?;
+        }
+        self.has_more = true;
+        self.file.write_all_at(&piece, self.bytes).inspect_err(|_| {
+            // Other programs need the space; where this fails, the next record tries again.
+            let _ = self.file.set_len(self.bytes);
+        })?;
+        self.has_more = false;
         self.bytes += piece.len() as u64;
         Ok(())
     }
@@ -175,6 +188,25 @@ mod tests {
             (Stream::Stdout, &long),
             (Stream::Stdout, "x"),
         ];
+        assert_eq!(written, texts.map(|(stream, text)| (stream, text.to_owned())));
+    }
+
+    #[test]
+    fn a_record_that_a_full_disk_cut_off_leaves_nothing() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("output");
+        let output = Output::create(&path).unwrap();
+        output.append(Stream::Stdout, b"one").unwrap();
+        {
+            // As the kernel does: it writes as much as fits.
+            let mut written = output.written.lock().unwrap();
+            let part = Header { stream: Stream::Stdout, time: 1, length: 100 }.encode();
+            written.file.write_all_at(&[&part[..], &[b'x'; 50]].concat(), written.bytes).unwrap();
+            written.has_more = true;
+        }
+        output.append(Stream::Stderr, b"two").unwrap();
+        let written = pieces(&std::fs::read(&path).unwrap());
+        let texts = [(Stream::Stdout, "one"), (Stream::Stderr, "two")];
         assert_eq!(written, texts.map(|(stream, text)| (stream, text.to_owned())));
     }
 

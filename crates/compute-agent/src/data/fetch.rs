@@ -1,5 +1,9 @@
 //! The process that fetches one input, from its order to its last line; see [`fetcher`].
 //!
+//! It watches what git receives, so it ends with everything that it started as soon as its agent is
+//! gone, which closes its standard input. A death signal would reach this process alone, and leave
+//! git to fill the disk.
+//!
 //! [`fetcher`]: crate::data::inputs::fetcher
 
 use std::io::{self, BufRead, Write};
@@ -10,7 +14,7 @@ use std::time::Duration;
 
 use api_types::source::SourceType;
 use confine::Confinement;
-use rustix::process::Pid;
+use rustix::process::{Signal, getpgrp, getpid, kill_current_process_group};
 use tokio::sync::mpsc;
 
 use crate::data::inputs::Sources;
@@ -65,10 +69,10 @@ const READ: [&str; 28] = [
     "/proc/sys/vm/overcommit_memory",
 ];
 
-/// Carries out the order on the standard input, for the agent with this process ID.
+/// Carries out the order on the standard input.
 #[must_use]
-pub fn run(parent: Option<&str>) -> ExitCode {
-    match carry_out(parent) {
+pub fn run() -> ExitCode {
+    match carry_out() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // The agent reads it, and logs it.
@@ -78,10 +82,7 @@ pub fn run(parent: Option<&str>) -> ExitCode {
     }
 }
 
-fn carry_out(parent: Option<&str>) -> io::Result<()> {
-    let parent = parent.and_then(|text| Pid::from_raw(text.parse().ok()?));
-    let parent = parent.ok_or_else(|| io::Error::other("the agent starts this process"))?;
-    confine::end_with_parent(parent)?;
+fn carry_out() -> io::Result<()> {
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line)?;
     let order: Order = serde_json::from_str(&line)?;
@@ -153,13 +154,18 @@ async fn fetch(order: Order) -> io::Result<()> {
     })
 }
 
+/// Until the agent is gone, or is not one.
 fn read_answers(to: &mpsc::UnboundedSender<ToFetcher>) {
     for line in io::stdin().lock().lines() {
-        let Ok(answer) = line.and_then(|line| Ok(serde_json::from_str(&line)?)) else { return };
-        if to.send(answer).is_err() {
-            return;
-        }
+        let Ok(answer) = line.and_then(|line| Ok(serde_json::from_str(&line)?)) else { break };
+        // It may ask for no more, and go on.
+        drop(to.send(answer));
     }
+    // The agent makes it the leader of a group; by hand it may be a part of a shell's.
+    if getpgrp() == getpid() {
+        let _ = kill_current_process_group(Signal::KILL);
+    }
+    std::process::exit(1);
 }
 
 fn say(message: &FromFetcher) -> io::Result<()> {

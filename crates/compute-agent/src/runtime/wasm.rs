@@ -352,8 +352,9 @@ impl Executor for Wasm {
     }
 
     fn written_bytes(&self, id: ExecutionId) -> BoxFuture<'_, Result<Option<u64>, ExecutorError>> {
-        let dir = self.dirs.of(id).wasm();
-        in_background(move || files::written_bytes(&dir).map(Some)).boxed()
+        let (dir, boot_id) = (self.dirs.of(id).wasm(), Arc::clone(&self.boot_id));
+        let written = move || files::written_bytes(&dir, process::pid(&dir, &boot_id)).map(Some);
+        in_background(written).boxed()
     }
 
     fn usage(&self, id: ExecutionId) -> BoxFuture<'_, Result<Option<Reading>, ExecutorError>> {

@@ -8,6 +8,7 @@ use api_types::protocol::{ListLocalExecutions, Work};
 use api_types::quantity::Capacity;
 use api_types::{ExecutionId, JobId, NodeId, routes};
 use bollard::Docker;
+use bollard::query_parameters::KillContainerOptions;
 use compute_agent::{Agent, RunningAgent, Settings};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -162,6 +163,13 @@ impl DockerNode {
     /// A task of the test image with these steps.
     pub(crate) fn work(&self, steps: &[&str]) -> Work {
         work(EngineType::Docker, json!({"Image": self.image, "Parameters": steps}))
+    }
+
+    /// Ends the step `await` of a task, which has said that it waits.
+    pub(crate) async fn signal(&self, id: ExecutionId) {
+        let options = KillContainerOptions { signal: "SIGUSR1".to_owned() };
+        let name = format!("execution-{id}");
+        self.docker.kill_container(&name, Some(options)).await.expect("the task waits");
     }
 
     pub(crate) async fn nothing_is_left(&self) {

@@ -19,6 +19,8 @@ const IMPORTS: &str = r#"
   (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
 (import "wasi_snapshot_preview1" "path_create_directory"
   (func $mkdir (param i32 i32 i32) (result i32)))
+(import "wasi_snapshot_preview1" "path_unlink_file"
+  (func $unlink (param i32 i32 i32) (result i32)))
 (import "wasi_snapshot_preview1" "fd_close" (func $close (param i32) (result i32)))
 (import "wasi_snapshot_preview1" "args_sizes_get" (func $args_sizes (param i32 i32) (result i32)))
 (import "wasi_snapshot_preview1" "args_get" (func $args (param i32 i32) (result i32)))

@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 unsafe extern "C" {
@@ -21,6 +22,13 @@ unsafe extern "C" {
 const CLOCK_PROCESS_CPUTIME_ID: i32 = 2;
 
 const SIGTERM: i32 = 15;
+const SIGUSR1: i32 = 10;
+
+static IS_SIGNALLED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn note_signal(_: i32) {
+    IS_SIGNALLED.store(true, Ordering::Relaxed);
+}
 
 /// How long a connection is waited for.
 const REACH: Duration = Duration::from_secs(3);
@@ -144,6 +152,14 @@ fn main() {
             "leave-behind" => {
                 let steps: Vec<_> = arguments.by_ref().collect();
                 std::process::Command::new("/task").args(steps).spawn().expect("spawn");
+            }
+            "await" => {
+                // SAFETY: the handler has the signature of one, and only stores to an atomic.
+                unsafe { signal(SIGUSR1, note_signal as extern "C" fn(i32) as usize) };
+                println!("waiting");
+                while !IS_SIGNALLED.load(Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
             }
             "sleep" => {
                 std::thread::sleep(Duration::from_millis(next().parse().expect("a number")));

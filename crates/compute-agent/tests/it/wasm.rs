@@ -64,21 +64,23 @@ async fn a_program_gets_its_arguments_and_environment() {
     assert_eq!(output.stderr, expected);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_program_beyond_its_disk_limit_fails() {
+/// Runs a program that writes thirty megabytes to `big` in the one directory that it is shown, with
+/// these instructions before and after.
+async fn fails_beyond_its_disk_limit(before: &str, after: &str) {
     let node = wasm_node().await;
-    // Thirty megabytes to `big` in the one directory that it is shown.
-    let filling = program(
+    let filling = program(&format!(
         r#"(data (i32.const 1024) "big")
         (func (export "_start") (local $left i32)
           (call $must (call $open (i32.const 3) (i32.const 0) (i32.const 1024) (i32.const 3)
             (i32.const 9) (i64.const 64) (i64.const 64) (i32.const 0) (i32.const 16)))
+          {before}
           (local.set $left (i32.const 500))
           (loop $again
             (call $print (i32.load (i32.const 16)) (i32.const 2048) (i32.const 60000))
             (local.set $left (i32.sub (local.get $left) (i32.const 1)))
-            (br_if $again (local.get $left))))"#,
-    );
+            (br_if $again (local.get $left)))
+          {after})"#,
+    ));
     let mut work = wasm_work(&filling, json!({ "EntryModule": module(&filling, "") }));
     work.resources.disk = 10_000_000;
     work.task.result_paths = vec![ResultPath { name: "out".to_owned(), path: "/out".to_owned() }];
@@ -86,6 +88,17 @@ async fn a_program_beyond_its_disk_limit_fails() {
     let words = ", more than the 10 MB of the task's Resources.Disk, of which its inputs take";
     assert!(message.contains(words), "{message}");
     assert_eq!(cause, FailureCause::Task);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_beyond_its_disk_limit_fails() {
+    fails_beyond_its_disk_limit("", "").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_whose_deleted_file_is_beyond_its_disk_limit_fails() {
+    let delete = "(call $must (call $unlink (i32.const 3) (i32.const 1024) (i32.const 3)))";
+    fails_beyond_its_disk_limit(delete, "(loop $forever (br $forever))").await;
 }
 
 /// Reads `in.txt` of the first directory it is shown, writes it to `out.txt` of the second, with

@@ -49,6 +49,12 @@ impl OrchestratorProcess {
         };
         Self { daemon: Daemon::start(start).await }
     }
+
+    /// Whether the machine let it stand still for so long that it counts no silence of that time:
+    /// nothing is said of how soon it moves work then.
+    pub fn was_deaf(&self) -> bool {
+        self.log().contains("no heartbeat could be received")
+    }
 }
 
 impl Deref for OrchestratorProcess {

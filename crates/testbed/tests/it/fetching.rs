@@ -185,6 +185,40 @@ async fn an_agent_killed_during_a_fetch_fetches_again_and_the_task_runs_once() {
     assert!(printed(&cluster, &job).await == bytes);
 }
 
+/// The git processes of this machine that work for a repository.
+fn git_processes(repository: &str) -> Vec<String> {
+    let processes = std::fs::read_dir("/proc").expect("processes").flatten();
+    let arguments = processes.filter_map(|process| {
+        let bytes = std::fs::read(process.path().join("cmdline")).ok()?;
+        Some(String::from_utf8_lossy(&bytes).replace('\0', " "))
+    });
+    arguments.filter(|line| line.starts_with("git") && line.contains(repository)).collect()
+}
+
+#[tokio::test]
+async fn git_ends_with_its_agent_however_that_ends() {
+    let pages = Pages::start().await;
+    // A server that never says all that it has.
+    let page = Page { bytes: noise(400_000).into(), stalls: usize::MAX, ..Page::default() };
+    let url = pages.put("/r.git/info/refs", page).replace("/info/refs", "");
+    let Some(mut cluster) = ClusterSpec::new().agent(open_agent()).start().await else { return };
+    let job = reading(&cluster, "repoclone", &json!({ "Repo": url }), &["/in"]);
+    let id = cluster.submit(&job).await;
+    eventually("git asks for the repository", async || match git_processes(&url).as_slice() {
+        [] => Err("no git".to_owned()),
+        _ => Ok(()),
+    })
+    .await;
+    cluster.agents[0].kill();
+    eventually("git has ended", async || {
+        let left = git_processes(&url);
+        if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
+    })
+    .await;
+    cluster.agents[0].restart().await;
+    cluster.client().stop_job(id, "seen enough").await.unwrap();
+}
+
 #[tokio::test]
 async fn an_agent_killed_during_publishing_publishes_once_and_leaves_nothing() {
     let server = S3Server::start().await;

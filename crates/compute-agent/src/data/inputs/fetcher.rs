@@ -5,7 +5,8 @@
 //! a fault in a decompressor. It can then break only that process, which has a memory limit, may
 //! write only below this input and may read nothing that belongs to the node. The process is the
 //! agent's own program with another first argument; it gets its [`Order`] on its standard input,
-//! and both sides send the messages of [`order`], one JSON object a line.
+//! and both sides send the messages of [`order`], one JSON object a line. When the agent ends, in
+//! whatever way, that input ends too, and the process with all that it started.
 //!
 //! The cache stays the agent's: the process asks for an entry, and the agent links it in, or keeps
 //! what the process fetched.
@@ -14,11 +15,12 @@ pub(crate) mod order;
 
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
 
 use agent_core::execution::Failure;
 use api_types::credential::CredentialValue;
 use api_types::source::{InputSource, SourceType};
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tracing::debug;
@@ -39,6 +41,9 @@ const MAX_LINE_BYTES: u64 = 256 << 10;
 
 /// What is kept of the process's last words.
 const MAX_LAST_WORDS_BYTES: u64 = 2 << 10;
+
+/// How long a process may take to end that has closed its output.
+const LAST_MOMENTS: Duration = Duration::from_secs(5);
 
 /// Starts the processes.
 #[derive(Debug)]
@@ -99,16 +104,10 @@ impl Fetcher {
             Err(failed) => failed,
         };
         // A process that broke off tells why by how it ended.
-        let status = match failed.kind() {
-            // It closed its end, or is about to.
-            std::io::ErrorKind::UnexpectedEof | std::io::ErrorKind::BrokenPipe => {
-                group.child.wait().await?
-            }
-            _ => {
-                group.signal(Signal::KILL);
-                group.child.wait().await?
-            }
-        };
+        if let std::io::ErrorKind::UnexpectedEof | std::io::ErrorKind::BrokenPipe = failed.kind() {
+            group.await_leader().await;
+        }
+        let status = group.end().await?;
         let words = group.last_words().await;
         debug!(%status, words, reason = %failed, "a fetch process ended early");
         Err(AttemptError::Permanent(Failure::fetch(broken_off(status, &words))))
@@ -210,7 +209,6 @@ impl Group {
     fn start(program: &Path) -> std::io::Result<Self> {
         let child = Command::new(program)
             .arg(FETCH)
-            .arg(std::process::id().to_string())
             .current_dir("/")
             .env_clear()
             .envs(
@@ -237,9 +235,19 @@ impl Group {
         }
     }
 
-    async fn end(&mut self) -> std::io::Result<()> {
+    /// Until the process has ended, and is not waited for: what it started may go on, and can be
+    /// signalled as long as its number is taken. It closed its output, or is about to end.
+    async fn await_leader(&self) {
+        let Some(leader) = self.leader else { return };
+        let ended = tokio::task::spawn_blocking(move || {
+            waitid(WaitId::Pid(leader), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
+        });
+        drop(tokio::time::timeout(LAST_MOMENTS, ended).await);
+    }
+
+    async fn end(&mut self) -> std::io::Result<ExitStatus> {
         self.signal(Signal::KILL);
-        self.child.wait().await.map(drop)
+        self.child.wait().await
     }
 
     async fn last_words(&mut self) -> String {

@@ -26,7 +26,7 @@ pub(crate) async fn collect(
 ) -> Result<(Collected, Option<u64>), CollectError> {
     let (output, tail) =
         output::take_in(executor.logs(run.id, false), run.dir, &mut intake).await?;
-    let mut notes = Vec::new();
+    let mut notes = std::mem::take(&mut intake.notes);
     for result in &run.work.task.result_paths {
         if intake.is_the_disk_full() {
             break;

@@ -20,7 +20,8 @@ use crate::data::results::publisher::publication::Publication;
 use crate::host::backoff::Backoff;
 use crate::runtime::ExecutorError;
 
-/// Errors of an engine that answers, over half a minute or more; after that the output is lost.
+/// Errors of an engine that answers, over half a minute or more. After that what it could not read
+/// of the output is lost, and any other error is the end.
 const MAX_COLLECT_REFUSALS: u32 = 12;
 
 // === impl Steps: collecting ===
@@ -61,18 +62,17 @@ impl Steps {
                 granted: &granted,
             };
             let limit = room::limit(self, step).await;
-            let intake = || Intake::new(&self.files.disk, limit);
+            let is_last = refusals >= MAX_COLLECT_REFUSALS;
+            let intake = || Intake::new(&self.files.disk, limit).accepting_loss(is_last);
             let collect = || collect::collect(executor, &self.files.publishers, &run, intake());
             match failpoint::around(COLLECT, collect).await {
                 Err(CollectError::Executor(error @ ExecutorError::Unreachable { .. })) => {
                     debug!(%error, "the engine is unreachable; retrying the collection");
                 }
                 // A stopping or starting engine may return any error.
-                Err(CollectError::Executor(ExecutorError::Failed(failure)))
-                    if failure.cause == FailureCause::Node && refusals < MAX_COLLECT_REFUSALS =>
-                {
+                Err(CollectError::Executor(error)) if !is_last && is_refusal(&error) => {
                     refusals += 1;
-                    debug!(%failure, "the engine refuses the output; retrying the collection");
+                    debug!(%error, "the engine refuses the output; retrying the collection");
                 }
                 outcome => {
                     let (mut collected, written_bytes) = outcome?;
@@ -84,5 +84,13 @@ impl Steps {
             }
             backoff.wait().await;
         }
+    }
+}
+
+fn is_refusal(error: &ExecutorError) -> bool {
+    match error {
+        ExecutorError::OutputLost { .. } => true,
+        ExecutorError::Failed(failure) => failure.cause == FailureCause::Node,
+        _ => false,
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use agent_core::execution::Failure;
 use api_types::Timestamp;
 use api_types::log::LogStream;
 use bollard::Docker;
@@ -46,13 +47,13 @@ pub(super) fn of_container(
     output
         .filter_map(|output| async {
             let (stream, message) = match output {
-                Ok(LogOutput::StdOut { message } | LogOutput::Console { message }) => {
-                    (LogStream::Stdout, message)
-                }
+                Ok(LogOutput::StdOut { message }) => (LogStream::Stdout, message),
                 Ok(LogOutput::StdErr { message }) => (LogStream::Stderr, message),
                 Ok(LogOutput::StdIn { .. }) => return None,
+                // No container has a terminal: this is what the Engine says of its own accord.
+                Ok(LogOutput::Console { message }) => return Some(Err(said(&message))),
                 Err(Broken::Engine(error)) => return Some(Err(error::of_container(error))),
-                Err(Broken::Silent) => return Some(Err(silent())),
+                Err(Broken::Silent) => return Some(Err(lost(silence()))),
             };
             Some(stamped(stream, message))
         })
@@ -102,7 +103,7 @@ fn stamped(stream: LogStream, mut message: Bytes) -> Result<OutputChunk, Executo
     let time = end
         .and_then(|end| std::str::from_utf8(&message[..end]).ok())
         .and_then(Timestamp::parse)
-        .ok_or_else(|| error::unreachable("it sent output without a time".to_owned()))?;
+        .ok_or_else(|| lost("docker sends a part of it without a time".to_owned()))?;
     let bytes = message.split_off(end.map_or(0, |end| end + 1));
     Ok(OutputChunk { stream, time, bytes })
 }
@@ -119,7 +120,7 @@ pub(super) fn of_path(
         .map(move |piece| {
             piece.map_err(|broken| match broken {
                 Broken::Engine(error) => error::of_path(error, &path),
-                Broken::Silent => silent(),
+                Broken::Silent => ExecutorError::Failed(Failure::node(silence())),
             })
         })
         .boxed()
@@ -140,8 +141,21 @@ fn without_silence<T: Send + 'static>(
     })
 }
 
-fn silent() -> ExecutorError {
-    error::unreachable(format!("it sent nothing for {SILENCE:?}"))
+fn silence() -> String {
+    format!("docker sent nothing for {SILENCE:?}")
+}
+
+fn lost(reason: String) -> ExecutorError {
+    ExecutorError::OutputLost { reason }
+}
+
+/// An error of the Engine's in the middle of the output, as for a log that the end of the machine
+/// has damaged: a frame of a kind of its own, of which the library makes text with the frame's
+/// header.
+fn said(message: &Bytes) -> ExecutorError {
+    const HEADER_BYTES: usize = 8;
+    let text = message.get(HEADER_BYTES..).unwrap_or(message);
+    lost(format!("docker says: {}", String::from_utf8_lossy(text).trim()))
 }
 
 #[cfg(test)]
@@ -176,6 +190,7 @@ mod tests {
         let chunk = stamped(LogStream::Stderr, message).unwrap();
         assert_eq!((chunk.stream, &*chunk.bytes), (LogStream::Stderr, &b" two \xff\n"[..]));
         assert_eq!(chunk.time.rfc3339(), "2026-01-02T03:04:05.000000006Z");
-        stamped(LogStream::Stdout, Bytes::from_static(b"no time")).unwrap_err();
+        let damaged = stamped(LogStream::Stdout, Bytes::from_static(b"no time")).unwrap_err();
+        assert!(matches!(damaged, ExecutorError::OutputLost { .. }), "{damaged}");
     }
 }

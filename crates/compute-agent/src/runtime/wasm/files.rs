@@ -86,9 +86,26 @@ fn below(tree: &Path, guest: &str) -> PathBuf {
     tree.join(guest.trim_matches('/'))
 }
 
-/// Bytes that the program wrote and printed so far.
-pub(super) fn written_bytes(dir: &Path) -> io::Result<u64> {
-    Ok(tree::space_of(&results(dir))?.saturating_add(tree::size_of(&dir.join("output"))?))
+/// Bytes that the program wrote and printed so far; `pid` is that of its runner, if it runs.
+pub(super) fn written_bytes(dir: &Path, pid: Option<u32>) -> io::Result<u64> {
+    let results = results(dir);
+    let deleted = pid.map_or(0, |pid| deleted_bytes(pid, &results));
+    let printed = tree::size_of(&dir.join("output"))?;
+    Ok(tree::space_of(&results)?.saturating_add(printed).saturating_add(deleted))
+}
+
+/// The bytes of the files on the disk of `results` that a process has open although no name is
+/// left of them: they take space until it closes them.
+fn deleted_bytes(pid: u32, results: &Path) -> u64 {
+    let Ok(disk) = fs::metadata(results).map(|metadata| metadata.dev()) else { return 0 };
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    // It may have ended, or closed them.
+    let files = open.filter_map(|open| fs::metadata(open.path()).ok());
+    let deleted: BTreeMap<u64, u64> = files
+        .filter(|file| file.is_file() && file.nlink() == 0 && file.dev() == disk)
+        .map(|file| (file.ino(), file.len()))
+        .collect();
+    deleted.into_values().fold(0, u64::saturating_add)
 }
 
 /// A hard link to the file, or a copy where it lies on another file system.
@@ -222,5 +239,32 @@ impl io::Write for Chunks {
         }
         let chunk = std::mem::replace(&mut self.buffer, Vec::with_capacity(CHUNK_BYTES));
         self.sender.blocking_send(Ok(chunk.into())).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_file_without_a_name_counts_as_long_as_the_program_has_it_open() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = results(dir.path()).join("file");
+        fs::create_dir_all(results(dir.path())).unwrap();
+        let written = |pid| written_bytes(dir.path(), pid).unwrap();
+        let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+        file.set_len(1 << 20).unwrap();
+        let twice = file.try_clone().unwrap();
+        let mut program = Command::new("sleep");
+        let mut program = program.arg("600").stdin(file).stdout(twice).spawn().unwrap();
+        let pid = Some(program.id());
+        assert_eq!(written(pid), 1 << 20, "it has a name");
+        fs::remove_file(&path).unwrap();
+        assert_eq!((written(pid), written(None)), (1 << 20, 0));
+        program.kill().unwrap();
+        program.wait().unwrap();
+        assert_eq!(written(pid), 0);
     }
 }

@@ -1,6 +1,6 @@
 //! Reads a program's output from the file that its runner writes (see `wasm_run::output`).
 
-use std::io;
+use std::io::{self, SeekFrom};
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,14 +8,13 @@ use api_types::Timestamp;
 use api_types::log::LogStream;
 use bytes::{Buf, BytesMut};
 use futures_util::stream::{self, BoxStream, StreamExt};
-use tokio::io::AsyncReadExt;
-use wasm_run::output::{HEADER_BYTES, Header, Stream};
+use tokio::io::{AsyncReadExt, AsyncSeekExt};
+use wasm_run::output::{HEADER_BYTES, Header, MAX_PIECE_BYTES, Stream};
 
 use super::process::Ended;
 use crate::runtime::{ExecutorError, OutputChunk};
-use agent_core::execution::Failure;
 
-/// Bytes per disk read.
+/// Bytes per disk read: more than a record has, so one that is not whole is not written to its end.
 const READ_BYTES: usize = 256 << 10;
 
 /// Programs that print one character at a time would otherwise produce as many chunks.
@@ -34,7 +33,7 @@ pub(super) fn read(
     let opened = async move {
         match tokio::fs::File::open(&path).await {
             Ok(file) => {
-                let reader = Reader { file, buffer: BytesMut::new(), followed };
+                let reader = Reader { file, position: 0, buffer: BytesMut::new(), followed };
                 stream::try_unfold(reader, Reader::next).boxed()
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => stream::empty().boxed(),
@@ -52,6 +51,8 @@ pub(super) fn read(
 
 struct Reader {
     file: tokio::fs::File,
+    /// The end of the records that were read.
+    position: u64,
     buffer: BytesMut,
     /// None when the file is complete.
     followed: Option<Ended>,
@@ -63,13 +64,17 @@ impl Reader {
     /// The chunks of the next part of the file.
     async fn next(mut self) -> io::Result<Option<(Vec<OutputChunk>, Self)>> {
         loop {
-            let pieces = take_pieces(&mut self.buffer);
+            self.buffer.clear();
+            self.buffer.reserve(READ_BYTES);
+            let read = self.file.read_buf(&mut self.buffer).await?;
+            let pieces = take_pieces(&mut self.buffer)?;
+            self.position += (read - self.buffer.len()) as u64;
+            if !self.buffer.is_empty() {
+                // A record that the disk had no room for gives way to the next one.
+                self.file.seek(SeekFrom::Start(self.position)).await?;
+            }
             if !pieces.is_empty() {
                 return Ok(Some((pieces, self)));
-            }
-            self.buffer.reserve(READ_BYTES);
-            if self.file.read_buf(&mut self.buffer).await? > 0 {
-                continue;
             }
             let Some(ended) = &mut self.followed else { return Ok(None) };
             let ended = ended.wait_for(Option::is_some);
@@ -82,12 +87,16 @@ impl Reader {
 }
 
 /// Parses complete records; joins output of one stream up to [`AT_ONCE`].
-fn take_pieces(buffer: &mut BytesMut) -> Vec<OutputChunk> {
+fn take_pieces(buffer: &mut BytesMut) -> io::Result<Vec<OutputChunk>> {
     let mut pieces: Vec<(LogStream, Timestamp, BytesMut)> = Vec::new();
     while let Some((header, rest)) = buffer.split_first_chunk::<HEADER_BYTES>() {
         let Header { stream, time, length } = Header::decode(*header);
         let (time, length) = (Timestamp(time), length as usize);
-        if rest.len() < length {
+        let is_a_record = length <= MAX_PIECE_BYTES;
+        if !is_a_record && pieces.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it holds what is no record"));
+        }
+        if !is_a_record || rest.len() < length {
             break;
         }
         let stream = match stream {
@@ -107,13 +116,11 @@ fn take_pieces(buffer: &mut BytesMut) -> Vec<OutputChunk> {
         let bytes = bytes.freeze();
         OutputChunk { stream, time, bytes }
     };
-    pieces.into_iter().map(whole).collect()
+    Ok(pieces.into_iter().map(whole).collect())
 }
 
 fn unreadable(error: &io::Error) -> ExecutorError {
-    ExecutorError::Failed(Failure::node(format!(
-        "cannot read the output of this execution on the node: {error}"
-    )))
+    ExecutorError::OutputLost { reason: format!("the file on the node: {error}") }
 }
 
 #[cfg(test)]
@@ -172,6 +179,44 @@ mod tests {
         let rest = Header { stream: Stream::Stderr, time: 9, length: 9 }.encode();
         (&file).write_all(&[&rest[..], b"y"].concat()).unwrap();
         assert_eq!(read_all(&path).await, [(LogStream::Stdout, "x".to_owned())]);
+    }
+
+    #[tokio::test]
+    async fn a_record_that_was_not_finished_gives_way_to_the_next_one() {
+        use std::os::unix::fs::FileExt;
+
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("output");
+        let file = File::create(&path).unwrap();
+        append(&file, Stream::Stdout, 1, "one");
+        let end = file.metadata().unwrap().len();
+        append(&file, Stream::Stdout, 2, "cut off by a full disk");
+        file.set_len(end + 20).unwrap();
+        let (ended, followed) = watch::channel(None);
+        let mut chunks = read(&path, Some(followed));
+        assert_eq!(&chunks.next().await.unwrap().unwrap().bytes[..], b"one");
+        // The reader sees the part before there is more.
+        let more = tokio::time::timeout(POLL_INTERVAL * 2, chunks.next()).await;
+        assert!(more.is_err(), "{more:?}");
+        let next = Header { stream: Stream::Stderr, time: 3, length: 3 }.encode();
+        file.write_all_at(&[&next[..], b"two"].concat(), end).unwrap();
+        file.set_len(end + 16).unwrap();
+        assert_eq!(&chunks.next().await.unwrap().unwrap().bytes[..], b"two");
+        ended.send_replace(Some(Ok(agent_core::execution::Exit::default())));
+        assert!(chunks.next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn damage_ends_the_output_and_is_not_waited_for() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("output");
+        let file = File::create(&path).unwrap();
+        append(&file, Stream::Stdout, 1, "one");
+        (&file).write_all(&[0xFF; 100]).unwrap();
+        let mut chunks = read(&path, None);
+        assert_eq!(&chunks.next().await.unwrap().unwrap().bytes[..], b"one");
+        let damage = chunks.next().await.unwrap().unwrap_err();
+        assert!(matches!(damage, ExecutorError::OutputLost { .. }), "{damage}");
     }
 
     #[tokio::test]

@@ -139,16 +139,20 @@ pub(super) fn started_at(claim: &Claim, boot_id: &str) -> Timestamp {
 pub(super) fn usage(directory: &Path, boot_id: &str) -> io::Result<Option<Reading>> {
     let used = match wasm_run::Exit::read(directory)? {
         Some(exit) => exit.used,
-        None => Claim::read(directory)?
-            .filter(|claim| claim.is_alive(boot_id))
-            // It may end now.
-            .and_then(|claim| wasm_run::process::used(claim.pid).ok()),
+        // It may end now.
+        None => pid(directory, boot_id).and_then(|pid| wasm_run::process::used(pid).ok()),
     };
     Ok(used.map(|Used { cpu_nanos, memory_bytes, memory_peak_bytes }| Reading {
         cpu: Duration::from_nanos(cpu_nanos),
         memory_bytes,
         memory_peak_bytes: Some(memory_peak_bytes),
     }))
+}
+
+/// The process of the run, if it runs; a damaged claim is no process's.
+pub(super) fn pid(directory: &Path, boot_id: &str) -> Option<u32> {
+    let claim = Claim::read(directory).ok().flatten()?;
+    claim.is_alive(boot_id).then_some(claim.pid)
 }
 
 /// The outcome of a run whose process is gone: from its own record, or unknown.

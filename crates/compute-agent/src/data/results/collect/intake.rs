@@ -25,13 +25,21 @@ pub(crate) struct Intake<'a> {
     pub(super) taken_bytes: u64,
     /// Why a successful run failed nevertheless: the first reason.
     pub(super) spoilt: Option<Failure>,
+    /// For the user.
+    pub(super) notes: Vec<String>,
+    /// Whether output that cannot be read to its end is taken as far as it goes.
+    pub(super) accepts_loss: bool,
 }
 
 // === impl Intake ===
 
 impl<'a> Intake<'a> {
     pub(crate) fn new(disk: &'a Disk, limit: OutputLimit) -> Self {
-        Self { disk, limit, taken_bytes: 0, spoilt: None }
+        Self { disk, limit, taken_bytes: 0, spoilt: None, notes: Vec::new(), accepts_loss: false }
+    }
+
+    pub(crate) fn accepting_loss(self, accepts_loss: bool) -> Self {
+        Self { accepts_loss, ..self }
     }
 
     pub(super) fn left_bytes(&self) -> u64 {

@@ -28,7 +28,14 @@ pub(super) async fn take_in(
     let (mut stdout, mut stderr) = (Ends::default(), Ends::default());
     let mut printed_bytes: u64 = 0;
     while let Some(chunk) = chunks.next().await {
-        let chunk = chunk?;
+        let chunk = match chunk {
+            Ok(chunk) => chunk,
+            Err(error @ ExecutorError::OutputLost { .. }) if intake.accepts_loss => {
+                intake.notes.push(format!("its output is incomplete: {error}"));
+                break;
+            }
+            Err(error) => return Err(error.into()),
+        };
         match chunk.stream {
             LogStream::Stdout => stdout.add(&chunk.bytes),
             LogStream::Stderr => stderr.add(&chunk.bytes),
@@ -126,6 +133,26 @@ mod tests {
             assert_eq!(std::fs::read_to_string(dir.stdout()).unwrap(), "one two");
             assert_eq!(std::fs::read_to_string(dir.stderr()).unwrap(), "error");
         }
+    }
+
+    #[tokio::test]
+    async fn damaged_output_is_taken_as_far_as_it_goes_if_nothing_else_helped() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = DataDir::open(root.path()).unwrap().executions().of(testing::execution_id(1));
+        let disk = any_disk();
+        let damaged = || {
+            let lost = ExecutorError::OutputLost { reason: "docker says: EOF".to_owned() };
+            printing(1).chain(stream::iter([Err(lost)])).boxed()
+        };
+        let intake = || Intake::new(&disk, OutputLimit::new(0, 0, 1000));
+        let refused = take_in(damaged(), &dir, &mut intake()).await;
+        assert!(matches!(refused, Err(CollectError::Executor(ExecutorError::OutputLost { .. }))));
+        let mut intake = intake().accepting_loss(true);
+        let (output, _) = take_in(damaged(), &dir, &mut intake).await.unwrap();
+        assert_eq!((output.stdout.as_str(), &intake.spoilt), ("0123456789", &None));
+        let note = "its output is incomplete: cannot read the output of this execution: docker \
+                    says: EOF";
+        assert_eq!(intake.notes, [note]);
     }
 
     fn printing(pieces: usize) -> BoxStream<'static, Result<OutputChunk, ExecutorError>> {

@@ -1,7 +1,9 @@
 //! Collects result paths: what the task wrote there, as a directory per Name.
 
+use std::ffi::OsStr;
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use agent_core::execution::Failure;
 use api_types::ExecutionId;
@@ -9,13 +11,15 @@ use api_types::protocol::FailureCause;
 use api_types::quantity::Bytes;
 use api_types::source::ResultPath;
 use futures_util::StreamExt;
+use rustix::fs::{AtFlags, FileType};
 use tokio::sync::mpsc;
+use unpack::RelativePath;
 
 use super::intake::{CollectError, Intake};
 use crate::data::archive::{self, ArchiveError, ChunkReader, Modes};
 use crate::data::results::publisher::publication::Publication;
 use crate::host::disk::{self, Disk, is_full};
-use crate::host::tree::remove_all;
+use crate::host::tree::{self, remove_all};
 use crate::runtime::{Executor, ExecutorError};
 
 /// Chunks buffered between the engine and the disk.
@@ -144,7 +148,7 @@ impl Unpacking {
         let outcome = archive::unpack(chunks, &beside, limit_bytes, Modes::Kept, &self.disk)
             .and_then(|bytes| Ok(move_into_place(&beside, &place).map(|()| bytes)?))
             .and_then(|bytes| {
-                let links_dropped = drop_links_that_leave(&place, &place)?;
+                let links_dropped = drop_links_that_leave(&place)?;
                 Ok(Unpacked { bytes, links_dropped })
             });
         remove_all(&beside)?;
@@ -163,37 +167,24 @@ fn move_into_place(beside: &Path, place: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes the symbolic links that point out of `root`: their targets are not part of the result,
-/// and would mean something else where the archive is unpacked.
-fn drop_links_that_leave(directory: &Path, root: &Path) -> io::Result<u64> {
+/// Removes the symbolic links that may point out of `root`: their targets are not part of the
+/// result, and would mean something else where the archive is unpacked.
+fn drop_links_that_leave(root: &Path) -> io::Result<u64> {
     let mut dropped = 0;
-    for entry in std::fs::read_dir(directory)? {
-        let (path, kind) = entry.and_then(|entry| Ok((entry.path(), entry.file_type()?)))?;
-        if kind.is_dir() {
-            dropped += drop_links_that_leave(&path, root)?;
-        } else if kind.is_symlink() && leaves(directory, &std::fs::read_link(&path)?, root) {
-            std::fs::remove_file(&path)?;
+    tree::walk(root, |entry| {
+        if entry.kind() != FileType::Symlink {
+            return Ok(());
+        }
+        let target = rustix::fs::readlinkat(entry.directory, entry.name, Vec::new())?;
+        let target = Path::new(OsStr::from_bytes(target.to_bytes()));
+        let path = RelativePath::new(entry.path).map_err(io::Error::other)?;
+        if path.is_led_out_by(target) {
+            rustix::fs::unlinkat(entry.directory, entry.name, AtFlags::empty())?;
             dropped += 1;
         }
-    }
+        Ok(())
+    })?;
     Ok(dropped)
-}
-
-fn leaves(directory: &Path, target: &Path, root: &Path) -> bool {
-    let mut at = directory.to_owned();
-    for part in target.components() {
-        match part {
-            Component::Prefix(_) | Component::RootDir => return true,
-            Component::CurDir => {}
-            Component::Normal(name) => at.push(name),
-            Component::ParentDir => {
-                if !at.pop() || !at.starts_with(root) {
-                    return true;
-                }
-            }
-        }
-    }
-    false
 }
 
 #[cfg(test)]
@@ -245,8 +236,11 @@ mod tests {
             builder.append_data(&mut header, path, std::io::empty()).unwrap();
         }
         for (path, target) in [
-            ("out/in", "ro/../ro/run"),
+            ("out/in", "ro/run"),
             ("out/ro/in", "../in"),
+            // With a link `ro/here` to `.` this leads to the parent of the directory.
+            ("out/bend", "ro/here/../.."),
+            ("out/ro/here", "."),
             ("out/up", "../x"),
             ("out/ro/over", "../../out/in"),
             ("out/root", "/out/in"),
@@ -257,7 +251,7 @@ mod tests {
             builder.append_link(&mut header, path, target).unwrap();
         }
         let root = tempfile::tempdir().unwrap();
-        assert_eq!(unpacked(builder.into_inner().unwrap(), root.path()).unwrap(), 3);
+        assert_eq!(unpacked(builder.into_inner().unwrap(), root.path()).unwrap(), 4);
         let mode = |path: &str| {
             let metadata = std::fs::metadata(root.path().join("out").join(path)).unwrap();
             std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o7777
@@ -271,7 +265,7 @@ mod tests {
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
         names.sort();
-        assert_eq!(names, ["in", "in", "ro", "run"]);
+        assert_eq!(names, ["here", "in", "in", "ro", "run"]);
     }
 
     #[test]

@@ -7,11 +7,12 @@
 //! It goes through a file on the node's disk, not through memory: every publisher knows its length
 //! and checksum before the first byte leaves, and a second attempt does not pack again. Owners and
 //! directory order describe the node rather than the run; they are left out. Modes, times and
-//! links are kept.
-//! out. Modes, times and links are kept.
+//! links are kept: a file with several names is packed once, however many there are.
 
+use std::collections::HashMap;
 use std::fs::{self, File, Metadata};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use agent_core::execution::Failure;
@@ -87,11 +88,12 @@ fn pack(dir: &ExecutionDir, exit_code: i32, names: &[String], disk: Disk) -> io:
     let exit_code = exit_code.to_string();
     let mut header = plain_header(exit_code.len() as u64);
     tar.append_data(&mut header, "exitCode", exit_code.as_bytes())?;
+    let mut tree = Tree { tar: &mut tar, names: HashMap::new() };
     for name in names {
         let directory = dir.results().join(name);
         // A path that the task did not create has no directory; the report has a note.
         if let Ok(metadata) = fs::symlink_metadata(&directory) {
-            add_tree(&mut tar, Path::new(name), &directory, &metadata)?;
+            tree.add(Path::new(name), &directory, &metadata)?;
         }
     }
     let mut measured = tar.into_inner()?.finish()?;
@@ -129,31 +131,57 @@ fn plain_header(size_bytes: u64) -> Header {
     header
 }
 
-fn add_tree<W: Write>(
-    tar: &mut Builder<W>,
-    name: &Path,
-    path: &Path,
-    metadata: &Metadata,
-) -> io::Result<()> {
-    let mut header = Header::new_gnu();
-    header.set_metadata_in_mode(metadata, HeaderMode::Complete);
-    header.set_uid(0);
-    header.set_gid(0);
-    if metadata.is_symlink() {
-        header.set_size(0);
-        return tar.append_link(&mut header, name, fs::read_link(path)?);
+/// The result paths on their way into the archive.
+struct Tree<'a, W: Write> {
+    tar: &'a mut Builder<W>,
+    /// The first name of each file that has several, by its device and inode.
+    names: HashMap<(u64, u64), PathBuf>,
+}
+
+// === impl Tree ===
+
+impl<W: Write> Tree<'_, W> {
+    /// Goes as deep as the results were unpacked, which is bounded.
+    fn add(&mut self, name: &Path, path: &Path, metadata: &Metadata) -> io::Result<()> {
+        let mut header = Header::new_gnu();
+        header.set_metadata_in_mode(metadata, HeaderMode::Complete);
+        header.set_uid(0);
+        header.set_gid(0);
+        if metadata.is_symlink() {
+            header.set_size(0);
+            return self.tar.append_link(&mut header, name, fs::read_link(path)?);
+        }
+        if !metadata.is_dir() {
+            return self.add_file(name, path, metadata, header);
+        }
+        self.tar.append_data(&mut header, name, io::empty())?;
+        let mut entries = fs::read_dir(path)?.collect::<io::Result<Vec<_>>>()?;
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            // Metadata of the entry itself: links are not followed.
+            self.add(&name.join(entry.file_name()), &entry.path(), &entry.metadata()?)?;
+        }
+        Ok(())
     }
-    if !metadata.is_dir() {
-        return tar.append_data(&mut header, name, File::open(path)?);
+
+    fn add_file(
+        &mut self,
+        name: &Path,
+        path: &Path,
+        metadata: &Metadata,
+        mut header: Header,
+    ) -> io::Result<()> {
+        if metadata.nlink() > 1 {
+            let file = (metadata.dev(), metadata.ino());
+            if let Some(first) = self.names.get(&file) {
+                header.set_entry_type(EntryType::Link);
+                header.set_size(0);
+                return self.tar.append_link(&mut header, name, first);
+            }
+            self.names.insert(file, name.to_owned());
+        }
+        self.tar.append_data(&mut header, name, File::open(path)?)
     }
-    tar.append_data(&mut header, name, io::empty())?;
-    let mut entries = fs::read_dir(path)?.collect::<io::Result<Vec<_>>>()?;
-    entries.sort_by_key(fs::DirEntry::file_name);
-    for entry in entries {
-        // Metadata of the entry itself: links are not followed.
-        add_tree(tar, &name.join(entry.file_name()), &entry.path(), &entry.metadata()?)?;
-    }
-    Ok(())
 }
 
 // === impl Measured ===
@@ -169,5 +197,47 @@ impl<W: Write> Write for Measured<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.inner.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flate2::read::GzDecoder;
+
+    use super::*;
+    use crate::host::data_dir::DataDir;
+    use crate::testing::{self, any_disk};
+
+    #[test]
+    fn a_file_with_many_names_is_packed_once() {
+        const NAMES: usize = 100;
+        const BYTES: usize = 1 << 20;
+        let root = tempfile::tempdir().unwrap();
+        let dir = DataDir::open(root.path()).unwrap().executions().of(testing::execution_id(1));
+        let results = dir.results();
+        for result in ["one", "two"] {
+            fs::create_dir_all(results.join(result)).unwrap();
+        }
+        fs::write(results.join("one/0"), vec![b'x'; BYTES]).unwrap();
+        for number in 1..NAMES {
+            let result = if number % 2 == 0 { "one" } else { "two" };
+            let link = results.join(result).join(number.to_string());
+            fs::hard_link(results.join("one/0"), link).unwrap();
+        }
+        let names = ["one", "two"].map(str::to_owned);
+        let packed = pack(&dir, 0, &names, any_disk()).unwrap();
+
+        let into = tempfile::tempdir().unwrap();
+        let mut archive = tar::Archive::new(GzDecoder::new(File::open(&packed.path).unwrap()));
+        let mut bytes = 0;
+        for entry in archive.entries().unwrap() {
+            let mut entry = entry.unwrap();
+            bytes += entry.size();
+            entry.unpack_in(into.path()).unwrap();
+        }
+        assert_eq!(bytes, (BYTES + "0".len()) as u64, "the file, and the exit code");
+        for name in ["one/0", "one/98", "two/1", "two/99"] {
+            assert_eq!(fs::metadata(into.path().join(name)).unwrap().len(), BYTES as u64, "{name}");
+        }
     }
 }
