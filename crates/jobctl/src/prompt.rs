@@ -8,8 +8,9 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 /// A line that the terminal does not show while it is typed, without its end.
 pub(crate) fn hidden_line(question: &str) -> Result<String> {
     let mut terminal = std::io::stderr();
-    write!(terminal, "{question}: ").context("write to the terminal")?;
+    // First, since who sees the question may type at once.
     let hidden = Hidden::begin()?;
+    write!(terminal, "{question}: ").context("write to the terminal")?;
     let line = line();
     drop(hidden);
     writeln!(terminal).context("write to the terminal")?;

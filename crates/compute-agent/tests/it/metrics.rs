@@ -20,6 +20,13 @@ async fn scraped(node: &Node) -> Exposed {
     Exposed::read(std::str::from_utf8(&answer.body).expect("text"))
 }
 
+pub(crate) async fn all_reports_are_acknowledged(node: &Node) {
+    eventually("everything is acknowledged", async || {
+        scraped(node).await.sum("compute_agent_reports_waiting", &[]) == 0.0
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn values_move_as_executions_run() {
     let node = Node::start(|_| ()).await;
@@ -50,10 +57,7 @@ async fn values_move_as_executions_run() {
     assert!(accepted.sum("compute_agent_allocated_cpu_cores", &[]) > 0.0);
     node.orchestrator.want_state(id, DesiredState::Running, "");
     node.orchestrator.reported(id, ComputeState::Completed).await;
-    eventually("everything is acknowledged", async || {
-        scraped(&node).await.sum("compute_agent_reports_waiting", &[]) == 0.0
-    })
-    .await;
+    all_reports_are_acknowledged(&node).await;
 
     let over = scraped(&node).await;
     assert_eq!(over.broken(), Vec::<String>::new());

@@ -21,18 +21,20 @@ async fn started_at(node: &DockerNode, id: api_types::ExecutionId) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_running_task_is_adopted_with_all_its_output() {
     let Some(mut node) = DockerNode::start().await else { return };
-    let steps = ["out", "before", "sleep", "4000", "out", "after", "exit", "5"];
+    let steps = ["out", "before", "await", "out", "after", "exit", "5"];
     let id = node.orchestrator().run(node.work(&steps)).await;
     node.orchestrator().reported(id, ComputeState::BidAccepted).await;
+    node.node.printed(id, "before\nwaiting\n").await;
     let before = started_at(&node, id).await;
     let node_id = node.node.id();
     node.node.kill_agent().await;
     node.node.start_agent().await;
     assert_eq!(node.node.id(), node_id);
     assert_eq!(started_at(&node, id).await, before);
+    node.signal(id).await;
     let report = node.orchestrator().reported(id, ComputeState::Failed).await;
     let output = report.run_output.unwrap();
-    assert_eq!((output.stdout.as_str(), output.exit_code), ("before\nafter\n", 5));
+    assert_eq!((output.stdout.as_str(), output.exit_code), ("before\nwaiting\nafter\n", 5));
     let starts = node.orchestrator().all_reports(id);
     let starts = starts.iter().filter(|report| report.compute_state == ComputeState::BidAccepted);
     // One that was not acknowledged before the kill is sent again, and is the same.
@@ -44,10 +46,11 @@ async fn a_running_task_is_adopted_with_all_its_output() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_that_ended_without_its_agent_is_reported_with_its_outcome() {
     let Some(mut node) = DockerNode::start().await else { return };
-    let id =
-        node.orchestrator().run(node.work(&["sleep", "1500", "out", "late", "exit", "7"])).await;
+    let id = node.orchestrator().run(node.work(&["await", "out", "late", "exit", "7"])).await;
     node.orchestrator().reported(id, ComputeState::BidAccepted).await;
+    node.node.printed(id, "waiting\n").await;
     node.node.shut_down_agent().await;
+    node.signal(id).await;
     let name = format!("execution-{id}");
     eventually("the task to end without its agent", async || {
         let container = node.docker.inspect_container(&name, None).await.unwrap();
@@ -57,7 +60,7 @@ async fn a_task_that_ended_without_its_agent_is_reported_with_its_outcome() {
     node.node.start_agent().await;
     let report = node.orchestrator().reported(id, ComputeState::Failed).await;
     assert_eq!(report.message, "exit code 7");
-    assert_eq!(report.run_output.unwrap().stdout, "late\n");
+    assert_eq!(report.run_output.unwrap().stdout, "waiting\nlate\n");
     node.nothing_is_left().await;
 }
 
@@ -156,7 +159,7 @@ async fn unacknowledged_reports_are_sent_again() {
     let sequences: Vec<_> = again.iter().map(|report| report.sequence).collect();
     assert_eq!(sequences, [1, 2, 3]);
     // Acknowledged now: another restart has nothing to say.
-    node.wait_for_phase(id, "Completed").await;
+    crate::metrics::all_reports_are_acknowledged(&node).await;
     node.shut_down_agent().await;
     node.start_agent().await;
     node.orchestrator.heartbeat(|heartbeat| heartbeat.session >= 3).await;

@@ -107,7 +107,7 @@ async fn long_output_is_truncated_and_flagged_but_complete_on_the_node() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_is_isolated() {
     let Some(node) = DockerNode::start().await else { return };
-    let steps = ["interfaces", "status", "CapEff", "status", "NoNewPrivs", "sleep", "2000"];
+    let steps = ["interfaces", "status", "CapEff", "status", "NoNewPrivs", "await"];
     let mut work = node.work(&steps);
     work.resources.cpu = 0.25;
     let id = node.orchestrator().run(work).await;
@@ -117,9 +117,11 @@ async fn a_task_is_isolated() {
     assert_eq!(limits.nano_cpus, Some(250_000_000));
     assert_eq!((limits.memory, limits.memory_swap), (Some(64_000_000), Some(64_000_000)));
     assert!(limits.pids_limit.is_some_and(|limit| limit > 0), "{:?}", limits.pids_limit);
+    let stdout = "lo\nCapEff:\t0000000000000000\nNoNewPrivs:\t1\nwaiting\n";
+    node.node.printed(id, stdout).await;
+    node.signal(id).await;
     let done = node.orchestrator().reported(id, ComputeState::Completed).await;
-    let stdout = done.run_output.unwrap().stdout;
-    assert_eq!(stdout, "lo\nCapEff:\t0000000000000000\nNoNewPrivs:\t1\n");
+    assert_eq!(done.run_output.unwrap().stdout, stdout);
     node.nothing_is_left().await;
 }
 

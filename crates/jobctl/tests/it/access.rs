@@ -134,8 +134,6 @@ async fn a_typed_token_is_not_shown() {
     let child = command.spawn().unwrap();
     drop(command);
     terminal.until("Token for http://").await;
-    // What is typed before the terminal hides it would be shown.
-    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
     terminal.types(&format!("{token}\n"));
     let ran = service.finish(child, &login).await;
     assert!(done(&ran).contains("signed in to"), "{ran}");

@@ -1,6 +1,6 @@
 //! `/api/v1/orchestrator/nodes/tokens`, `/join` and `/:id/certificate`: nodes with certificates.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use orchestrator::Settings;
 use orchestrator::settings::Auth;
@@ -11,6 +11,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 
+use crate::lateness::Lateness;
 use crate::node::{node_path, session_request};
 use crate::server::{Answer, PATIENCE, Server, answer, text};
 
@@ -321,8 +322,11 @@ async fn a_rejected_node_is_cut_off_within_a_second() {
 
     let reject = json!({ "Action": "reject", "Message": "stolen" });
     protected.ask(Method::PUT, &node_path(&node.id, ""), &reject).await.ok();
+    let (machine, rejected) = (Lateness::start(), Instant::now());
     let ends = async { while stream.chunk().await.is_ok_and(|chunk| chunk.is_some()) {} };
-    tokio::time::timeout(Duration::from_secs(1), ends).await.expect("the stream ends");
+    tokio::time::timeout(PATIENCE, ends).await.expect("the stream ends");
+    let (took, late) = (rejected.elapsed(), machine.longest());
+    assert!(took < Duration::from_secs(1) + late, "{took:?}, of which {late:?} idle");
     for answer in [node.session().await, node.renew(&node.key).await] {
         answer.refused(403, "Forbidden").says("was revoked");
     }

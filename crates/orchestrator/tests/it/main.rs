@@ -36,6 +36,7 @@ mod joining;
 mod keys;
 mod labels;
 mod large;
+mod lateness;
 mod login;
 mod logs;
 mod metrics;

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::lateness::Lateness;
 use crate::server::{JOBS, Server, job_with};
 
 /// A job whose inputs are filtered by these expressions.
@@ -34,13 +35,14 @@ async fn hostile_regular_expressions_delay_no_other_request() {
             tokio::spawn(async move { request.send().await.expect("an answer").status() })
         })
         .collect();
-    let mut slowest = Duration::ZERO;
+    let (mut slowest, machine) = (Duration::ZERO, Lateness::start());
     while requests.iter().any(|request| !request.is_finished()) {
         let begin = Instant::now();
         server.get("/livez").await.ok();
         slowest = slowest.max(begin.elapsed());
     }
-    assert!(slowest < MOST, "another request took {slowest:?}");
+    let late = machine.longest();
+    assert!(slowest < MOST + late, "another request took {slowest:?}, of which {late:?} idle");
     for request in requests {
         assert_eq!(request.await.unwrap(), 400);
     }

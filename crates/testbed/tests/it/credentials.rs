@@ -80,7 +80,7 @@ async fn a_job_reads_and_writes_with_credentials_that_are_nowhere_else() {
     assert!(store.object(&format!("results/{}.tar.gz", execution.id)).is_file());
 
     // While another one of them runs, the login is in no file, log or answer.
-    let mut running = batch(&cluster.image, &["sleep", "30"]);
+    let mut running = batch(&cluster.image, &["sleep", "600"]);
     running["Name"] = json!(CANARY);
     running["Tasks"][0]["InputSources"] = json!([download(&pages, "/data")]);
     let runs = cluster.submit(&running).await;

@@ -107,15 +107,35 @@ async fn a_node_that_backs_off_does_so_over_a_restart_of_the_orchestrator() {
     for _ in 0..4 {
         jobs.push(cluster.submit(&batch(&cluster.image, &["echo"])).await);
     }
+    backing_off(&cluster, id).await;
+    // What was under way as it began to back off would end after the failpoint is disarmed.
+    for job in &jobs {
+        eventually("its executions have ended", async || {
+            let states = cluster.executions(job).await.into_iter().map(|one| one.compute_state);
+            let states: Vec<_> = states.map(|state| state.state_type).collect();
+            match states.iter().all(|state| state.is_terminal()) {
+                true => Ok(()),
+                false => Err(format!("{states:?}")),
+            }
+        })
+        .await;
+    }
     let before = backing_off(&cluster, id).await;
     cluster.orchestrator.kill();
     cluster.orchestrator.restart().await;
-    let after = backing_off(&cluster, id).await;
-    assert_eq!(after.reason, before.reason);
+    let after = cluster.client().describe_node(id).await.expect("it is known").health;
     let time = |text: &str| Timestamp::parse(text).unwrap_or_else(|| panic!("no time: '{text}'"));
-    let (planned, next) = (time(&before.next_try), time(&after.next_try));
-    let moved = next.since(planned).max(planned.since(next));
-    assert!(moved < CLOCKS, "planned for {}, then for {}", before.next_try, after.next_try);
+    let planned = time(&before.next_try);
+    match after.state {
+        HealthState::BackingOff => {
+            assert_eq!(after.reason, before.reason);
+            let next = time(&after.next_try);
+            let moved = next.since(planned).max(planned.since(next));
+            assert!(moved < CLOCKS, "planned for {}, then for {}", before.next_try, after.next_try);
+        }
+        // On a slow machine it is over by now.
+        other => assert!(planned.since(now()) < CLOCKS, "{other} before {}", before.next_try),
+    }
 
     cluster.agents[0].failpoints().disarm("docker.start").await;
     for job in jobs {
@@ -178,7 +198,7 @@ async fn what_failed_on_the_free_node_waits_for_the_one_that_is_busy() {
         job["Tasks"][0]["Resources"] = json!({ "CPU": "2" });
         job
     };
-    let mut filler = whole_node(&["sleep", "6"]);
+    let mut filler = whole_node(&["sleep", "600"]);
     filler["Constraints"] = json!([{ "Key": "docker", "Operator": "=", "Values": ["good"] }]);
     let filler = cluster.submit(&filler).await;
     cluster.wait_for_execution(filler, ComputeState::BidAccepted).await;
@@ -187,9 +207,9 @@ async fn what_failed_on_the_free_node_waits_for_the_one_that_is_busy() {
     let id = cluster.submit(&whole_node(&["echo"])).await;
     let queued = cluster.wait_for_job(id, JobStateType::Queued).await;
     assert!(queued.state.message.contains("docker answers 500"), "{}", queued.state.message);
+    cluster.client().stop_job(filler, "the node is needed").await.unwrap();
     let ending = cluster.ending(id).await;
     assert_eq!((ending.state, ending.executions), (JobStateType::Completed, 2));
     let nodes: Vec<_> = cluster.executions(id).await.iter().map(|one| one.node_id).collect();
     assert_eq!(nodes, [broken.node_id(), good.node_id()], "it did not go back to where it failed");
-    cluster.wait_for_job(filler, JobStateType::Completed).await;
 }

@@ -116,10 +116,17 @@ async fn a_heartbeat_adds_no_handshake() {
         .await;
     };
     beaten(1).await;
-    let before = connections(agent);
-    beaten(5).await;
-    assert!(!before.is_empty());
-    assert_eq!(connections(agent), before, "a heartbeat has a connection of its own");
+    // A heartbeat that a busy machine delays is given up, with its connection.
+    eventually("heartbeats that share their connection", async || {
+        let before = connections(agent);
+        beaten(5).await;
+        let after = connections(agent);
+        match !before.is_empty() && after == before {
+            true => Ok(()),
+            false => Err(format!("a heartbeat has its own: {before:?}, then {after:?}")),
+        }
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -52,7 +52,7 @@ fn of_source(lines: &[LogLine], source: LogSource) -> Vec<String> {
 #[tokio::test]
 async fn a_task_is_followed_while_it_runs_and_to_its_end() {
     let Some(cluster) = Cluster::of(1).await else { return };
-    let job = cluster.submit(&batch(&cluster.image, &["lines", "40", "both", "50"])).await;
+    let job = cluster.submit(&batch(&cluster.image, &["lines", "40", "both", "100"])).await;
     // The request precedes the first output.
     let mut stream = cluster.client().job_logs(job, &follow()).await.unwrap();
     let first = next(&mut stream).await;

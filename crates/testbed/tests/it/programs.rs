@@ -87,6 +87,7 @@ fn exit_file(data_dir: &Path, id: impl std::fmt::Display) -> PathBuf {
 #[tokio::test]
 async fn wasm_programs_outlive_their_agent_and_are_told_with_all_their_output() {
     let mut cluster = cluster().await;
+    cluster.agents[0].misses_ends().await;
     let long = cluster.submit(&job(&ticking(30, 0))).await;
     let short = cluster.submit(&job(&ticking(5, 7))).await;
     let before = cluster.wait_for_execution(long, ComputeState::BidAccepted).await;

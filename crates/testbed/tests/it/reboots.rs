@@ -9,6 +9,7 @@ use std::process::Command;
 use api_types::JobId;
 use api_types::execution::ComputeState;
 use api_types::job::JobStateType;
+use api_types::node::NodeAction;
 use failpoint::BOOT_ID_VARIABLE;
 use serde_json::{Value, json};
 use testbed::harness::{AgentSpec, Cluster, ClusterSpec, batch};
@@ -23,12 +24,13 @@ const AFTER: &str = "00000000-0000-4000-8000-000000000002";
 async fn a_container_that_ended_with_its_machine_runs_again_with_a_single_attempt() {
     let agent = AgentSpec::new().setting(BOOT_ID_VARIABLE, BEFORE);
     let Some(mut cluster) = ClusterSpec::new().agent(agent).start().await else { return };
-    let id = submit(&cluster, batch(&cluster.image, &["sleep", "4"])).await;
+    let id = submit(&cluster, batch(&cluster.image, &["await"])).await;
     cluster.add_agent(&AgentSpec::new()).await;
 
     cluster.agents[0].kill();
     kill_containers(&cluster).await;
     reboot(&mut cluster).await;
+    cluster.signal_one(cluster.agents[1].node_id()).await;
     runs_elsewhere(&cluster, id).await;
     cluster.no_container_left().await;
 }
@@ -37,13 +39,14 @@ async fn a_container_that_ended_with_its_machine_runs_again_with_a_single_attemp
 async fn a_run_of_an_hour_that_ended_with_its_machine_runs_again_with_a_single_attempt() {
     let agent = AgentSpec::new().setting(BOOT_ID_VARIABLE, BEFORE);
     let Some(mut cluster) = ClusterSpec::new().agent(agent).start().await else { return };
-    let id = submit(&cluster, batch(&cluster.image, &["sleep", "8"])).await;
+    let id = submit(&cluster, batch(&cluster.image, &["await"])).await;
     cluster.add_agent(&AgentSpec::new()).await;
     an_hour_passes(&mut cluster).await;
 
     cluster.agents[0].kill();
     kill_containers(&cluster).await;
     reboot(&mut cluster).await;
+    cluster.signal_one(cluster.agents[1].node_id()).await;
     runs_elsewhere(&cluster, id).await;
     cluster.no_container_left().await;
 }
@@ -55,10 +58,14 @@ async fn a_wasm_program_that_ended_with_its_machine_runs_again_with_a_single_att
     let agent = AgentSpec::new().engines("wasm").setting(BOOT_ID_VARIABLE, BEFORE);
     let agent = agent.setting("COMPUTE_AGENT_DATA_DIR", &path);
     let mut cluster = ClusterSpec::new().agent(agent).start_without_docker().await;
-    let id = submit(&cluster, programs::job(&programs::ticking(40, 0))).await;
     cluster.add_agent(&AgentSpec::new().engines("wasm")).await;
-
+    let other = cluster.agents[1].node_id();
+    let client = cluster.client().clone();
+    let act = async |action| client.act_on_node(other, action, "").await.unwrap();
+    act(NodeAction::Cordon).await;
+    let id = submit(&cluster, programs::job(&programs::ticking(40, 0))).await;
     cluster.agents[0].kill();
+    act(NodeAction::Uncordon).await;
     ::programs::end_runners(Path::new(&path));
     reboot(&mut cluster).await;
     runs_elsewhere(&cluster, id).await;

@@ -11,7 +11,7 @@ use testbed::harness::{AgentSpec, Cluster, ClusterSpec, batch, eventually};
 async fn running_and_queued_jobs_continue_after_kill_9() {
     let spec = ClusterSpec::new().agent(AgentSpec::new().cpu("1"));
     let Some(mut cluster) = spec.start().await else { return };
-    let mut job = batch(&cluster.image, &["sleep", "2"]);
+    let mut job = batch(&cluster.image, &["await"]);
     job["Count"] = json!(2);
     let running = cluster.submit(&job).await;
     cluster.wait_for_job(running, JobStateType::Running).await;
@@ -22,6 +22,7 @@ async fn running_and_queued_jobs_continue_after_kill_9() {
     cluster.orchestrator.kill();
     cluster.orchestrator.restart().await;
 
+    cluster.signal(running).await;
     let job = cluster.wait_for_job(running, JobStateType::Completed).await;
     assert_eq!(job.spec.meta, key_before, "the orchestrator keeps its identity");
     cluster.wait_for_job(queued, JobStateType::Completed).await;
@@ -30,7 +31,7 @@ async fn running_and_queued_jobs_continue_after_kill_9() {
     let executions = cluster.executions(running).await;
     assert_eq!(executions.len(), 2);
     for execution in executions {
-        assert_eq!(execution.run_output.stdout, "slept 2 s\n");
+        assert_eq!(execution.run_output.stdout, "waiting\nsignalled\n");
         let execution_id = Some(execution.id.to_string());
         let query = HistoryQuery { execution_id, ..HistoryQuery::default() };
         let revisions: Vec<_> =
@@ -69,9 +70,10 @@ async fn an_agent_without_orchestrator_is_ready_for_a_lease_and_no_longer() {
 #[tokio::test]
 async fn an_execution_that_ends_while_the_orchestrator_is_down_is_reported_later() {
     let Some(mut cluster) = Cluster::of(1).await else { return };
-    let id = cluster.submit(&batch(&cluster.image, &["sleep", "1"])).await;
+    let id = cluster.submit(&batch(&cluster.image, &["await"])).await;
     cluster.wait_for_execution(id, ComputeState::BidAccepted).await;
     cluster.orchestrator.kill();
+    cluster.signal_one(cluster.agents[0].node_id()).await;
     // The agent notices the end, and its own API shows it.
     let agent = cluster.agents[0].client().clone();
     eventually("the execution has ended on its node", async || {
@@ -84,7 +86,7 @@ async fn an_execution_that_ends_while_the_orchestrator_is_down_is_reported_later
     .await;
     cluster.orchestrator.restart().await;
     cluster.wait_for_job(id, JobStateType::Completed).await;
-    assert_eq!(cluster.execution(id).await.run_output.stdout, "slept 1 s\n");
+    assert_eq!(cluster.execution(id).await.run_output.stdout, "waiting\nsignalled\n");
 }
 
 #[tokio::test]

@@ -26,7 +26,7 @@ async fn a_service_outlives_more_node_failures_than_any_other_job_may_have() {
         let executions = cluster.executions(id).await;
         let failed = |state| state == ComputeState::Failed;
         let failed = executions.iter().filter(|one| failed(one.compute_state.state_type)).count();
-        if failed == NODES { Ok(()) } else { Err(format!("{executions:#?}")) }
+        if failed >= NODES { Ok(()) } else { Err(format!("{executions:#?}")) }
     })
     .await;
     let job = cluster.client().describe_job(id).await.expect("the job exists");
@@ -49,7 +49,11 @@ async fn a_service_outlives_more_node_failures_than_any_other_job_may_have() {
         }
     })
     .await;
-    assert_eq!(cluster.executions(id).await.len(), NODES + 1);
+    let executions = cluster.executions(id).await;
+    let failed = |state| state == ComputeState::Failed;
+    let failed = executions.iter().filter(|one| failed(one.compute_state.state_type)).count();
+    // On a slow machine it may have been on one of them twice.
+    assert!(failed >= NODES && executions.len() == failed + 1, "{executions:#?}");
     cluster.client().stop_job(id, "").await.expect("it is stopped");
     assert_eq!(cluster.ending(id).await.state, JobStateType::Stopped);
     cluster.no_container_left().await;

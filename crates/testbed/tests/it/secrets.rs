@@ -192,7 +192,7 @@ async fn a_value_is_nowhere_but_in_its_task() {
 
     // And one that runs, of which the Engine tells.
     let mut running =
-        with_secrets(batch(&cluster.image, &["sleep", "30"]), json!([{ "Name": "db" }]));
+        with_secrets(batch(&cluster.image, &["sleep", "600"]), json!([{ "Name": "db" }]));
     running["Name"] = json!(CANARY);
     let runs = cluster.submit(&running).await;
     cluster.wait_for_execution(runs, ComputeState::BidAccepted).await;

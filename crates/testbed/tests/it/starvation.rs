@@ -37,11 +37,6 @@ async fn a_large_job_starts_while_small_ones_keep_the_node_busy() {
     large["Tasks"][0]["ResourcesConfig"] = json!({ "CPU": "1", "Memory": "16MB" });
     let large = cluster.submit(&large).await;
     let node = cluster.agents[0].node_id();
-    eventually("the node is reserved", async || {
-        let record = cluster.client().describe_node(node).await.expect("the orchestrator answers");
-        if record.reserved_since.is_empty() { Err(format!("{record:?}")) } else { Ok(()) }
-    })
-    .await;
     cluster.wait_for_job(large, JobStateType::Completed).await;
 
     let history = cluster.history(large, &HistoryQuery::default()).await;

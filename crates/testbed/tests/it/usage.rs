@@ -41,7 +41,7 @@ async fn live(cluster: &Cluster, job: JobId, wanted: impl Fn(&Execution) -> bool
 #[tokio::test]
 async fn a_running_execution_shows_what_it_uses_and_an_ended_one_what_it_used() {
     let Some(mut cluster) = Cluster::of(1).await else { return };
-    let job = cluster.submit(&burning(&cluster.image, "48", "6")).await;
+    let job = cluster.submit(&burning(&cluster.image, "48", "10")).await;
     let about = |bytes: u64| (43 * MIB..=54 * MIB).contains(&bytes);
     let running = live(&cluster, job, |found| {
         found.usage.is_some_and(|usage| about(usage.memory) && about(usage.memory_peak))

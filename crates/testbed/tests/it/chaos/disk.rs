@@ -27,7 +27,7 @@ async fn an_orchestrator_with_a_full_disk_refuses_jobs_loses_nothing_and_recover
     let spec = ClusterSpec::new().setting("ORCHESTRATOR_DATA_DIR", &data);
     let agent = AgentSpec::new().engines("docker,noop");
     let Some(mut cluster) = spec.agent(agent).start().await else { return };
-    let running = cluster.submit(&batch(&cluster.image, &["sleep", "3"])).await;
+    let running = cluster.submit(&batch(&cluster.image, &["await"])).await;
     cluster.wait_for_execution(running, ComputeState::BidAccepted).await;
 
     disk.fill();
@@ -48,6 +48,7 @@ async fn an_orchestrator_with_a_full_disk_refuses_jobs_loses_nothing_and_recover
     assert_eq!(body["Status"], 503, "{body}");
     let stored = cluster.client().list_jobs(&JobsQuery::default()).await.unwrap().jobs;
     assert_eq!(stored.len(), 1 + accepted.len(), "no job is stored partially, and reads succeed");
+    cluster.signal(running).await;
     wait_for_idle_agent(&cluster).await;
 
     disk.free();
@@ -78,7 +79,7 @@ async fn keeps_everything(spec: ClusterSpec, full_for: Duration) {
     let data = disk.path().join("data").display().to_string();
     let agent = AgentSpec::new().setting("COMPUTE_AGENT_DATA_DIR", &data);
     let Some(mut cluster) = spec.agent(agent).start().await else { return };
-    let ending = cluster.submit(&batch(&cluster.image, &["sleep", "3"])).await;
+    let ending = cluster.submit(&batch(&cluster.image, &["await"])).await;
     // A line every quarter of a second: it outlasts the full disk.
     let lines = 4 * full_for.as_secs() + 24;
     let command = ["lines", &lines.to_string(), "stdout", "250"];
@@ -98,6 +99,7 @@ async fn keeps_everything(spec: ClusterSpec, full_for: Duration) {
         if log.contains("cannot write the ledger") { Ok(()) } else { Err(log) }
     })
     .await;
+    cluster.signal_execution(ended.id).await;
     keeps_its_lease(&cluster, &[ending, printing], full_for).await;
     eventually("the task has ended", async || {
         let containers = cluster.containers().await;

