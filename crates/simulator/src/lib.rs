@@ -14,11 +14,10 @@
 //! backwards, revisions and sequences have no gaps, the times of a job's history never go back, and no
 //! container is left.
 //!
-//! Real parts: the orchestrator's [`step`](control_plane::step) with the
-//! [`scheduler`](::scheduler), the store contract (the in-memory implementation, which survives
-//! crashes), and [`agent_core`] with the decisions of an agent's session. Modelled parts: HTTP
-//! (lost, late and repeated requests; streams that are reset or fall silent), the store's disk
-//! (full, or without an answer), and docker.
+//! Real parts: the orchestrator's [`step`](control_plane::step) with the [`scheduler`], the store
+//! contract (the in-memory implementation, which survives crashes), and [`agent_core`] with the
+//! decisions of an agent's session. Modelled parts: HTTP (lost, late and repeated requests; streams
+//! that are reset or fall silent), the store's disk (full, or without an answer), and docker.
 
 mod agent;
 mod checks;

@@ -165,7 +165,7 @@ fn read_answers(to: &mpsc::UnboundedSender<ToFetcher>) {
     if getpgrp() == getpid() {
         let _ = kill_current_process_group(Signal::KILL);
     }
-    std::process::exit(1);
+    std::process::abort();
 }
 
 fn say(message: &FromFetcher) -> io::Result<()> {

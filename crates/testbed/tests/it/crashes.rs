@@ -142,7 +142,7 @@ fn damage_log(container: &str) -> bool {
         Ok(()) => true,
         Err(error) if std::env::var_os("CI").is_some() => panic!("{}: {error}", log.display()),
         Err(error) => {
-            println!("skipped: cannot write to {}: {error}", log.display());
+            eprintln!("skipped: cannot write to {}: {error}", log.display());
             false
         }
     }
