@@ -2,7 +2,7 @@
 //!
 //! Records derive their schemas beside their serde attributes. Here are those of types that read
 //! and write themselves, and of what a submission may hold, which is text until it is checked.
-//! [`finish`] brings a document that was collected from handlers into its final form.
+//! [`finish`](finish()) brings a document that was collected from handlers into its final form.
 
 mod direction;
 mod finish;

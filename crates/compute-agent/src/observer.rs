@@ -1,7 +1,7 @@
 //! Observability of the agent: metrics and traces.
 //!
 //! The supervisor passes on what it has committed, and effects report what they did. Code deep
-//! inside an effect finds its [`Watch`] in the current task, so that engines, sources and
+//! inside an effect finds its [`Watch`](watch::Watch) in the current task, so that engines, sources and
 //! publishers do not depend on the observer.
 
 mod lifecycle;

@@ -11,7 +11,7 @@
 //! different constraints, engines, publishers and sources (plus [`IDLE_POOLS`] kept for the next job
 //! of their kind). All nodes are in one order by load, so a change of a load costs O(log n) however
 //! many pools have the node. A new pool looks at all nodes; a node that joins looks at all pools,
-//! [`CHECKS`] at a time. Rejected: one queue over all jobs (a freed slot walks past everything that
+//! 4,096 at a time. Rejected: one queue over all jobs (a freed slot walks past everything that
 //! does not fit), node sets per class (10,000 different amounts on 1,000 nodes are 10 million
 //! entries), and an order by load in each pool (a placement on a node of 4,096 pools took 10 ms).
 

@@ -1,7 +1,7 @@
 //! The OpenAPI document: a file that the tests write and compare, and that is served.
 //!
 //! An attribute of each handler declares its parameters and responses, and the same attribute
-//! routes it: no second list of operations can fall behind. [`described`] collects the document
+//! routes it: no second list of operations can fall behind. `described` collects the document
 //! from them. Rejected: a handwritten document, which nothing checks against the handlers; one that
 //! the service makes, whose parts were a tenth of its code.
 
