@@ -33,7 +33,7 @@ use api_types::{ExecutionId, Timestamp};
 use crate::boot::Now;
 
 pub use event::{Collected, Effect, Event, Exit, Failure, Publishing};
-pub use phase::{Phase, StopReason};
+pub use phase::{Outcome, Phase, StopReason};
 pub use verdict::Verdict;
 
 pub use api_types::execution::NO_EXIT_CODE;
@@ -92,6 +92,7 @@ impl Execution {
             }
             Err(Decline { reason, cause }) => {
                 execution.finish(ComputeState::AskForBidRejected, &reason, now);
+                execution.keep(Outcome { cause, ..Outcome::default() });
                 let report = execution.next_report(ComputeState::AskForBidRejected, &reason);
                 effects.push(Effect::Report(Box::new(Report { cause, ..report })));
             }
@@ -109,18 +110,14 @@ impl Execution {
                 self.cancelled(&message, now.time)
             }
             // Its process may have run before the reboot, and must not run again.
-            Phase::Starting { boot_id } if boot_id.differs_from(now.boot_id) => {
+            Phase::Starting { boot_id, .. } if boot_id.differs_from(now.boot_id) => {
                 let message = "its machine restarted while it was being started";
                 self.failed(Failure::node(message), now)
             }
             Phase::Starting { .. } => vec![Effect::Start],
             // The agent does not know whether the process runs: stopping and waiting covers both
             // cases.
-            Phase::Overtaken { message } => {
-                let reason = StopReason::NoLongerWanted { message: message.clone() };
-                self.phase = Phase::Stopping { reason };
-                vec![Effect::Stop, Effect::Watch { deadline: None }]
-            }
+            Phase::Overtaken { .. } => self.start_given_up(),
             // Its process ended with the machine, before any deadline that has passed meanwhile.
             Phase::Running { boot_id, .. } if boot_id.differs_from(now.boot_id) => {
                 vec![Effect::Watch { deadline: None }]
@@ -144,7 +141,8 @@ impl Execution {
             }
             Event::Progress { message } => self.progressed(&message),
             Event::Prepared => self.prepared(now),
-            Event::Started { at } => self.started(at),
+            Event::Started { at } => self.started(at, now),
+            Event::StartGivenUp => self.start_given_up(),
             Event::TimedOut => self.made_to_end(StopReason::ExecutionTimeout),
             Event::Overfull(failure) => self.made_to_end(StopReason::Overfull(failure)),
             Event::Exited(exit) => self.exited(&exit, now),
@@ -185,11 +183,11 @@ impl Execution {
             }
             Phase::Preparing => {
                 self.phase = Phase::Withdrawing { message };
-                vec![Effect::CancelPrepare]
+                vec![Effect::Cancel]
             }
             Phase::Starting { .. } => {
                 self.phase = Phase::Overtaken { message };
-                Vec::new()
+                vec![Effect::Cancel]
             }
             Phase::Running { .. } => {
                 self.phase = Phase::Stopping { reason: StopReason::NoLongerWanted { message } };
@@ -222,7 +220,7 @@ impl Execution {
     fn prepared(&mut self, now: Now) -> Vec<Effect> {
         match &self.phase {
             Phase::Preparing => {
-                self.phase = Phase::Starting { boot_id: now.boot_id };
+                self.phase = Phase::Starting { boot_id: now.boot_id, since: now.time };
                 vec![Effect::Start]
             }
             Phase::Withdrawing { message } => {
@@ -240,9 +238,13 @@ impl Execution {
     }
 
     /// Starting => Running; Overtaken => Stopping.
-    fn started(&mut self, at: Timestamp) -> Vec<Effect> {
+    ///
+    /// An engine tells when it has started what an earlier agent asked for by the wall clock, which
+    /// may have been set since.
+    fn started(&mut self, at: Timestamp, now: Now) -> Vec<Effect> {
         match &self.phase {
-            Phase::Starting { boot_id } => {
+            Phase::Starting { boot_id, since } => {
+                let at = at.min(now.time).max(*since);
                 self.phase = Phase::Running { started_at: at, boot_id: *boot_id };
                 vec![self.report(ComputeState::BidAccepted, ""), self.watch(at)]
             }
@@ -258,6 +260,26 @@ impl Execution {
             Phase::Accepted
             | Phase::Preparing
             | Phase::Withdrawing { .. }
+            | Phase::Running { .. }
+            | Phase::Stopping { .. }
+            | Phase::Collecting { .. }
+            | Phase::Done { .. } => Vec::new(),
+        }
+    }
+
+    /// Overtaken => Stopping: nobody knows whether the process runs, and stopping and waiting covers
+    /// both cases.
+    fn start_given_up(&mut self) -> Vec<Effect> {
+        match &self.phase {
+            Phase::Overtaken { message } => {
+                let reason = StopReason::NoLongerWanted { message: message.clone() };
+                self.phase = Phase::Stopping { reason };
+                vec![Effect::Stop, Effect::Watch { deadline: None }]
+            }
+            Phase::Accepted
+            | Phase::Preparing
+            | Phase::Withdrawing { .. }
+            | Phase::Starting { .. }
             | Phase::Running { .. }
             | Phase::Stopping { .. }
             | Phase::Collecting { .. }
@@ -283,13 +305,17 @@ impl Execution {
         }
     }
 
-    /// Repeats the outcome for an orchestrator that acknowledged it and no longer knows it. The
-    /// output went with the first report only.
+    /// Repeats the outcome for an orchestrator that acknowledged it and no longer knows it. What the
+    /// task printed went with the first report only.
     pub fn repeat_outcome(&mut self) -> Vec<Effect> {
         match &self.phase {
-            Phase::Done { state, message, .. } => {
-                let (state, message) = (*state, message.clone());
-                vec![self.report(state, &message)]
+            Phase::Done { state, message, outcome, .. } => {
+                let (state, message, outcome) = (*state, message.clone(), outcome.clone());
+                let report = self.next_report(state, &message);
+                vec![Effect::Report(Box::new(match outcome {
+                    Some(outcome) => outcome.repeated_in(report),
+                    None => report,
+                }))]
             }
             Phase::Accepted
             | Phase::Preparing

@@ -1,11 +1,12 @@
 //! Input and output of the ledger; the agent keeps it in a file, the simulator in memory.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use api_types::ExecutionId;
+use api_types::engine::EngineType;
 use api_types::protocol::{Acknowledgement, Report, Work};
 
 use crate::execution::Execution;
@@ -42,6 +43,12 @@ pub struct Batch {
 // === impl Contents ===
 
 impl Contents {
+    /// The engines of executions that are not done.
+    pub fn engines(&self) -> BTreeSet<EngineType> {
+        let executions = self.executions.iter().filter(|execution| !execution.phase.is_done());
+        executions.map(|execution| execution.work.task.engine.engine_type).collect()
+    }
+
     /// The content after the batch is applied to this content.
     pub fn apply(&mut self, batch: &Batch) {
         for execution in batch.changed.values() {

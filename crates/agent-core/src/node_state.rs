@@ -121,7 +121,10 @@ impl NodeState {
                 self.reconcile(as_of, assignments, admit, now, turn);
             }
             Input::Change(assignment) => self.assign(*assignment, admit, now, turn),
-            Input::Event(id, event) => self.event(id, event, now, turn),
+            Input::Event(id, mut event) => {
+                event.cut_texts();
+                self.event(id, event, now, turn);
+            }
             Input::Acknowledged(acknowledged) => self.acknowledge(acknowledged, now.time),
         }
     }
@@ -280,7 +283,8 @@ impl NodeState {
         }
     }
 
-    fn store_report(&mut self, report: Report, turn: &mut Turn) {
+    fn store_report(&mut self, mut report: Report, turn: &mut Turn) {
+        report.cut_texts();
         if let Some(slot) = self.table.get_mut(&report.execution_id) {
             slot.unacknowledged += 1;
             self.finished.leave(slot);

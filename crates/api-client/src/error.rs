@@ -37,6 +37,11 @@ impl ClientError {
         }
     }
 
+    /// Whether the service refused what the body says, or its size.
+    pub fn is_about_the_body(&self) -> bool {
+        matches!(self, Self::Api(error) if error.status == 400 || error.status == 413)
+    }
+
     /// Whether the same request may succeed later.
     ///
     /// An unexpected response counts as transient: a proxy sends its own error pages while the

@@ -114,11 +114,14 @@ pub struct DescribeCredential {
 }
 
 /// `POST …/nodes/:nodeID/credentials`: a node asks for the credentials that an execution names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CredentialsRequest {
     #[serde(rename = "ExecutionID")]
     pub execution_id: ExecutionId,
+    /// Only these of them; all, if it is empty.
+    #[serde(rename = "Names", default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
 }
 
 /// The answer to it: each of them once.

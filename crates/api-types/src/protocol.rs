@@ -19,6 +19,12 @@ use crate::quantity::Capacity;
 use crate::usage::{Usage, UsageRequest};
 use crate::version::VersionRecord;
 
+/// Bytes of a report's message, and of the reason in its output.
+pub const MAX_MESSAGE_BYTES: usize = 16 << 10;
+
+/// Bytes of the location of a result, as JSON.
+pub const MAX_RESULT_BYTES: usize = 16 << 10;
+
 /// Most reports in one batch; the agent splits larger ones.
 pub const MAX_REPORTS_PER_BATCH: usize = 1000;
 
@@ -172,6 +178,25 @@ pub struct Work {
     pub traceparent: Option<String>,
 }
 
+// === impl Work ===
+
+impl Work {
+    /// Without what only a run needs: a finished execution is kept for its outcome, and a
+    /// specification may have megabytes.
+    #[must_use]
+    pub fn outline(&self) -> Self {
+        let mut work = self.clone();
+        work.task.env.clear();
+        work.task.meta.clear();
+        work.task.input_sources.clear();
+        work.task.result_paths.clear();
+        work.task.engine.params.clear();
+        work.task.publisher.params.clear();
+        work.task.network.domains.clear();
+        work
+    }
+}
+
 /// `PUT …/nodes/:nodeID/executions`: a batch of observed states.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -236,6 +261,33 @@ impl Report {
             tail: None,
             usage: None,
         }
+    }
+
+    /// Cuts its texts to [`MAX_MESSAGE_BYTES`]: they may quote what a task or a server said.
+    pub fn cut_texts(&mut self) {
+        cut_message(&mut self.message);
+        if let Some(output) = &mut self.run_output {
+            cut_message(&mut output.runner_error);
+        }
+    }
+
+    /// The report with the state and its cause, and with this message alone: what else it says is
+    /// not accepted.
+    pub fn bare(&self, message: String) -> Self {
+        let Self { execution_id, sequence, compute_state, process_ended, cause, .. } = *self;
+        let bare = Self::new(execution_id, sequence, compute_state);
+        Self { process_ended, cause, message, ..bare }
+    }
+}
+
+/// Cuts a message for users to [`MAX_MESSAGE_BYTES`], visibly.
+pub fn cut_message(text: &mut String) {
+    /// Ends a text that was cut.
+    const CUT: &str = " […]";
+    if text.len() > MAX_MESSAGE_BYTES {
+        text.truncate(text.floor_char_boundary(MAX_MESSAGE_BYTES - CUT.len()));
+        text.push_str(CUT);
+        text.shrink_to_fit();
     }
 }
 

@@ -121,8 +121,9 @@ impl Agent {
         let secrets_dir = SecretsDir::open(&settings, data_dir.root())?;
         let asking = client(&settings, &enrolment)?;
         let secrets = Secrets::new(Handover::new(asking.clone(), node_id), secrets_dir);
-        let surroundings = (&data_dir, &tasks);
-        let steps = steps(&settings, (node_id, listen_addr), surroundings, gpus, secrets).await?;
+        let around =
+            Surroundings { node_id, data_dir: &data_dir, tasks: &tasks, held: contents.engines() };
+        let steps = steps(&settings, listen_addr, &around, gpus, secrets).await?;
         let (engines, observer) = (Arc::clone(&steps.engines), Arc::clone(&steps.observer));
         let (mailbox, messages) = Mailbox::new();
         let (outbox, note) = (Arc::new(Outbox::default()), data_dir.drain_note());
@@ -223,20 +224,21 @@ fn session(
 
 async fn steps(
     settings: &Settings,
-    (node_id, listen_addr): (NodeId, SocketAddr),
-    (data_dir, tasks): (&DataDir, &Tasks),
+    listen_addr: SocketAddr,
+    around: &Surroundings<'_>,
     gpus: Inventory,
     secrets: Secrets,
 ) -> Result<Arc<Steps>, OtlpError> {
+    let (node_id, data_dir) = (around.node_id, around.data_dir);
     let tracer = Tracer::start(&settings.otlp, "compute-agent", node_id.to_string())?;
-    let engines = engines(settings, node_id, data_dir, tasks).await;
+    let engines = engines(settings, around).await;
     Ok(Arc::new(Steps {
         node_id,
         meters: Arc::new(Meters::new(&engines, data_dir.executions())),
         engines,
         gpus,
         observer: Observer::new(tracer),
-        tasks: tasks.clone(),
+        tasks: around.tasks.clone(),
         stop_grace: settings.stop_grace(),
         files: Files::new(settings, data_dir, listen_addr, secrets),
     }))
@@ -266,13 +268,8 @@ fn spawn_supervisor(
     (pulse, running)
 }
 
-async fn engines(
-    settings: &Settings,
-    node_id: NodeId,
-    data_dir: &DataDir,
-    tasks: &Tasks,
-) -> Arc<Engines> {
-    let engines = Engines::of_settings(settings, &Surroundings { node_id, data_dir, tasks });
+async fn engines(settings: &Settings, around: &Surroundings<'_>) -> Arc<Engines> {
+    let engines = Engines::of_settings(settings, around);
     // The first node record should be complete.
     engines.probe().await;
     engines

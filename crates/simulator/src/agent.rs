@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use agent_core::execution::Effect;
+use agent_core::execution::{Effect, Phase};
 use agent_core::node_state::{Input, Limits, Turn};
 use agent_core::session::Outbox;
 use agent_core::{BootId, Contents, NodeState, Now};
@@ -157,6 +157,12 @@ impl Agent {
         if process.session.forget_reports() {
             self.ledger.reports.clear();
         }
+    }
+
+    /// Whether it is being started, and no longer wanted.
+    pub(super) fn is_overtaken(&self, id: ExecutionId) -> bool {
+        let execution = self.process.as_ref().and_then(|process| process.core.execution(id));
+        execution.is_some_and(|execution| matches!(execution.phase, Phase::Overtaken { .. }))
     }
 
     pub(super) fn work(&self, id: ExecutionId) -> Option<&Work> {

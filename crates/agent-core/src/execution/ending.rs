@@ -12,8 +12,8 @@ use api_types::protocol::{FailureCause, Report};
 
 use super::verdict::Outage;
 use super::{
-    Collected, Effect, Execution, Exit, Failure, NO_EXIT_CODE, Phase, Publishing, StopReason,
-    Verdict,
+    Collected, Effect, Execution, Exit, Failure, NO_EXIT_CODE, Outcome, Phase, Publishing,
+    StopReason, Verdict,
 };
 use crate::boot::Now;
 
@@ -78,11 +78,18 @@ impl Execution {
         };
         let told = [message].into_iter().filter(|told| !told.is_empty()).chain(notes);
         let message = told.collect::<Vec<_>>().join("; ");
+        let outcome = Outcome {
+            cause: verdict.cause,
+            exit_code: Some(verdict.exit_code),
+            runner_error: verdict.runner_error.clone(),
+            published: published.clone(),
+        };
         self.phase = Phase::Done {
             state: verdict.state,
             message: message.clone(),
             finished_at: now,
             unpublished,
+            outcome: Some(Box::new(outcome)),
         };
         let usage = collected.usage.map(|usage| verdict.complete(usage, &self.work));
         let output = RunOutput {
@@ -134,6 +141,12 @@ impl Execution {
             Phase::Preparing | Phase::Starting { .. } | Phase::Running { .. } => {}
         }
         self.finish(ComputeState::Failed, &failure.message, now.time);
+        self.keep(Outcome {
+            cause: failure.cause,
+            exit_code: Some(NO_EXIT_CODE),
+            runner_error: failure.message.clone(),
+            published: None,
+        });
         let mut report = self.next_report(ComputeState::Failed, &failure.message);
         report.cause = failure.cause;
         report.run_output = Some(RunOutput {
@@ -151,6 +164,14 @@ impl Execution {
 
     pub(super) fn finish(&mut self, state: ComputeState, message: &str, now: Timestamp) {
         let message = message.to_owned();
-        self.phase = Phase::Done { state, message, finished_at: now, unpublished: false };
+        let outcome = None;
+        self.phase = Phase::Done { state, message, finished_at: now, unpublished: false, outcome };
+    }
+
+    /// Keeps what the report of its end says of it.
+    pub(super) fn keep(&mut self, told: Outcome) {
+        if let Phase::Done { outcome, .. } = &mut self.phase {
+            *outcome = Some(Box::new(told));
+        }
     }
 }

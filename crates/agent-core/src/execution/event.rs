@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use api_types::Timestamp;
 use api_types::execution::{DesiredState, PublishedResult, RunOutput};
 use api_types::log::OutputTail;
-use api_types::protocol::{FailureCause, Report};
+use api_types::protocol::{FailureCause, Report, cut_message};
 use api_types::usage::Usage;
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +27,9 @@ pub enum Event {
     Started {
         at: Timestamp,
     },
+    /// The engine could not be reached, and nobody wants the start any more. Its process may run
+    /// nevertheless.
+    StartGivenUp,
     TimedOut,
     /// The task wrote more than its limit, or more than the node has space for.
     Overfull(Failure),
@@ -91,8 +94,9 @@ pub enum Effect {
     Report(Box<Report>),
     /// Fetch the image and inputs, and create the container.
     Prepare,
-    /// Cancel the fetch as soon as possible; the step still ends with its event.
-    CancelPrepare,
+    /// Cancel the fetch, or further attempts to start, as soon as possible; the step still ends with
+    /// its event.
+    Cancel,
     Start,
     /// Wait for the process to end; send an event if the deadline passes first.
     Watch {
@@ -105,6 +109,33 @@ pub enum Effect {
     },
     /// Remove the container and the inputs; nothing waits for this.
     Discard,
+}
+
+// === impl Event ===
+
+impl Event {
+    /// Cuts what it quotes of a task or a server: it is kept in the ledger and in reports.
+    pub(crate) fn cut_texts(&mut self) {
+        match self {
+            Self::Progress { message } => cut_message(message),
+            Self::Overfull(failure) | Self::Failed(failure) => cut_message(&mut failure.message),
+            Self::Exited(exit) => exit.fault.iter_mut().for_each(cut_message),
+            Self::Collected(collected) => {
+                collected.notes.iter_mut().for_each(cut_message);
+                if let Some(failure) = &mut collected.spoilt {
+                    cut_message(&mut failure.message);
+                }
+                if let Publishing::Failed(failure) = &mut collected.publishing {
+                    cut_message(&mut failure.message);
+                }
+            }
+            Self::Desired { .. }
+            | Self::Prepared
+            | Self::Started { .. }
+            | Self::StartGivenUp
+            | Self::TimedOut => {}
+        }
+    }
 }
 
 // === impl Failure ===

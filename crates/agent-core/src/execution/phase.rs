@@ -1,9 +1,11 @@
 //! The phase of an execution; each phase owns what is true only then.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 
 use api_types::Timestamp;
-use api_types::execution::ComputeState;
+use api_types::execution::{ComputeState, NO_EXIT_CODE, PublishedResult, RunOutput};
+use api_types::protocol::{FailureCause, Report};
 use serde::{Deserialize, Serialize};
 
 use super::{Failure, Verdict};
@@ -21,6 +23,9 @@ pub enum Phase {
     Starting {
         /// The boot in which its process starts.
         boot_id: BootId,
+        /// Zero in ledgers of releases that did not note it.
+        #[serde(default)]
+        since: Timestamp,
     },
     /// As `Starting`, but no longer wanted.
     Overtaken { message: String },
@@ -41,7 +46,39 @@ pub enum Phase {
         /// Whether its results are here alone, because they could not be published.
         #[serde(default)]
         unpublished: bool,
+        /// None where the state says it all, and in ledgers of releases that did not keep it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        outcome: Option<Box<Outcome>>,
     },
+}
+
+/// What the last report said besides the state and the message, for an orchestrator that has lost
+/// it; what the task printed is not kept.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    pub cause: FailureCause,
+    /// None if no process ran.
+    #[serde(default)]
+    pub exit_code: Option<i32>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub runner_error: String,
+    #[serde(default)]
+    pub published: Option<PublishedResult>,
+}
+
+// === impl Outcome ===
+
+impl Outcome {
+    pub(super) fn repeated_in(self, report: Report) -> Report {
+        let Self { cause, exit_code, runner_error, published } = self;
+        let run_output = RunOutput {
+            exit_code: exit_code.unwrap_or(NO_EXIT_CODE),
+            runner_error,
+            ..RunOutput::default()
+        };
+        let run_output = exit_code.map(|_| run_output);
+        Report { cause, run_output, published_result: published, ..report }
+    }
 }
 
 /// Why the agent stops a running task.

@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use alloc::format;
 
 use api_types::engine::PublisherType;
-use api_types::execution::RunOutput;
+use api_types::execution::{PublishedResult, RunOutput};
 use api_types::protocol::{FailureCause, Report};
 use api_types::source::ResultPath;
 use api_types::testing;
@@ -253,7 +253,7 @@ fn a_stop_during_a_fetch_waits_for_its_cancellation() {
     for end in [Event::Prepared, Event::Failed(Failure::node("no image"))] {
         let mut execution = accepted(0);
         execution.handle(desired(DesiredState::Running, ""), NOW);
-        assert_eq!(execution.handle(stopped(), NOW), [Effect::CancelPrepare]);
+        assert_eq!(execution.handle(stopped(), NOW), [Effect::Cancel]);
         assert_eq!(execution.handle(stopped(), NOW), []);
         let (report, rest) = split(execution.handle(end, NOW));
         assert_eq!(report, plain(2, ComputeState::Cancelled, "enough"));
@@ -266,7 +266,7 @@ fn a_stop_during_the_start_stops_the_started_task() {
     let mut execution = accepted(0);
     execution.handle(desired(DesiredState::Running, ""), NOW);
     execution.handle(Event::Prepared, NOW);
-    assert_eq!(execution.handle(stopped(), NOW), []);
+    assert_eq!(execution.handle(stopped(), NOW), [Effect::Cancel]);
     let (report, rest) = split(execution.handle(Event::Started { at: NOW.time }, NOW));
     assert_eq!(report, plain(2, ComputeState::BidAccepted, ""));
     assert_eq!(rest, [Effect::Stop, Effect::Watch { deadline: None }]);
@@ -341,7 +341,7 @@ fn a_restart_repeats_the_interrupted_step() {
     for (phase, effects) in [
         (Phase::Accepted, &[][..]),
         (Phase::Preparing, &[Effect::Prepare]),
-        (Phase::Starting { boot_id: NOW.boot_id }, &[Effect::Start]),
+        (Phase::Starting { boot_id: NOW.boot_id, since: NOW.time }, &[Effect::Start]),
         (Phase::Overtaken { message }, &stop_and_watch),
         (
             Phase::Running { started_at: NOW.time, boot_id: NOW.boot_id },
@@ -375,6 +375,12 @@ fn a_phase_reads_back_from_the_ledger() {
             message: "exit code 3".to_owned(),
             finished_at: NOW.time,
             unpublished: true,
+            outcome: Some(Box::new(Outcome {
+                cause: FailureCause::Publish,
+                exit_code: Some(3),
+                runner_error: "no bucket".to_owned(),
+                published: None,
+            })),
         },
     ] {
         let text = serde_json::to_string(&phase).unwrap();

@@ -2,7 +2,6 @@
 
 use alloc::sync::Arc;
 
-use api_types::protocol::Work;
 use api_types::{ExecutionId, Timestamp};
 
 use crate::execution::{Execution, Phase};
@@ -27,7 +26,7 @@ impl Slot {
         if !self.execution.phase.is_done() || self.unacknowledged > 0 {
             return None;
         }
-        self.execution.work = Arc::new(outline(&self.execution.work));
+        self.execution.work = Arc::new(self.execution.work.outline());
         Some(self.finished_key())
     }
 
@@ -45,18 +44,4 @@ impl Slot {
         };
         (finished_at, self.execution.id)
     }
-}
-
-/// The work without what only a run needs: a finished execution is kept for its outcome, and a
-/// specification may have megabytes.
-fn outline(work: &Work) -> Work {
-    let mut work = work.clone();
-    work.task.env.clear();
-    work.task.meta.clear();
-    work.task.input_sources.clear();
-    work.task.result_paths.clear();
-    work.task.engine.params.clear();
-    work.task.publisher.params.clear();
-    work.task.network.domains.clear();
-    work
 }

@@ -6,10 +6,11 @@
 //! during a long fetch; while the orchestrator is unreachable no new executions arrive.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use api_types::protocol::{Acknowledgement, Report};
+use api_types::protocol::{Acknowledgement, Report, cut_message};
 
 use super::retries;
 use crate::backoff::{Backoff, Fraction};
@@ -23,6 +24,9 @@ pub struct Outbox {
     /// By position.
     waiting: BTreeMap<u64, StoredReport>,
     backoff: Backoff,
+    /// Reports at the front that were refused together for what they say, so that they are sent one
+    /// by one.
+    suspects: usize,
 }
 
 /// The outcome of a batch that was answered.
@@ -40,7 +44,7 @@ pub struct Acknowledged {
 
 impl Default for Outbox {
     fn default() -> Self {
-        Self { waiting: BTreeMap::new(), backoff: retries() }
+        Self { waiting: BTreeMap::new(), backoff: retries(), suspects: 0 }
     }
 }
 
@@ -52,9 +56,10 @@ impl Outbox {
     /// The next batch of at most `most` reports, which stay here until they are acknowledged.
     pub fn batch(&self, most: usize) -> Vec<Report> {
         let mut bytes = 0;
+        let most = if self.suspects > 0 { 1 } else { most };
         let waiting = self.waiting.values().take(most);
         let fitting = waiting.take_while(|stored| {
-            // The first report always fits: it cannot be made smaller.
+            // The first report always fits: it is made smaller when it is refused.
             let fits = bytes == 0 || bytes + stored.json.len() <= MAX_BATCH_BYTES;
             bytes += stored.json.len();
             fits
@@ -82,6 +87,7 @@ impl Outbox {
         for position in positions {
             self.waiting.remove(&position);
         }
+        self.suspects = self.suspects.saturating_sub(acknowledged.len());
         let left = batch.len() - acknowledged.len();
         let delay = match left {
             0 => {
@@ -93,7 +99,25 @@ impl Outbox {
         Acknowledged { acknowledged, left, delay }
     }
 
-    /// The batch was refused or lost: it is sent again, after this delay.
+    /// The batch was refused for what it says, for this reason. One such report must not keep all
+    /// others from being told: they are sent one by one, and of one that is refused alone only the
+    /// state and its cause remain.
+    pub fn refused(&mut self, batch: &[Report], reason: &str, fraction: Fraction) -> Duration {
+        match batch {
+            [one] => {
+                let mut message = format!("its node cannot report more of it: {reason}");
+                cut_message(&mut message);
+                if let Some(mut first) = self.waiting.first_entry() {
+                    first.get_mut().report = one.bare(message);
+                    first.get_mut().json.clear();
+                }
+            }
+            _ => self.suspects = batch.len(),
+        }
+        self.backoff.next_delay(fraction)
+    }
+
+    /// The batch was lost: it is sent again, after this delay.
     pub fn failed(&mut self, fraction: Fraction) -> Duration {
         self.backoff.next_delay(fraction)
     }
@@ -172,6 +196,30 @@ mod tests {
         let batch = outbox.batch(1);
         outbox.answered(&batch, vec![acknowledgement(&batch[0])], 1.0);
         assert_eq!(outbox.failed(1.0), RETRY_FIRST);
+    }
+
+    #[test]
+    fn a_report_that_is_refused_is_found_and_made_bare_while_all_others_arrive() {
+        let mut outbox = outbox((1..=5).map(|position| stored(position, 9)).collect());
+        let is_refused =
+            |report: &Report| report.execution_id == execution_id(3) && report.message.is_empty();
+        let mut arrived = Vec::new();
+        for _ in 0..7 {
+            let batch = outbox.batch(MAX_REPORTS_PER_BATCH);
+            if batch.iter().any(is_refused) {
+                outbox.refused(&batch, "it is too long", 1.0);
+                continue;
+            }
+            let all: Vec<_> = batch.iter().map(acknowledgement).collect();
+            outbox.answered(&batch, all, 1.0);
+            arrived.extend(batch);
+        }
+        assert!(outbox.is_empty());
+        let ids: Vec<_> = arrived.iter().map(|report| report.execution_id).collect();
+        assert_eq!(ids, [1, 2, 3, 4, 5].map(execution_id));
+        assert_eq!(arrived[2].message, "its node cannot report more of it: it is too long");
+        outbox.push(vec![stored(6, 1), stored(7, 1)]);
+        assert_eq!(outbox.batch(MAX_REPORTS_PER_BATCH).len(), 2, "together again");
     }
 
     #[test]

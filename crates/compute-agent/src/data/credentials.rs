@@ -8,16 +8,26 @@ use api_types::ExecutionId;
 use api_types::credential::{CredentialType, CredentialValue, Login};
 use api_types::engine::Params;
 use api_types::job::Task;
+use api_types::protocol::FailureCause;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use http::HeaderValue;
 
 use super::handover::Handover;
 use crate::data::progress::Progress;
+use crate::data::retry::AttemptError;
 
 /// The credentials that the task of one execution names.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Granted(Arc<Vec<CredentialValue>>);
+
+/// Who grants the credentials of a publisher.
+#[derive(Debug, Clone)]
+pub(crate) enum Grantor {
+    Orchestrator(Handover),
+    #[cfg(test)]
+    Test(Result<Granted, Failure>),
+}
 
 // === impl Handover ===
 
@@ -34,17 +44,55 @@ impl Handover {
         }
         let waiting = || "waits for the orchestrator, to ask it for credentials".to_owned();
         // A large future, in every execution's.
-        let values = progress.during(Box::pin(self.credentials(id)), waiting).await?;
-        let granted = Granted(Arc::new(values));
-        for named in task.credentials() {
-            let Some(value) = granted.find(named.name) else { continue };
-            // The orchestrator has judged it for the credentials as they were at submission.
-            value
-                .scope()
-                .check(named.credential_type, &named.server)
-                .map_err(|refused| Failure::missing(refused.to_string()))?;
-        }
+        let asking = Box::pin(self.credentials(id, Vec::new()));
+        let granted = Granted(Arc::new(progress.during(asking, waiting).await?));
+        granted.check(task)?;
         Ok(granted)
+    }
+
+    /// Asks for the credentials that the publisher of the task names: whether the others exist does
+    /// not matter any more.
+    async fn grant_to_publisher(
+        &self,
+        id: ExecutionId,
+        task: &Task,
+        name: &str,
+    ) -> Result<Granted, Failure> {
+        // An orchestrator of an earlier release knows no names.
+        let is_alone = task.credentials().iter().all(|named| named.name == name);
+        let names = if is_alone { Vec::new() } else { vec![name.to_owned()] };
+        let granted = Granted(Arc::new(self.credentials(id, names).await?));
+        granted.check(task)?;
+        Ok(granted)
+    }
+}
+
+// === impl Grantor ===
+
+impl Grantor {
+    /// The credentials that the publisher of a task names, asked for again with each attempt: they
+    /// may have changed while the task ran, and may be replaced at this moment.
+    pub(crate) async fn of_publisher(
+        &self,
+        id: ExecutionId,
+        task: &Task,
+    ) -> Result<Option<CredentialValue>, AttemptError> {
+        let params = &task.publisher.params;
+        let Some(name) = named(params) else { return Ok(None) };
+        let granted = match self {
+            Self::Orchestrator(handover) => {
+                Box::pin(handover.grant_to_publisher(id, task, name)).await
+            }
+            #[cfg(test)]
+            Self::Test(granted) => granted.clone(),
+        };
+        match granted.and_then(|granted| granted.of(params).map(Option::<&_>::cloned)) {
+            Ok(value) => Ok(value),
+            Err(failure) if failure.cause == FailureCause::Missing => {
+                Err(AttemptError::Transient(failure))
+            }
+            Err(failure) => Err(AttemptError::Permanent(failure)),
+        }
     }
 }
 
@@ -62,6 +110,18 @@ impl Granted {
         let missing =
             || Failure::node(format!("the orchestrator did not send credentials '{name}'"));
         self.find(name).map(Some).ok_or_else(missing)
+    }
+
+    /// The orchestrator has judged them for their scopes as those were at the submission.
+    fn check(&self, task: &Task) -> Result<(), Failure> {
+        for named in task.credentials() {
+            let Some(value) = self.find(named.name) else { continue };
+            value
+                .scope()
+                .check(named.credential_type, &named.server)
+                .map_err(|refused| Failure::missing(refused.to_string()))?;
+        }
+        Ok(())
     }
 
     fn find(&self, name: &str) -> Option<&CredentialValue> {

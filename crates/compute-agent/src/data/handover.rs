@@ -35,12 +35,14 @@ impl Handover {
         Ok(patiently(ask, "the task's secrets").await?.secrets)
     }
 
-    /// However long the orchestrator is away; the caller cancels it.
+    /// Of those that the execution names only these, or all if there are none. However long the
+    /// orchestrator is away; the caller cancels it.
     pub(super) async fn credentials(
         &self,
         id: ExecutionId,
+        names: Vec<String>,
     ) -> Result<Vec<CredentialValue>, Failure> {
-        let request = CredentialsRequest { execution_id: id };
+        let request = CredentialsRequest { execution_id: id, names };
         let ask = || self.client.credentials(self.node_id, &request);
         Ok(patiently(ask, "the task's credentials").await?.credentials)
     }

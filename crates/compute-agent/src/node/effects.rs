@@ -170,12 +170,13 @@ impl Steps {
         Ok(prepare().await?)
     }
 
-    pub(crate) fn start(self: &Arc<Self>, step: Step) {
+    pub(crate) fn start(self: &Arc<Self>, step: Step, cancel: CancellationToken) {
         let steps = Arc::clone(self);
         self.spawn(&step.clone(), async move {
             let watch = steps.observer.watch(step.id, &step.work);
-            let event = match watch.stage(Stage::Start, steps.start_once(&step)).await {
-                Ok(at) => Event::Started { at },
+            let event = match watch.stage(Stage::Start, steps.start_once(&step, &cancel)).await {
+                Ok(Some(at)) => Event::Started { at },
+                Ok(None) => Event::StartGivenUp,
                 Err(failure) => Event::Failed(failure),
             };
             step.tell(event).await;
@@ -183,8 +184,13 @@ impl Steps {
     }
 
     /// An engine that became unreachable during a start may have started the task: the agent
-    /// retries until it is back, so that no other node runs the task at the same time.
-    async fn start_once(&self, step: &Step) -> Result<Timestamp, Failure> {
+    /// retries until it is back, so that no other node runs the task at the same time. None if nobody
+    /// wants the task any more, so that it does not start hours later.
+    async fn start_once(
+        &self,
+        step: &Step,
+        cancel: &CancellationToken,
+    ) -> Result<Option<Timestamp>, Failure> {
         let executor = self.executor(&step.work)?;
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
         loop {
@@ -192,9 +198,11 @@ impl Steps {
                 Err(error @ ExecutorError::Unreachable { .. }) => {
                     debug!(%error, "the engine is unreachable; retrying the start");
                 }
-                outcome => return Ok(outcome?),
+                outcome => return Ok(Some(outcome?)),
             }
-            backoff.wait().await;
+            if cancel.run_until_cancelled(backoff.wait()).await.is_none() {
+                return Ok(None);
+            }
         }
     }
 
@@ -340,7 +348,7 @@ async fn still_runs(id: ExecutionId, executor: &dyn Executor) -> bool {
     }
 }
 
-async fn remove_inputs(dir: ExecutionDir, id: ExecutionId) {
+pub(crate) async fn remove_inputs(dir: ExecutionDir, id: ExecutionId) {
     let removed = tokio::task::spawn_blocking(move || dir.remove_inputs()).await;
     if let Err(error) = removed.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
         warn!(execution = %id, %error, "cannot remove the inputs");

@@ -13,16 +13,22 @@ mod schema;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use agent_core::execution::Phase;
 use agent_core::{Batch, Contents, Execution, StoredReport};
 use api_types::execution::DesiredState;
-use api_types::protocol::Acknowledgement;
+use api_types::protocol::{Acknowledgement, Work};
 use api_types::{ExecutionId, NodeId};
 use rusqlite::{Connection, ErrorCode, params};
+use serde_json::Value;
 use uuid::Uuid;
 
 /// A failed write with less than this free counts as a full disk: file systems refuse in steps of
 /// their block and extent sizes, and some reserve a last part.
 const NO_ROOM_BYTES: u64 = 4 << 20;
+
+/// A finished execution keeps a specification up to this size as it is: to write it again would cost
+/// more than it takes.
+const LONG_WORK_BYTES: usize = 64 << 10;
 
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
@@ -80,11 +86,15 @@ impl Ledger {
         )?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
+            let phase: Phase = serde_json::from_str(row.get_ref(3)?.as_str()?)?;
+            let work: Work = serde_json::from_str(row.get_ref(1)?.as_str()?)?;
+            // A thousand specifications of megabytes would not fit into memory.
+            let work = if phase.is_done() { work.outline() } else { work };
             contents.executions.push(Execution {
                 id: ExecutionId::from_uuid(Uuid::from_bytes(row.get(0)?)),
-                work: Arc::new(serde_json::from_str(row.get_ref(1)?.as_str()?)?),
+                work: Arc::new(work),
                 desired: DesiredState::try_from(row.get::<_, u8>(2)?)?,
-                phase: serde_json::from_str(row.get_ref(3)?.as_str()?)?,
+                phase,
                 reported: row.get::<_, i64>(4)?.cast_unsigned(),
                 gpus: serde_json::from_str(row.get_ref(5)?.as_str()?)?,
             });
@@ -134,7 +144,13 @@ impl Ledger {
                 "INSERT OR REPLACE INTO phases (execution_id, desired, phase, reported, gpus)
                  VALUES (?1, ?2, ?3, ?4, ?5)",
             )?;
+            let mut shorten =
+                transaction.prepare_cached("UPDATE works SET work = ?2 WHERE execution_id = ?1")?;
             for (id, execution) in &batch.changed {
+                if execution.phase.is_done() && is_long(&execution.work) {
+                    let outline = json(&execution.work.outline())?;
+                    shorten.execute(params![id.uuid().as_bytes(), outline])?;
+                }
                 phase.execute(params![
                     id.uuid().as_bytes(),
                     u8::from(execution.desired),
@@ -173,6 +189,26 @@ impl Ledger {
             }
         }
         transaction.commit()
+    }
+}
+
+/// Whether most of a specification is what only a run needs, such as the content of an input.
+fn is_long(work: &Work) -> bool {
+    let task = &work.task;
+    let texts = task.env.values().chain(task.meta.values()).map(String::len);
+    let params = [&task.engine.params, &task.publisher.params].into_iter();
+    let params = params.chain(task.input_sources.iter().map(|input| &input.source.params));
+    let params = params.flat_map(|params| params.values()).map(length);
+    texts.chain(params).sum::<usize>() > LONG_WORK_BYTES
+}
+
+/// The bytes of all texts in a value.
+fn length(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(values) => values.iter().map(length).sum(),
+        Value::Object(fields) => fields.values().map(length).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     }
 }
 

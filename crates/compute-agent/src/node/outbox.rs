@@ -52,6 +52,11 @@ impl Outbox {
         self.reports().failed(mint::fraction())
     }
 
+    /// Returns the delay before what is left of the batch is sent again.
+    pub(crate) fn refused(&self, batch: &[Report], reason: &str) -> Duration {
+        self.reports().refused(batch, reason, mint::fraction())
+    }
+
     /// The number of unacknowledged reports.
     pub(crate) fn len(&self) -> usize {
         self.reports().len()

@@ -44,8 +44,8 @@ const COMMIT_RETRY: Duration = Duration::from_secs(1);
 pub(crate) struct Supervisor {
     ledger: Ledger,
     state: NodeState,
-    /// Cancels the fetch of each execution that is being prepared, and further attempts to stop one
-    /// that has ended.
+    /// Cancels the fetch of each execution that is being prepared, further attempts to start one that
+    /// nobody wants any more, and to stop one that has ended.
     cancels: HashMap<ExecutionId, CancellationToken>,
     capacity: Resources,
     outbox: Arc<Outbox>,
@@ -234,10 +234,11 @@ impl Supervisor {
                 self.cancels.insert(id, cancel.clone());
                 self.steps.prepare(step, cancel);
             }
-            Effect::CancelPrepare => self.cancel(id),
+            Effect::Cancel => self.cancel(id),
             Effect::Start => {
-                self.cancels.remove(&id);
-                self.steps.start(step);
+                let cancel = CancellationToken::new();
+                self.cancels.insert(id, cancel.clone());
+                self.steps.start(step, cancel);
             }
             Effect::Watch { deadline } => self.steps.watch(step, deadline),
             Effect::Stop => {

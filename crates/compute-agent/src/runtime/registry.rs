@@ -49,10 +49,14 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) node_id: NodeId,
     pub(crate) data_dir: &'a DataDir,
     pub(crate) tasks: &'a Tasks,
+    /// The engines of executions that are not done.
+    pub(crate) held: BTreeSet<EngineType>,
 }
 
 pub(crate) struct Engines {
     entries: BTreeMap<EngineType, Box<dyn Executor>>,
+    /// Those that the settings do not name: they end what runs under them, and are offered nothing.
+    retired: BTreeSet<EngineType>,
     available: watch::Sender<BTreeSet<EngineType>>,
 }
 
@@ -68,24 +72,46 @@ fn wasm(settings: &Settings, around: &Surroundings<'_>) -> Box<dyn Executor> {
 // === impl Engines ===
 
 impl Engines {
-    /// The engines that the settings name.
+    /// The engines that the settings name, and those under which something still runs.
     pub(crate) fn of_settings(settings: &Settings, around: &Surroundings<'_>) -> Arc<Self> {
-        let named = KINDS.iter().filter(|(engine, _)| settings.engines.contains(engine));
-        Self::new(named.map(|(engine, make)| (*engine, make(settings, around))))
+        let is_named = |engine: &EngineType| settings.engines.contains(engine);
+        let retired: BTreeSet<_> =
+            around.held.iter().copied().filter(|engine| !is_named(engine)).collect();
+        for engine in &retired {
+            warn!(
+                %engine,
+                "the settings do not name this engine; it ends what runs under it, and is offered \
+                 nothing"
+            );
+        }
+        let kinds = KINDS.iter().filter(|(engine, _)| is_named(engine) || retired.contains(engine));
+        Self::with_retired(
+            kinds.map(|(engine, make)| (*engine, make(settings, around))),
+            retired.clone(),
+        )
     }
 
+    #[cfg(test)]
     pub(crate) fn new(
         entries: impl IntoIterator<Item = (EngineType, Box<dyn Executor>)>,
     ) -> Arc<Self> {
-        let entries: BTreeMap<_, _> = entries.into_iter().collect();
-        let always = entries.iter().filter(|(_, it)| it.availability() == Availability::Always);
-        let available = watch::Sender::new(always.map(|(engine, _)| *engine).collect());
-        Arc::new(Self { entries, available })
+        Self::with_retired(entries, BTreeSet::new())
     }
 
-    /// The engines of this node, whether they are reachable or not.
+    fn with_retired(
+        entries: impl IntoIterator<Item = (EngineType, Box<dyn Executor>)>,
+        retired: BTreeSet<EngineType>,
+    ) -> Arc<Self> {
+        let entries: BTreeMap<_, _> = entries.into_iter().collect();
+        let always = entries.iter().filter(|(_, it)| it.availability() == Availability::Always);
+        let always = always.map(|(engine, _)| *engine).filter(|engine| !retired.contains(engine));
+        let available = watch::Sender::new(always.collect());
+        Arc::new(Self { entries, retired, available })
+    }
+
+    /// The engines that this node offers, whether they are reachable or not.
     pub(crate) fn named(&self) -> impl Iterator<Item = EngineType> {
-        self.entries.keys().copied()
+        self.entries.keys().copied().filter(|engine| !self.retired.contains(engine))
     }
 
     /// The reachable engines; the receiver sees every change.
@@ -171,6 +197,7 @@ impl Engines {
 
     /// Whether the state changed.
     fn set(&self, engine: EngineType, is_there: bool) -> bool {
+        let is_there = is_there && !self.retired.contains(&engine);
         self.available.send_if_modified(|engines| match is_there {
             true => engines.insert(engine),
             false => engines.remove(&engine),

@@ -47,7 +47,10 @@ impl Session {
                 }
                 Err(error) => {
                     self.unreported(&batch, &error);
-                    self.outbox.failed()
+                    match error.is_about_the_body() {
+                        true => self.outbox.refused(&batch.reports, &error.to_string()),
+                        false => self.outbox.failed(),
+                    }
                 }
             };
             tokio::time::sleep(delay).await;

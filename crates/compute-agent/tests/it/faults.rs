@@ -76,7 +76,6 @@ async fn secrets_that_a_crash_left_of_a_finished_execution_go_with_the_next_star
     let mut agent = subject.start().await;
     subject.arm("docker.remove=return(crash)").await;
     let id = subject.orchestrator.run(work(EngineType::Noop, json!({}))).await;
-    subject.orchestrator.reported(id, ComputeState::Completed).await;
     tokio::time::timeout(PATIENCE, agent.wait()).await.expect("it crashes").unwrap();
     // As the task of the execution had it.
     let files = subject.secrets.path().join(id.to_string()).join("files");
@@ -84,6 +83,8 @@ async fn secrets_that_a_crash_left_of_a_finished_execution_go_with_the_next_star
     std::fs::write(files.join("db"), "value").unwrap();
 
     let agent = subject.start().await;
+    // It may have crashed before it said so.
+    subject.orchestrator.reported(id, ComputeState::Completed).await;
     eventually("the secrets to go", async || is_empty(subject.secrets.path())).await;
     assert_eq!(terminate(agent).await.code(), Some(0));
 }

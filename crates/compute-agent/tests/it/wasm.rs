@@ -101,6 +101,17 @@ async fn a_program_whose_deleted_file_is_beyond_its_disk_limit_fails() {
     fails_beyond_its_disk_limit(delete, "(loop $forever (br $forever))").await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_of_megabytes_is_cut() {
+    let node = wasm_node().await;
+    let program = printing("", "", 0);
+    let mut params = json!({ "EntryModule": module(&program, "") });
+    params["EntryPoint"] = json!("x".repeat(6 << 20));
+    let (message, _, output) = failure(&node, wasm_work(&program, params)).await;
+    assert!(message.ends_with(" […]") && message.len() <= 16 << 10, "{} bytes", message.len());
+    assert!(output.runner_error.len() <= 16 << 10, "{} bytes", output.runner_error.len());
+}
+
 /// Reads `in.txt` of the first directory it is shown, writes it to `out.txt` of the second, with
 /// `oflags` for the latter. Exits with the number of the first error.
 fn copying(from: &str, into: u32, to: &str) -> Vec<u8> {

@@ -173,11 +173,11 @@ fn checked_reports(body: &JsonBody) -> Result<ReportBatch, Failure> {
         .iter_mut()
         .enumerate()
         .filter_map(|(index, report)| {
-            let (field, reason) = match is_reported(report.compute_state) {
-                true => bounds::bound_report(report)?,
-                false => ("ComputeState", "must be one of 3, 4, 5, 7, 8, 9".to_owned()),
-            };
-            Some(FieldError { path: format!("Reports[{index}].{field}"), reason })
+            bounds::bound_report(report);
+            (!is_reported(report.compute_state)).then(|| FieldError {
+                path: format!("Reports[{index}].ComputeState"),
+                reason: "must be one of 3, 4, 5, 7, 8, 9".to_owned(),
+            })
         })
         .collect();
     if problems.is_empty() { Ok(batch) } else { Err(Failure::InvalidBody(problems)) }

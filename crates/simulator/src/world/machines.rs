@@ -220,7 +220,7 @@ impl World {
         let Some(process) = self.agents[agent].process.as_ref().map(|p| p.number) else { return };
         for (id, effect) in effects {
             let (step, delay) = match effect {
-                Effect::Report(_) | Effect::CancelPrepare => continue,
+                Effect::Report(_) | Effect::Cancel => continue,
                 Effect::Prepare => (Step::Prepare, self.random.millis(1..800)),
                 Effect::Start => (Step::Start, self.random.millis(1..100)),
                 Effect::Stop => (Step::Stop, self.random.millis(1..20)),
@@ -294,6 +294,7 @@ impl World {
                 machine.docker.create(id);
                 Some(Event::Prepared)
             }
+            Step::Start if fails && machine.is_overtaken(id) => Some(Event::StartGivenUp),
             // A failed start or stop is retried.
             Step::Start | Step::Stop if fails => {
                 self.at(Duration::from_secs(1), SimEvent::Step { agent, process, id, step });

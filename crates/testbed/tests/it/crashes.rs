@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use api_client::HistoryQuery;
+use api_types::engine::EngineType;
 use api_types::execution::ComputeState;
 use api_types::job::JobStateType;
 use api_types::node::Connection;
@@ -124,6 +125,26 @@ async fn a_task_that_ends_while_its_agent_is_down_is_reported_with_its_exit_code
     let execution = cluster.execution(id).await;
     assert_eq!(execution.run_output.exit_code, 0);
     assert_eq!(execution.run_output.stdout, "slept 1 s\n");
+    cluster.no_container_left().await;
+}
+
+#[tokio::test]
+async fn an_engine_that_the_settings_no_longer_name_ends_what_runs_under_it() {
+    let Some(mut cluster) = Cluster::of(1).await else { return };
+    let id = cluster.submit(&batch(&cluster.image, &["await"])).await;
+    cluster.wait_for_execution(id, ComputeState::BidAccepted).await;
+    cluster.agents[0].kill();
+    cluster.agents[0].set_variable("COMPUTE_AGENT_ENGINES", "noop");
+    cluster.agents[0].restart().await;
+    eventually("the node offers the other engine alone", async || {
+        let node = cluster.client().describe_node(cluster.agents[0].node_id()).await;
+        let engines = node.map_err(|error| error.to_string())?.compute_node_info.execution_engines;
+        if engines == [EngineType::Noop] { Ok(()) } else { Err(format!("{engines:?}")) }
+    })
+    .await;
+    cluster.signal(id).await;
+    cluster.wait_for_job(id, JobStateType::Completed).await;
+    assert_eq!(cluster.execution(id).await.run_output.stdout, "waiting\nsignalled\n");
     cluster.no_container_left().await;
 }
 

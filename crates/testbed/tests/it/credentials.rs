@@ -1,5 +1,7 @@
 //! Credentials: jobs read and write with them elsewhere, and they are nowhere else.
 
+use std::time::Duration;
+
 use api_types::credential::{Login, PutCredential};
 use api_types::execution::ComputeState;
 use api_types::job::JobStateType;
@@ -41,6 +43,60 @@ fn private(bytes: &'static str) -> Page {
     Page { bytes: bytes.into(), login, ..Page::default() }
 }
 
+/// What the store asks for.
+fn keys(store: &S3Server) -> PutCredential {
+    let login = Login {
+        access_key_id: KEY_ID.to_owned(),
+        secret_access_key: SECRET.to_owned(),
+        ..Login::default()
+    };
+    PutCredential {
+        credential_type: "s3".to_owned(),
+        hosts: vec![store.endpoint().replace("http://", "")],
+        buckets: vec![BUCKET.to_owned()],
+        login,
+    }
+}
+
+fn object(store: &S3Server, key: &str) -> Value {
+    let params = json!({
+        "Bucket": BUCKET, "Key": key, "Endpoint": store.endpoint(), "Credentials": "store",
+    });
+    json!({ "Type": "s3", "Params": params })
+}
+
+#[tokio::test]
+async fn results_wait_for_the_publishers_credentials_and_need_no_others() {
+    let Some(cluster) = spec(AgentSpec::new()).start().await else { return };
+    let (pages, store) = (Pages::start().await, S3Server::start().await);
+    pages.put("/data", private("from the web"));
+    put(&cluster, "files", &bearer(pages.address().to_string(), TOKEN)).await;
+    put(&cluster, "store", &keys(&store)).await;
+    let mut job = batch(&cluster.image, &["await"]);
+    job["Tasks"][0]["InputSources"] = json!([download(&pages, "/data")]);
+    job["Tasks"][0]["Publisher"] = object(&store, "results/{executionID}.tar.gz");
+    let id = cluster.submit(&job).await;
+    cluster.wait_for_execution(id, ComputeState::BidAccepted).await;
+    for name in ["files", "store"] {
+        cluster.client().delete_credential(None, name).await.expect("they are deleted");
+    }
+    cluster.signal(id).await;
+    eventually("the results are collected", async || {
+        let execution = cluster.execution(id).await;
+        match execution.compute_state.message.as_str() {
+            message if message.contains("results are being collected") => Ok(()),
+            message => Err(message.to_owned()),
+        }
+    })
+    .await;
+    // Longer than the first of its tries.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    put(&cluster, "store", &keys(&store)).await;
+    cluster.wait_for_job(id, JobStateType::Completed).await;
+    let execution = cluster.execution(id).await;
+    assert!(store.object(&format!("results/{}.tar.gz", execution.id)).is_file());
+}
+
 #[tokio::test]
 async fn a_job_reads_and_writes_with_credentials_that_are_nowhere_else() {
     let agent = AgentSpec::new().setting("RUST_LOG", "trace");
@@ -49,25 +105,8 @@ async fn a_job_reads_and_writes_with_credentials_that_are_nowhere_else() {
     pages.put("/data", private("from the web "));
     store.put("data", b"from the bucket");
     put(&cluster, "files", &bearer(pages.address().to_string(), TOKEN)).await;
-    let keys = Login {
-        access_key_id: KEY_ID.to_owned(),
-        secret_access_key: SECRET.to_owned(),
-        ..Login::default()
-    };
-    let endpoint = store.endpoint();
-    let of_store = PutCredential {
-        credential_type: "s3".to_owned(),
-        hosts: vec![endpoint.replace("http://", "")],
-        buckets: vec![BUCKET.to_owned()],
-        login: keys,
-    };
-    put(&cluster, "store", &of_store).await;
-    let object = |key: &str| {
-        let place = json!({ "Bucket": BUCKET, "Key": key, "Endpoint": endpoint });
-        let mut params = place.as_object().expect("an object").clone();
-        params.insert("Credentials".to_owned(), json!("store"));
-        json!({ "Type": "s3", "Params": params })
-    };
+    put(&cluster, "store", &keys(&store)).await;
+    let object = |key: &str| object(&store, key);
     let mut job = batch(&cluster.image, &["cat", "/in/data", "/bucket/data"]);
     job["Name"] = json!(CANARY);
     job["Tasks"][0]["InputSources"] =

@@ -5,6 +5,7 @@ use api_types::execution::{ComputeState, Execution};
 use api_types::job::JobStateType;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use failpoint::CRASH;
 use peers::noise;
 use peers::pages::{Page, Pages};
 use peers::s3::{BUCKET, S3Server};
@@ -217,6 +218,34 @@ async fn git_ends_with_its_agent_however_that_ends() {
     .await;
     cluster.agents[0].restart().await;
     cluster.client().stop_job(id, "seen enough").await.unwrap();
+}
+
+#[tokio::test]
+async fn inputs_of_an_execution_that_is_done_are_removed_after_a_crash() {
+    let pages = Pages::start().await;
+    let url = pages.put("/input", Page { bytes: noise(1000).into(), ..Page::default() });
+    let data = tempfile::tempdir().unwrap();
+    let path = data.path().display().to_string();
+    let agent = open_agent().setting("COMPUTE_AGENT_DATA_DIR", &path);
+    let Some(mut cluster) = ClusterSpec::new().agent(agent).start().await else { return };
+    // It ends between the end of the execution and the removal of what it needed.
+    cluster.agents[0].failpoints().arm("docker.remove", CRASH).await;
+    let job = reading(&cluster, "urldownload", &json!({ "URL": url }), &["/in"]);
+    let id = cluster.submit(&job).await;
+    eventually("the agent has crashed", async || {
+        match cluster.agents[0].failpoints().hits("docker.remove", CRASH) {
+            0 => Err("not yet".to_owned()),
+            _ => Ok(()),
+        }
+    })
+    .await;
+    let execution = cluster.execution(id).await;
+    let inputs = data.path().join("executions").join(execution.id.to_string()).join("inputs");
+    assert!(inputs.exists());
+    cluster.agents[0].kill();
+    cluster.agents[0].restart().await;
+    cluster.wait_for_job(id, JobStateType::Completed).await;
+    wait_until_removed(&cluster, data.path(), &execution).await;
 }
 
 #[tokio::test]

@@ -4,9 +4,27 @@ use api_client::{ClientError, HistoryQuery};
 use api_types::Code;
 use api_types::execution::{ComputeState, DesiredState};
 use api_types::job::JobStateType;
+use failpoint::ERROR;
 use testbed::harness::{AgentSpec, Cluster, ClusterSpec, batch, eventually};
 
 const GRACE: &str = "COMPUTE_AGENT_STOP_GRACE_SECONDS";
+
+/// Whether the engine has started it or not: the agent never hears of it.
+#[tokio::test]
+async fn a_start_that_the_engine_does_not_answer_can_be_stopped() {
+    let Some(cluster) = Cluster::of(1).await else { return };
+    let failpoints = cluster.agents[0].failpoints();
+    failpoints.arm_always("docker.started", ERROR).await;
+    let id = cluster.submit(&batch(&cluster.image, &["sleep", "600"])).await;
+    eventually("it was started", async || match failpoints.hits("docker.started", ERROR) {
+        0 => Err("not yet".to_owned()),
+        _ => Ok(()),
+    })
+    .await;
+    cluster.client().stop_job(id, "nobody waits for it").await.unwrap();
+    cluster.wait_for_job(id, JobStateType::Stopped).await;
+    cluster.no_container_left().await;
+}
 
 #[tokio::test]
 async fn a_stopped_job_ends_its_process_with_sigterm_and_records_the_reason() {

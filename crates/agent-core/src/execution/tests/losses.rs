@@ -91,3 +91,24 @@ fn a_run_that_ended_with_its_machine_did_not_time_out() {
     let (report, _) = split(execution.handle(lost(), rebooted));
     assert_eq!(report.cause, FailureCause::Node);
 }
+
+#[test]
+fn a_repeated_outcome_says_who_caused_it_and_where_the_results_are() {
+    let mut execution = running();
+    execution.handle(exited(0), NOW);
+    let result = PublishedResult { publisher_type: PublisherType::Local, ..Default::default() };
+    let collected =
+        Collected { publishing: Publishing::Done(result.clone()), ..Default::default() };
+    let (first, _) = split(execution.handle(Event::Collected(Box::new(collected)), NOW));
+    let (again, _) = split(execution.repeat_outcome());
+    assert_eq!((again.published_result, again.cause), (Some(result), first.cause));
+    assert_eq!(again.run_output.unwrap().exit_code, 0);
+
+    let mut execution = running();
+    execution.handle(Event::Failed(Failure::node("the container is gone")), NOW);
+    let (again, _) = split(execution.repeat_outcome());
+    assert_eq!(
+        (again.cause, again.message.as_str()),
+        (FailureCause::Node, "the container is gone")
+    );
+}

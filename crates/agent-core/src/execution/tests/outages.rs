@@ -107,3 +107,32 @@ fn a_start_that_a_reboot_interrupted_is_not_repeated() {
     assert_eq!(report.message, "its machine restarted while it was being started");
     assert_eq!(rest, [Effect::Discard]);
 }
+
+/// The engine is away, and comes back long after.
+#[test]
+fn a_start_that_nobody_wants_any_more_is_given_up() {
+    let mut execution = accepted(0);
+    execution.handle(desired(DesiredState::Running, ""), NOW);
+    execution.handle(Event::Prepared, NOW);
+    assert_eq!(execution.handle(Event::StartGivenUp, NOW), [], "it is wanted");
+    execution.handle(stopped(), NOW);
+    let stop_and_watch = [Effect::Stop, Effect::Watch { deadline: None }];
+    assert_eq!(execution.handle(Event::StartGivenUp, NOW), stop_and_watch);
+    assert_eq!(execution.handle(exited(0), NOW), [Effect::Collect { exit_code: 0 }]);
+    let (report, _) = split(execution.handle(Event::Collected(Box::default()), NOW));
+    assert_eq!(report.compute_state, ComputeState::Cancelled);
+}
+
+/// What an earlier agent started is dated by the wall clock, which was set forward or back since.
+#[test]
+fn no_process_started_before_it_was_to_or_later_than_now() {
+    for (at, believed) in [(0, NOW.time.0), (i64::MAX, NOW.time.0 + 5)] {
+        let mut execution = accepted(60);
+        execution.handle(desired(DesiredState::Running, ""), NOW);
+        execution.handle(Event::Prepared, NOW);
+        let later = Now { time: Timestamp(NOW.time.0 + 5), ..NOW };
+        execution.handle(Event::Started { at: Timestamp(at) }, later);
+        let Phase::Running { started_at, .. } = execution.phase else { panic!("it runs") };
+        assert_eq!(started_at, Timestamp(believed));
+    }
+}

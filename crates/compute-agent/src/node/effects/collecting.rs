@@ -12,8 +12,7 @@ use tracing::debug;
 
 use super::failpoints::COLLECT;
 use super::{RETRY_FIRST, RETRY_LONGEST, Step, Steps, room};
-use crate::data::credentials::{self, Granted};
-use crate::data::progress::Progress;
+use crate::data::credentials::Grantor;
 use crate::data::results::collect;
 use crate::data::results::collect::intake::{CollectError, Intake};
 use crate::data::results::publisher::publication::Publication;
@@ -42,14 +41,7 @@ impl Steps {
     async fn collect_whole(&self, step: &Step, exit_code: i32) -> Result<Collected, Failure> {
         let executor = self.executor(&step.work)?;
         let dir = self.files.dirs.of(step.id);
-        // Again: they may have changed while the task ran, and this agent may be another one.
-        let granted = match credentials::named(&step.work.task.publisher.params) {
-            Some(_) => {
-                let progress = Progress::new(step.id, Arc::new(step.mailbox.clone()));
-                self.files.secrets.handover().grant(step.id, &step.work.task, &progress).await
-            }
-            None => Ok(Granted::default()),
-        };
+        let grantor = Grantor::Orchestrator(self.files.secrets.handover().clone());
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
         let mut refusals = 0;
         loop {
@@ -59,7 +51,7 @@ impl Steps {
                 work: &step.work,
                 exit_code,
                 dir: &dir,
-                granted: &granted,
+                grantor: &grantor,
             };
             let limit = room::limit(self, step).await;
             let is_last = refusals >= MAX_COLLECT_REFUSALS;

@@ -150,7 +150,7 @@ fn a_ledger_of_an_earlier_format_is_migrated_without_loss() {
             let mut read = ledger.load(&path).unwrap().executions;
             read.sort_by_key(|execution| execution.id);
             let boot_id = BootId::UNKNOWN;
-            assert_eq!(read[0].phase, Phase::Starting { boot_id });
+            assert_eq!(read[0].phase, Phase::Starting { boot_id, since: Timestamp::ZERO });
             assert_eq!(read[1].phase, Phase::Running { started_at: Timestamp(5), boot_id });
             assert_eq!(read[0].gpus, gpus);
         }
@@ -168,6 +168,7 @@ fn a_row_that_does_not_read_back_refuses_the_start() {
         message: String::new(),
         finished_at: Timestamp(9),
         unpublished: false,
+        outcome: None,
     };
     let admitted = vec![(execution.id, execution.work.clone())];
     let changed = [(execution.id, execution)].into();
@@ -175,6 +176,41 @@ fn a_row_that_does_not_read_back_refuses_the_start() {
     Connection::open(&path).unwrap().execute("UPDATE phases SET phase = '{'", []).unwrap();
     let error = ledger.load(&path).unwrap_err();
     assert!(matches!(error, LedgerError::Unusable { .. }), "{error}");
+}
+
+/// A thousand finished executions with inputs of megabytes are read at each start.
+#[test]
+fn a_finished_execution_keeps_no_long_specification() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("ledger.sqlite");
+    let mut ledger = Ledger::open(&path).unwrap();
+    let bytes = || {
+        let count = "SELECT octet_length(work) FROM works";
+        Connection::open(&path).unwrap().query_row(count, [], |row| row.get::<_, u32>(0)).unwrap()
+    };
+    let (mut execution, _) = offered(1);
+    let mut work = (*execution.work).clone();
+    work.task.env.insert("LONG".to_owned(), "x".repeat(1 << 20));
+    execution.work = Arc::new(work);
+    let admitted = vec![(execution.id, execution.work.clone())];
+    let changed = [(execution.id, execution.clone())].into();
+    ledger.commit(&Batch { admitted, changed, ..Batch::default() }).unwrap();
+    assert!(bytes() > 1 << 20);
+    assert_eq!(ledger.load(&path).unwrap().executions[0].work, execution.work);
+
+    execution.phase = Phase::Done {
+        state: ComputeState::Completed,
+        message: String::new(),
+        finished_at: Timestamp(9),
+        unpublished: false,
+        outcome: None,
+    };
+    let changed = [(execution.id, execution.clone())].into();
+    ledger.commit(&Batch { changed, ..Batch::default() }).unwrap();
+    assert!(bytes() < 10_000, "{} bytes", bytes());
+    let read = ledger.load(&path).unwrap().executions;
+    assert_eq!((read[0].id, read[0].work.task.env.len()), (execution.id, 0));
+    assert_eq!(read[0].work.job_id, execution.work.job_id);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Removes leftovers of executions that the node no longer needs.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use api_types::ExecutionId;
 use tracing::{debug, info, warn};
 
 use crate::data::results::publisher::PublishedDir;
-use crate::node::effects::{Files, Steps};
+use crate::node::effects::{Files, Steps, remove_inputs};
 use crate::node::mailbox::Mailbox;
 
 /// Interval between sweeps. Leftovers only exist when a removal failed or the agent crashed
@@ -63,7 +64,8 @@ pub(crate) async fn published(published: PublishedDir, retain: Duration) {
     }
 }
 
-/// Removes directories without an execution, once.
+/// Removes directories without an execution, and the inputs of those that are done, once: the agent
+/// may have ended before it removed them.
 async fn directories(steps: &Arc<Steps>, mailbox: &Mailbox) {
     // List first, then ask the supervisor, as above.
     let listed = match steps.files.dirs.list() {
@@ -71,8 +73,12 @@ async fn directories(steps: &Arc<Steps>, mailbox: &Mailbox) {
         Err(error) => return warn!(%error, "cannot list the executions' directories"),
     };
     let Ok(held) = mailbox.list().await else { return };
-    let held: std::collections::BTreeSet<_> = held.into_iter().map(|local| local.id).collect();
-    forget(steps, listed.into_iter().filter(|id| !held.contains(id)).collect());
+    let held: BTreeSet<_> = held.into_iter().map(|local| local.id).collect();
+    let (known, forgotten) = listed.into_iter().partition(|id| held.contains(id));
+    forget(steps, forgotten);
+    for id in mailbox.leftovers(known).await.unwrap_or_default() {
+        remove_inputs(steps.files.dirs.of(id), id).await;
+    }
 }
 
 /// Removes secrets that no execution needs any more. An execution may be done while its secrets are

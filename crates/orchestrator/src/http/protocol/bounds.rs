@@ -7,7 +7,7 @@ use api_types::NodeId;
 use api_types::error::FieldError;
 use api_types::execution::{ComputeState, RUN_OUTPUT_BYTES, RunOutput};
 use api_types::log::{MAX_TAIL_BYTES, OutputTail, StreamTail};
-use api_types::protocol::{Report, SessionRequest};
+use api_types::protocol::{MAX_RESULT_BYTES, Report, SessionRequest};
 use api_types::usage::Usage;
 
 use crate::http::Api;
@@ -27,14 +27,8 @@ const MAX_LABEL_BYTES: usize = 4096;
 /// Addresses of one node.
 const MAX_ADDRESSES: usize = 64;
 
-/// Bytes of a report's message, and of the reason in its output.
-const MAX_MESSAGE_BYTES: usize = 16 << 10;
-
-/// Bytes of the location of a result.
-const MAX_RESULT_BYTES: usize = 16 << 10;
-
-/// Ends a text that was cut.
-const CUT: &str = " […]";
+/// In the place of a location that is too long.
+const RESULT_CUT: &str = "where its results are takes more than 16 KiB to say, and is not kept";
 
 /// Refuses the orchestrator's own ID: its record is not a node's to set.
 pub(super) fn foreign_node(api: &Api, node: NodeId) -> Result<NodeId, Failure> {
@@ -72,9 +66,17 @@ pub(super) fn check_session(request: &SessionRequest) -> Result<(), Failure> {
     }
 }
 
-/// Cuts the texts of a report to their bounds; returns what is wrong with it otherwise.
-pub(super) fn bound_report(report: &mut Report) -> Option<(&'static str, String)> {
-    cut(&mut report.message);
+/// Cuts a report to its bounds.
+pub(super) fn bound_report(report: &mut Report) {
+    if let Some(result) = &mut report.published_result {
+        let bytes = serde_json::to_vec(&result.params).map_or(usize::MAX, |json| json.len());
+        if bytes > MAX_RESULT_BYTES {
+            result.params.clear();
+            let said = if report.message.is_empty() { "" } else { "; " };
+            report.message.insert_str(0, &format!("{RESULT_CUT}{said}"));
+        }
+    }
+    report.cut_texts();
     report.usage = report.usage.map(Usage::bounded);
     let is_kept = report.compute_state == ComputeState::Failed;
     report.tail = report.tail.take().filter(|tail| is_kept && is_a_tail(tail));
@@ -85,7 +87,6 @@ pub(super) fn bound_report(report: &mut Report) -> Option<(&'static str, String)
         stderr,
         stderr_truncated,
         stderr_tail,
-        runner_error,
         ..
     }) = &mut report.run_output
     {
@@ -93,13 +94,7 @@ pub(super) fn bound_report(report: &mut Report) -> Option<(&'static str, String)
         cut_to(stderr_tail, RUN_OUTPUT_BYTES);
         *stdout_truncated |= cut_to(stdout, RUN_OUTPUT_BYTES);
         *stderr_truncated |= cut_to(stderr, RUN_OUTPUT_BYTES);
-        cut(runner_error);
     }
-    let result = report.published_result.as_ref()?;
-    let bytes = serde_json::to_vec(&result.params).map_or(usize::MAX, |json| json.len());
-    (bytes > MAX_RESULT_BYTES).then(|| {
-        ("PublishedResult.Params", format!("must not have more than {MAX_RESULT_BYTES} bytes"))
-    })
 }
 
 /// Whether it is as small as those of honest agents.
@@ -107,12 +102,6 @@ fn is_a_tail(tail: &OutputTail) -> bool {
     let bytes = |tail: &StreamTail| tail.data.clone().into_bytes().map(|bytes| bytes.len());
     let sizes = bytes(&tail.stdout).zip(bytes(&tail.stderr));
     sizes.is_some_and(|(stdout, stderr)| stdout + stderr <= MAX_TAIL_BYTES)
-}
-
-fn cut(text: &mut String) {
-    if cut_to(text, MAX_MESSAGE_BYTES - CUT.len()) {
-        text.push_str(CUT);
-    }
 }
 
 /// Whether there was something to cut.
@@ -140,15 +129,5 @@ mod tests {
         assert!(!is_a_tail(&OutputTail { stdout: of(half), stderr: of(half + 1) }));
         let garbage = tail(LogData::Base64("?".to_owned()));
         assert!(!is_a_tail(&OutputTail { stdout: garbage, stderr: none() }));
-    }
-
-    #[test]
-    fn texts_are_cut_between_characters() {
-        let mut text = "é".repeat(MAX_MESSAGE_BYTES);
-        cut(&mut text);
-        assert!(text.len() <= MAX_MESSAGE_BYTES && text.ends_with(CUT), "{}", text.len());
-        let mut short = "reason".to_owned();
-        cut(&mut short);
-        assert_eq!(short, "reason");
     }
 }

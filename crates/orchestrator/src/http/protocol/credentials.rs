@@ -46,7 +46,7 @@ pub(super) async fn read(
 ) -> Handled {
     check_way(&api, peer)?;
     let node = lookup::full_node(&text)?;
-    let CredentialsRequest { execution_id } = body.read_exactly()?;
+    let CredentialsRequest { execution_id, names } = body.read_exactly()?;
     let spec = placed(&api, node, execution_id).await?;
     let mut values = Vec::new();
     let mut handed_over = Vec::new();
@@ -54,6 +54,7 @@ pub(super) async fn read(
         spec.tasks.iter().flat_map(|task| task.credentials()).map(|named| named.name).collect();
     named.sort_unstable();
     named.dedup();
+    named.retain(|name| names.is_empty() || names.iter().any(|wanted| wanted == name));
     for name in named {
         let key = credentials::key(&spec.namespace, name);
         let revealed = credentials::reveal(&api.keys, api.view.records(), &key);

@@ -16,7 +16,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::*;
-use crate::data::credentials::Granted;
+use crate::data::credentials::{Granted, Grantor};
 use crate::host::data_dir::{DataDir, ExecutionDir};
 use crate::testing::{execution_id, plain_work};
 
@@ -40,7 +40,7 @@ pub(super) struct Collected {
     pub(super) data_dir: DataDir,
     pub(super) work: Work,
     pub(super) dir: ExecutionDir,
-    pub(super) granted: Result<Granted, Failure>,
+    pub(super) grantor: Grantor,
     _root: tempfile::TempDir,
 }
 
@@ -67,7 +67,7 @@ impl Collected {
         let executable = std::os::unix::fs::PermissionsExt::from_mode(0o750);
         fs::set_permissions(outputs.join("deep/data"), executable).unwrap();
         symlink("deep/data", outputs.join("link")).unwrap();
-        Self { data_dir, work, dir, granted: Ok(Granted::default()), _root: root }
+        Self { data_dir, work, dir, grantor: Grantor::Test(Ok(Granted::default())), _root: root }
     }
 
     pub(super) fn run(&self) -> Publication<'_> {
@@ -77,7 +77,7 @@ impl Collected {
             work: &self.work,
             exit_code: 3,
             dir: &self.dir,
-            granted: &self.granted,
+            grantor: &self.grantor,
         }
     }
 

@@ -1,16 +1,15 @@
 //! The contract of a publisher: from the collected results of a run to their published location.
 
-use agent_core::execution::Failure;
 use api_types::credential::CredentialValue;
-use api_types::engine::PublisherType;
+use api_types::engine::{Params, PublisherType};
 use api_types::execution::PublishedResult;
-use api_types::protocol::Work;
+use api_types::protocol::{MAX_RESULT_BYTES, Work};
 use api_types::{ExecutionId, NodeId};
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 
 use super::archive::Archive;
-use crate::data::credentials::Granted;
+use crate::data::credentials::Grantor;
 use crate::data::retry::AttemptError;
 use crate::host::data_dir::ExecutionDir;
 
@@ -35,18 +34,15 @@ pub(crate) struct Publication<'a> {
     pub(crate) exit_code: i32,
     /// The location of the results.
     pub(crate) dir: &'a ExecutionDir,
-    /// The credentials that the task names, or why they cannot be had.
-    pub(crate) granted: &'a Result<Granted, Failure>,
+    pub(crate) grantor: &'a Grantor,
 }
 
 // === impl Publication ===
 
 impl Publication<'_> {
     /// The credentials that the publisher's `Params` name.
-    pub(super) fn credential(&self) -> Result<Option<&CredentialValue>, AttemptError> {
-        let granted = self.granted.as_ref().map_err(Clone::clone);
-        let found = granted.and_then(|granted| granted.of(&self.work.task.publisher.params));
-        found.map_err(AttemptError::Permanent)
+    pub(super) async fn credential(&self) -> Result<Option<CredentialValue>, AttemptError> {
+        self.grantor.of_publisher(self.id, &self.work.task).await
     }
 }
 
@@ -56,7 +52,17 @@ pub(super) fn published<T: Serialize>(
     params: &T,
 ) -> Result<PublishedResult, AttemptError> {
     match serde_json::to_value(params) {
+        // A server that says more is not honest, and no report could hold it.
+        Ok(serde_json::Value::Object(params)) if bytes_of(&params) > MAX_RESULT_BYTES => {
+            Err(AttemptError::permanent(format!(
+                "where it is takes more than {MAX_RESULT_BYTES} bytes to say"
+            )))
+        }
         Ok(serde_json::Value::Object(params)) => Ok(PublishedResult { publisher_type, params }),
         other => Err(AttemptError::permanent(format!("its result cannot be written: {other:?}"))),
     }
+}
+
+fn bytes_of(params: &Params) -> usize {
+    serde_json::to_vec(params).map_or(usize::MAX, |json| json.len())
 }

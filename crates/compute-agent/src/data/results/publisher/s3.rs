@@ -23,6 +23,9 @@ const PART_BYTES: u64 = 8 << 20;
 /// S3 accepts 10,000 parts per object; archives that would need more get larger parts.
 const MAX_PARTS: u64 = 9_000;
 
+/// The limit of S3.
+const MAX_KEY_BYTES: usize = 1024;
+
 /// Parts in memory and in flight at once.
 const PARTS_AT_ONCE: usize = 2;
 
@@ -48,7 +51,8 @@ impl S3 {
     ) -> Result<PublishedResult, AttemptError> {
         let params =
             params(run.work).map_err(|reason| AttemptError::Permanent(Failure::task(reason)))?;
-        let bucket = self.buckets.open(place(&params), run.credential()?)?;
+        let credential = run.credential().await?;
+        let bucket = self.buckets.open(place(&params), credential.as_ref())?;
         let key = filled(&params.key, run);
         let put = upload(&bucket, &key, archive).await?;
         published(
@@ -69,6 +73,9 @@ impl Publisher for S3 {
         let params = params(work)?;
         if params.key.is_empty() || params.key.ends_with('/') {
             return Err(format!("its Key '{}' does not name an object", params.key));
+        }
+        if params.key.len() > MAX_KEY_BYTES {
+            return Err(format!("its Key has more than the {MAX_KEY_BYTES} bytes of an object's"));
         }
         self.buckets.admit(place(&params))
     }
@@ -152,7 +159,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::data::credentials::Granted;
+    use crate::data::credentials::{Granted, Grantor};
     use crate::host::data_dir::DataDir;
     use crate::testing::{execution_id, plain_work};
 
@@ -167,7 +174,7 @@ mod tests {
             work: &work,
             exit_code: 0,
             dir: &dir,
-            granted: &Ok(Granted::default()),
+            grantor: &Grantor::Test(Ok(Granted::default())),
         };
         let ids = filled("a/{jobID}/{executionID}/{nodeID}/{other}", &run);
         let expected = format!("a/{}/{}/{}/{{other}}", work.job_id, run.id, run.node_id);

@@ -52,7 +52,7 @@ pub(in crate::http) fn put_credential() -> PutCredential {
 }
 
 pub(in crate::http) fn credentials_request() -> CredentialsRequest {
-    CredentialsRequest { execution_id: EXECUTION }
+    CredentialsRequest { execution_id: EXECUTION, names: Vec::new() }
 }
 
 pub(in crate::http) fn credentials_answer() -> CredentialsAnswer {
