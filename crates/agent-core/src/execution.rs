@@ -27,7 +27,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use api_types::execution::{ComputeState, DesiredState};
-use api_types::protocol::{FailureCause, Report, Work};
+use api_types::protocol::{FailureCause, Work};
 use api_types::{ExecutionId, Timestamp};
 
 use crate::boot::Now;
@@ -91,10 +91,10 @@ impl Execution {
                 effects.push(execution.report(ComputeState::AskForBidAccepted, ""));
             }
             Err(Decline { reason, cause }) => {
-                execution.finish(ComputeState::AskForBidRejected, &reason, now);
-                execution.keep(Outcome { cause, ..Outcome::default() });
-                let report = execution.next_report(ComputeState::AskForBidRejected, &reason);
-                effects.push(Effect::Report(Box::new(Report { cause, ..report })));
+                let outcome = Some(Outcome { cause, ..Outcome::default() });
+                let declined = ComputeState::AskForBidRejected;
+                let report = execution.finish(declined, &reason, now, outcome);
+                effects.push(Effect::Report(Box::new(report)));
             }
         }
         (execution, effects)
@@ -115,8 +115,6 @@ impl Execution {
                 self.failed(Failure::node(message), now)
             }
             Phase::Starting { .. } => vec![Effect::Start],
-            // The agent does not know whether the process runs: stopping and waiting covers both
-            // cases.
             Phase::Overtaken { .. } => self.start_given_up(),
             // Its process ended with the machine, before any deadline that has passed meanwhile.
             Phase::Running { boot_id, .. } if boot_id.differs_from(now.boot_id) => {
@@ -310,12 +308,10 @@ impl Execution {
     pub fn repeat_outcome(&mut self) -> Vec<Effect> {
         match &self.phase {
             Phase::Done { state, message, outcome, .. } => {
-                let (state, message, outcome) = (*state, message.clone(), outcome.clone());
-                let report = self.next_report(state, &message);
-                vec![Effect::Report(Box::new(match outcome {
-                    Some(outcome) => outcome.repeated_in(report),
-                    None => report,
-                }))]
+                let (state, message) = (*state, message.clone());
+                let outcome = outcome.as_deref().cloned().unwrap_or_default();
+                let report = outcome.told_in(self.next_report(state, &message));
+                vec![Effect::Report(Box::new(report))]
             }
             Phase::Accepted
             | Phase::Preparing

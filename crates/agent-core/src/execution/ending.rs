@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use api_types::Timestamp;
 use api_types::execution::{ComputeState, RunOutput};
-use api_types::protocol::{FailureCause, Report};
+use api_types::protocol::{FailureCause, Report, cut_message};
 
 use super::verdict::Outage;
 use super::{
@@ -77,19 +77,16 @@ impl Execution {
             }
         };
         let told = [message].into_iter().filter(|told| !told.is_empty()).chain(notes);
-        let message = told.collect::<Vec<_>>().join("; ");
-        let outcome = Outcome {
-            cause: verdict.cause,
-            exit_code: Some(verdict.exit_code),
-            runner_error: verdict.runner_error.clone(),
-            published: published.clone(),
-        };
+        let mut message = told.collect::<Vec<_>>().join("; ");
+        cut_message(&mut message);
+        let outcome =
+            Outcome { cause: verdict.cause, exit_code: Some(verdict.exit_code), published };
         self.phase = Phase::Done {
             state: verdict.state,
             message: message.clone(),
             finished_at: now,
             unpublished,
-            outcome: Some(Box::new(outcome)),
+            outcome: Some(Box::new(outcome.clone())),
         };
         let usage = collected.usage.map(|usage| verdict.complete(usage, &self.work));
         let output = RunOutput {
@@ -99,12 +96,10 @@ impl Execution {
         };
         let has_failed = verdict.state == ComputeState::Failed;
         let report = Report {
-            cause: verdict.cause,
             run_output: Some(output),
-            published_result: published,
             tail: collected.tail.filter(|_| has_failed),
             usage,
-            ..self.next_report(verdict.state, &message)
+            ..outcome.told_in(self.next_report(verdict.state, &message))
         };
         vec![Effect::Report(Box::new(report)), Effect::Discard]
     }
@@ -140,38 +135,36 @@ impl Execution {
             }
             Phase::Preparing | Phase::Starting { .. } | Phase::Running { .. } => {}
         }
-        self.finish(ComputeState::Failed, &failure.message, now.time);
-        self.keep(Outcome {
-            cause: failure.cause,
-            exit_code: Some(NO_EXIT_CODE),
-            runner_error: failure.message.clone(),
-            published: None,
-        });
-        let mut report = self.next_report(ComputeState::Failed, &failure.message);
-        report.cause = failure.cause;
-        report.run_output = Some(RunOutput {
-            exit_code: NO_EXIT_CODE,
-            runner_error: failure.message,
-            ..RunOutput::default()
-        });
+        let Failure { cause, message } = failure;
+        let outcome = Outcome { cause, exit_code: Some(NO_EXIT_CODE), published: None };
+        let mut report = self.finish(ComputeState::Failed, &message, now.time, Some(outcome));
+        if let Some(output) = &mut report.run_output {
+            output.runner_error = message;
+        }
         vec![Effect::Report(Box::new(report)), Effect::Discard]
     }
 
     pub(super) fn cancelled(&mut self, message: &str, now: Timestamp) -> Vec<Effect> {
-        self.finish(ComputeState::Cancelled, message, now);
-        vec![self.report(ComputeState::Cancelled, message), Effect::Discard]
+        let report = self.finish(ComputeState::Cancelled, message, now, None);
+        vec![Effect::Report(Box::new(report)), Effect::Discard]
     }
 
-    pub(super) fn finish(&mut self, state: ComputeState, message: &str, now: Timestamp) {
-        let message = message.to_owned();
-        let outcome = None;
-        self.phase = Phase::Done { state, message, finished_at: now, unpublished: false, outcome };
-    }
-
-    /// Keeps what the report of its end says of it.
-    pub(super) fn keep(&mut self, told: Outcome) {
-        if let Phase::Done { outcome, .. } = &mut self.phase {
-            *outcome = Some(Box::new(told));
-        }
+    /// Any phase => Done; returns the report of it.
+    pub(super) fn finish(
+        &mut self,
+        state: ComputeState,
+        message: &str,
+        now: Timestamp,
+        outcome: Option<Outcome>,
+    ) -> Report {
+        self.phase = Phase::Done {
+            state,
+            message: message.to_owned(),
+            finished_at: now,
+            unpublished: false,
+            outcome: outcome.clone().map(Box::new),
+        };
+        let report = self.next_report(state, message);
+        outcome.unwrap_or_default().told_in(report)
     }
 }

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 
 use api_types::Timestamp;
-use api_types::execution::{ComputeState, NO_EXIT_CODE, PublishedResult, RunOutput};
+use api_types::execution::{ComputeState, PublishedResult, RunOutput};
 use api_types::protocol::{FailureCause, Report};
 use serde::{Deserialize, Serialize};
 
@@ -46,37 +46,30 @@ pub enum Phase {
         /// Whether its results are here alone, because they could not be published.
         #[serde(default)]
         unpublished: bool,
-        /// None where the state says it all, and in ledgers of releases that did not keep it.
+        /// For an orchestrator that has lost the report. None where the state says it all, and in
+        /// ledgers of releases that did not keep it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         outcome: Option<Box<Outcome>>,
     },
 }
 
-/// What the last report said besides the state and the message, for an orchestrator that has lost
-/// it; what the task printed is not kept.
+/// What the last report says besides the state, its message and what the task printed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     pub cause: FailureCause,
-    /// None if no process ran.
-    #[serde(default)]
+    /// None of an offer that was declined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub runner_error: String,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub published: Option<PublishedResult>,
 }
 
 // === impl Outcome ===
 
 impl Outcome {
-    pub(super) fn repeated_in(self, report: Report) -> Report {
-        let Self { cause, exit_code, runner_error, published } = self;
-        let run_output = RunOutput {
-            exit_code: exit_code.unwrap_or(NO_EXIT_CODE),
-            runner_error,
-            ..RunOutput::default()
-        };
-        let run_output = exit_code.map(|_| run_output);
+    pub(super) fn told_in(self, report: Report) -> Report {
+        let Self { cause, exit_code, published } = self;
+        let run_output = exit_code.map(|exit_code| RunOutput { exit_code, ..RunOutput::default() });
         Report { cause, run_output, published_result: published, ..report }
     }
 }

@@ -9,7 +9,7 @@ use alloc::format;
 
 use api_types::engine::PublisherType;
 use api_types::execution::{PublishedResult, RunOutput};
-use api_types::protocol::{FailureCause, Report};
+use api_types::protocol::{FailureCause, MAX_MESSAGE_BYTES, Report};
 use api_types::source::ResultPath;
 use api_types::testing;
 use api_types::usage::Usage;
@@ -378,7 +378,6 @@ fn a_phase_reads_back_from_the_ledger() {
             outcome: Some(Box::new(Outcome {
                 cause: FailureCause::Publish,
                 exit_code: Some(3),
-                runner_error: "no bucket".to_owned(),
                 published: None,
             })),
         },

@@ -154,7 +154,7 @@ async fn fetch(order: Order) -> io::Result<()> {
     })
 }
 
-/// Until the agent is gone, or is not one.
+/// Passes the agent's answers on, until it is gone or sends something else.
 fn read_answers(to: &mpsc::UnboundedSender<ToFetcher>) {
     for line in io::stdin().lock().lines() {
         let Ok(answer) = line.and_then(|line| Ok(serde_json::from_str(&line)?)) else { break };

@@ -151,7 +151,9 @@ impl Engines {
     /// then.
     pub(crate) async fn shutdown(&self) {
         let available = self.available.borrow().clone();
-        let there = self.all().filter(|(engine, _)| available.contains(engine));
+        let is_there =
+            |engine: &EngineType| available.contains(engine) || self.retired.contains(engine);
+        let there = self.all().filter(|(engine, _)| is_there(engine));
         let closing = join_all(there.map(|(_, executor)| executor.shutdown()));
         if tokio::time::timeout(SHUTDOWN_TIMEOUT, closing).await.is_err() {
             warn!("an engine is slow to remove its idle resources; the rest expires by itself");

@@ -53,6 +53,7 @@ struct Known {
     /// Every report that came, repeats included.
     came: Vec<Report>,
     keeps_reports_unacknowledged: bool,
+    refuses_outputs: bool,
     /// What every execution gets that asks for credentials.
     credentials: Vec<CredentialValue>,
     streams: Vec<mpsc::UnboundedSender<AssignmentLine>>,
@@ -96,6 +97,11 @@ impl Orchestrator {
 
     pub(crate) fn acknowledge_reports(&self, acknowledge: bool) {
         self.change(|state| state.keeps_reports_unacknowledged = !acknowledge);
+    }
+
+    /// Refuses reports that say more than a state and a message, with all that come with them.
+    pub(crate) fn refuse_outputs(&self) {
+        self.change(|state| state.refuses_outputs = true);
     }
 
     /// Gives these to executions from now on.
@@ -332,6 +338,13 @@ async fn credentials(State(shared): State<Arc<Shared>>) -> Response {
 
 async fn report(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
     let ReportBatch { session, reports } = read(&body);
+    if shared.change(|state| state.refuses_outputs)
+        && reports.iter().any(|report| report.run_output.is_some())
+    {
+        let error = ApiError::new(Code::MalformedBody, "it says too much");
+        return (StatusCode::BAD_REQUEST, serde_json::to_vec(&error).expect("JSON"))
+            .into_response();
+    }
     let acknowledged = shared.change(|state| {
         if state.session != session {
             return None;

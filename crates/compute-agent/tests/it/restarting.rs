@@ -166,6 +166,20 @@ async fn unacknowledged_reports_are_sent_again() {
     assert_eq!(node.orchestrator.all_reports(id).len(), before + 3);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_report_keeps_no_others_from_being_told() {
+    let node = Node::start(|_| ()).await;
+    node.orchestrator.refuse_outputs();
+    for _ in 0..3 {
+        let id = node.orchestrator.run(work(api_types::engine::EngineType::Noop, json())).await;
+        let report = node.orchestrator.reported(id, ComputeState::Completed).await;
+        assert_eq!(report.run_output, None);
+        let words = "its node cannot report more of it: ";
+        assert!(report.message.starts_with(words), "{}", report.message);
+    }
+    crate::metrics::all_reports_are_acknowledged(&node).await;
+}
+
 fn json() -> serde_json::Value {
     serde_json::json!({})
 }

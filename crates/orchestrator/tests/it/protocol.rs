@@ -287,7 +287,7 @@ async fn what_a_node_says_is_bounded() {
     let stored = &executions(&server, &job, 1).await[0];
     assert!(stored.to_string().len() < 64 << 10, "{}", stored.to_string().len());
     let message = text(&stored["ComputeState"]["Message"]);
-    assert!(message.starts_with("where its results are takes more than 16 KiB"), "{message}");
+    assert!(message.starts_with("the location of its results was longer than 16 KiB"), "{message}");
     assert!(message.ends_with(" […]"), "{message}");
     assert_eq!(stored["PublishedResult"], json!({ "Type": "local", "Params": {} }));
     assert_eq!(stored["RunOutput"]["stdouttruncated"], true);

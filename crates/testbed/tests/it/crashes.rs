@@ -12,6 +12,7 @@ use api_types::execution::ComputeState;
 use api_types::job::JobStateType;
 use api_types::node::Connection;
 use serde_json::{Value, json};
+use task_image::docker;
 use testbed::harness::{
     AgentSpec, Cluster, ClusterSpec, TIMEOUT, batch, eventually, eventually_within,
 };
@@ -130,7 +131,8 @@ async fn a_task_that_ends_while_its_agent_is_down_is_reported_with_its_exit_code
 
 #[tokio::test]
 async fn an_engine_that_the_settings_no_longer_name_ends_what_runs_under_it() {
-    let Some(mut cluster) = Cluster::of(1).await else { return };
+    let spec = ClusterSpec::new().agent(AgentSpec::new().sandbox_pool(1));
+    let Some(mut cluster) = spec.start().await else { return };
     let id = cluster.submit(&batch(&cluster.image, &["await"])).await;
     cluster.wait_for_execution(id, ComputeState::BidAccepted).await;
     cluster.agents[0].kill();
@@ -146,6 +148,10 @@ async fn an_engine_that_the_settings_no_longer_name_ends_what_runs_under_it() {
     cluster.wait_for_job(id, JobStateType::Completed).await;
     assert_eq!(cluster.execution(id).await.run_output.stdout, "waiting\nsignalled\n");
     cluster.no_container_left().await;
+    cluster.agents[0].terminate().await;
+    let engine = docker::connect().await.unwrap();
+    let node = cluster.agents[0].node_id().to_string();
+    assert_eq!(docker::sandboxes_of_node(&engine, &node).await.unwrap(), [], "it leaves none idle");
 }
 
 /// Overwrites the end of the Engine's log of a container, as the end of its machine may. Without

@@ -112,3 +112,14 @@ fn a_repeated_outcome_says_who_caused_it_and_where_the_results_are() {
         (FailureCause::Node, "the container is gone")
     );
 }
+
+#[test]
+fn many_long_notes_make_no_long_message() {
+    let mut execution = running();
+    execution.handle(exited(0), NOW);
+    let notes = vec!["x".repeat(1 << 12); 64];
+    let collected = Collected { notes, ..Default::default() };
+    let (report, _) = split(execution.handle(Event::Collected(Box::new(collected)), NOW));
+    assert_eq!(execution.phase.message(), report.message);
+    assert!(report.message.len() <= MAX_MESSAGE_BYTES, "{} bytes", report.message.len());
+}

@@ -20,6 +20,16 @@ fn offered(number: u32) -> (Execution, StoredReport) {
     (execution, StoredReport { position: number.into(), report: *report, json })
 }
 
+fn done() -> Phase {
+    Phase::Done {
+        state: ComputeState::Completed,
+        message: String::new(),
+        finished_at: Timestamp(9),
+        unpublished: false,
+        outcome: None,
+    }
+}
+
 #[test]
 fn committed_data_survives_a_restart() {
     let dir = tempfile::tempdir().unwrap();
@@ -163,13 +173,7 @@ fn a_row_that_does_not_read_back_refuses_the_start() {
     let path = dir.path().join("ledger.sqlite");
     let mut ledger = Ledger::open(&path).unwrap();
     let (mut execution, _) = offered(1);
-    execution.phase = Phase::Done {
-        state: ComputeState::Completed,
-        message: String::new(),
-        finished_at: Timestamp(9),
-        unpublished: false,
-        outcome: None,
-    };
+    execution.phase = done();
     let admitted = vec![(execution.id, execution.work.clone())];
     let changed = [(execution.id, execution)].into();
     ledger.commit(&Batch { admitted, changed, ..Batch::default() }).unwrap();
@@ -198,13 +202,7 @@ fn a_finished_execution_keeps_no_long_specification() {
     assert!(bytes() > 1 << 20);
     assert_eq!(ledger.load(&path).unwrap().executions[0].work, execution.work);
 
-    execution.phase = Phase::Done {
-        state: ComputeState::Completed,
-        message: String::new(),
-        finished_at: Timestamp(9),
-        unpublished: false,
-        outcome: None,
-    };
+    execution.phase = done();
     let changed = [(execution.id, execution.clone())].into();
     ledger.commit(&Batch { changed, ..Batch::default() }).unwrap();
     assert!(bytes() < 10_000, "{} bytes", bytes());

@@ -28,7 +28,7 @@ const MAX_LABEL_BYTES: usize = 4096;
 const MAX_ADDRESSES: usize = 64;
 
 /// In the place of a location that is too long.
-const RESULT_CUT: &str = "where its results are takes more than 16 KiB to say, and is not kept";
+const RESULT_CUT: &str = "the location of its results was longer than 16 KiB and is not kept";
 
 /// Refuses the orchestrator's own ID: its record is not a node's to set.
 pub(super) fn foreign_node(api: &Api, node: NodeId) -> Result<NodeId, Failure> {

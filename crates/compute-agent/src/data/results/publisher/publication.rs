@@ -55,7 +55,7 @@ pub(super) fn published<T: Serialize>(
         // A server that says more is not honest, and no report could hold it.
         Ok(serde_json::Value::Object(params)) if bytes_of(&params) > MAX_RESULT_BYTES => {
             Err(AttemptError::permanent(format!(
-                "where it is takes more than {MAX_RESULT_BYTES} bytes to say"
+                "its location is longer than {MAX_RESULT_BYTES} bytes"
             )))
         }
         Ok(serde_json::Value::Object(params)) => Ok(PublishedResult { publisher_type, params }),
